@@ -151,7 +151,6 @@ std::string not_a_block(const StageState &h, const std::string &axis, size_t fix
 
 // Why iterations do not write disjoint parts; "" when they do.
 std::string no_part(const ScheduleState &state, const StageState &s, const StageState &h, const std::string &loop) {
-    if (!s.def.updates.empty()) return s.name() + " replaces " + s.def.updates;
     for (const StageState *stage : {&s, &h}) {
         if (stage->online) return stage->name() + " is part of online";
         if (stage->buffers > 1) return stage->name() + " is kept several times in turn";

@@ -117,13 +117,22 @@ bool alike(const Relation &a, const Relation &b) {
     return y && x.outer == y->outer && x.inner == y->inner && x.fused == y->fused;
 }
 
-// The splits and fuses that the loops at the first `depth` positions come from. Loops of splits that
-// mask or move their last block run whole, whatever the other stage does.
-std::vector<Relation> relations_of(const StageState &s, size_t depth) {
+bool makes(const Relation &r, const std::string &loop) {
+    if (const auto *split = std::get_if<SplitRelation>(&r)) return split->outer == loop || split->inner == loop;
+    return std::get<FuseRelation>(r).fused == loop;
+}
+
+// The splits and fuses that the loops at the first `depth` positions come from. Not those that mask or
+// move their last block if their outer loop is an axis of `other`: it runs whole in both.
+std::vector<Relation> relations_of(const StageState &s, size_t depth, const StageState &other) {
     std::vector<Relation> all;
     for (const Relation &r : s.relations) {
         const auto *split = std::get_if<SplitRelation>(&r);
-        if (split && (split->tail == Tail::Mask || split->tail == Tail::Shift)) continue;
+        const bool whole = split && (split->tail == Tail::Mask || split->tail == Tail::Shift) &&
+                           other.find_loop(split->outer) &&
+                           std::none_of(other.relations.begin(), other.relations.end(),
+                                        [&](const Relation &o) { return makes(o, split->outer); });
+        if (whole) continue;
         const std::string made = split ? split->parent : std::get<FuseRelation>(r).fused;
         if (std::any_of(s.order.begin(), s.order.begin() + static_cast<std::ptrdiff_t>(depth),
                         [&](const std::string &l) { return s.derived_from(l, made); }))
@@ -165,7 +174,7 @@ std::string loops_differ(const StageState &a, const StageState &b, size_t depth)
             return of(l.name, b) + " has the name of one of " + a.name() +
                    "; one is vectorized, and only one is a reduction";
     }
-    const std::vector<Relation> ours = relations_of(a, depth), theirs = relations_of(b, depth);
+    const std::vector<Relation> ours = relations_of(a, depth, b), theirs = relations_of(b, depth, a);
     if (!std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end(), alike))
         return "the loops of " + b.name() + " are split or fused in another way than those of " + a.name();
     for (const Relation &r : ours) {
@@ -207,9 +216,6 @@ std::string alone(const ScheduleState &state, const StageState &s) {
     if (s.part || !regions_of(state, s.name()).empty()) return name + " is computed in parts";
     if (s.tensorize) return name + " is tensorized";
     if (s.buffers > 1) return name + " is filled ahead";
-    for (const Stage &stage : state.op.stages()) {
-        if (!stage.updates.empty()) return "tensor " + stage.updates + " is updated in place";
-    }
     return "";
 }
 

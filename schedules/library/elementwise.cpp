@@ -39,6 +39,9 @@ int64_t work(const Stage &s) {
     return n;
 }
 
+// So many iterations of a loop that has `n` are worth a call.
+int64_t iterations_of_task(const Stage &s, int64_t n) { return (1 << 13) / std::max<int64_t>(1, work(s) / n); }
+
 // Computes the stage at the innermost loop of its reader's one reader below which all that it is read at agrees on the axes outside:
 // reader(…, y, …) and the stage's own y.
 void keep_below_shared_loops(Schedule &s, const Stage &stage, const Stage &padding) {
@@ -158,23 +161,64 @@ void finish_in_reader(Schedule &s, StageHandle S, const Stage &stage) {
     S.finish_in(reader);
 }
 
-// How many elements of a row one step of the reduction adds to: one vector. For gathered rows as
-// many vectors as there are accumulator registers, since these share the address. The row has at
-// least `pieces` blocks.
+// Lanes of the narrowest numbers among the stages over the same elements that read a tensor in common
+// with this one; 1 if there is none.
+int widest_beside(const Schedule &s, const Stage &stage) {
+    const auto same = [](const Axis &a, const Axis &b) { return a.name() == b.name(); };
+    int lanes = 1;
+    const auto reads = [&](const Stage &stage) {
+        std::set<std::string> all;
+        for (const auto &[tensor, indices] : reads_of(s.op(), stage, kept_tensors(s.state()))) all.insert(tensor);
+        return all;
+    };
+    const std::set<std::string> own = reads(stage);
+    for (const StageState &other : s.state().stages) {
+        if (other.def.kind != Stage::Kind::Pointwise || other.placement.kind != Placement::Kind::Root ||
+            is_extern(other.def) || other.def.reads_itself() || calls_functions(other.def) != calls_functions(stage) ||
+            !std::equal(stage.axes.begin(), stage.axes.end(), other.def.axes.begin(), other.def.axes.end(), same))
+            continue;
+        const std::set<std::string> theirs = reads(other.def);
+        if (std::any_of(own.begin(), own.end(), [&](const std::string &t) { return theirs.count(t) != 0; }))
+            lanes = std::max(lanes, vector_lanes(s.machine(), other.def.type));
+    }
+    return lanes;
+}
+
+// Whether the index is that of a window's element: it moves with the axis and with a reduction axis.
+bool of_window(const Stage &stage, const Expr &index) {
+    const Expr places = map_reads(index, [](const Halide::Internal::Call *read, const Expr &) {
+        return Halide::Internal::make_zero(read->type);
+    });
+    return std::any_of(stage.reduction_axes.begin(), stage.reduction_axes.end(),
+                       [&](const Axis &a) { return Halide::Internal::expr_uses_var(places, a.name()); });
+}
+
+// How many elements of a row one step of the reduction adds to: one vector of a window's. Of rows
+// that are far apart several vectors, which are loaded from one place; of gathered ones as many as
+// there are accumulator registers, since these share the address too. The row has at least `pieces`
+// blocks.
 int64_t elements_of_step(const Stage &stage, const Machine &machine, int lanes, std::optional<int64_t> extent,
                          int64_t pieces) {
+    constexpr int64_t vectors_of_row = 8, fewest_rows = 16;
     if (!extent || stage.components.size() != 1 || scattered(stage)) return lanes;
-    const int64_t most = std::min(int64_t(accumulator_registers(machine)) * lanes, (*extent + pieces - 1) / pieces);
     const std::string &last = stage.axes.back().name();
+    int64_t vectors = 1, steps = 1;
+    for (const Axis &a : stage.reduction_axes) steps *= constant_extent(a).value_or(fewest_rows);
     for (const Expr &e : stage.expressions()) {
         for (const Halide::Internal::Call *read : tensor_reads(e)) {
+            const auto uses = [&](const Expr &index) { return Halide::Internal::expr_uses_var(index, last); };
+            if (read->args.empty() || !uses(read->args.back())) continue;
+            if (of_window(stage, read->args.back())) return lanes;
             for (const Expr &index : read->args) {
-                if (reads_data(index) && !Halide::Internal::expr_uses_var(index, last))
-                    return even_block(*extent, std::max<int64_t>(most, lanes), lanes);
+                if (reads_data(index) && !uses(index))
+                    vectors = std::max<int64_t>(vectors, accumulator_registers(machine));
+                else if (!uses(index) && of_window(stage, index))
+                    vectors = std::max(vectors, steps >= fewest_rows ? vectors_of_row : 1);
             }
         }
     }
-    return lanes;
+    const int64_t most = std::min(vectors * lanes, (*extent + pieces - 1) / pieces);
+    return even_block(*extent, std::max<int64_t>(most, lanes), lanes);
 }
 
 // The steps of a window stand inside loop `run` and outside of the `inner` innermost loops, over
@@ -218,6 +262,22 @@ std::optional<LoopName> vectorize_across_rows(Schedule &s, StageHandle S, const 
     auto [o, i] = S.split(across, lanes);
     S.reorder({last, i}).vectorize(i).unroll(last);
     return o;
+}
+
+// Unrolls the last axes of a stage without vectors, if they have few elements, as those of a small
+// matrix: what these have in common is computed once.
+void unroll_record(StageHandle S, const Stage &stage) {
+    constexpr int64_t most_elements = 16, most_operations = 512;
+    if (stage.is_reduction()) return;
+    int64_t elements = 1;
+    for (size_t d = stage.axes.size(); d-- > 0;) {
+        const std::string &axis = stage.axes[d].name();
+        elements *= constant_extent(stage.axes[d]).value_or(most_elements + 1);
+        if (elements > most_elements || elements * operations(stage) > most_operations || !S.state().has_loop(axis) ||
+            S.state().order[d] != axis)
+            return;
+        if (d > 0) S.unroll(axis);
+    }
 }
 
 // Rows of a block that is computed inside of the loop over blocks of the last axis.
@@ -623,10 +683,17 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
             reduce_row(s, stage.name, widest, partial_vectors);
         } else if (vectors) {
             const auto together = last == stage.axes.back().name() ? rows_of_block(s, stage) : std::nullopt;
-            // Copies of rows are as good as more vectors.
-            const int64_t block = together && together->unrolled ? lanes : lanes * p.unroll;
+            // Copies of rows are as good as more vectors. Stages that may share the nest get equal blocks.
+            const int64_t block =
+                together && together->unrolled ? lanes : std::max<int64_t>(lanes, widest_beside(s, stage)) * p.unroll;
             if (!stage.is_reduction() && (!extent || *extent >= 2 * block)) {
-                auto [o, i] = S.split(last, block);
+                LoopName blocks = last;
+                if (p.parallel && !inside && outer.name == last && extent && *extent % block) {
+                    // Tasks are cut first: what is left of the last block is then by itself.
+                    const int64_t n = (*extent + block - 1) / block, task = iterations_of_task(stage, n);
+                    if (task > 1 && n >= 2 * task) std::tie(outer, blocks) = S.split(last, task * block);
+                }
+                auto [o, i] = S.split(blocks, block);
                 if (outer.name == last) outer = o;
                 if (together && S.state().has_loop(together->axis)) {
                     auto [ro, ri] = S.split(together->axis, together->rows);
@@ -671,12 +738,13 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
         if (!rows && !vectors) {
             const auto across = vectorize_across_rows(s, S, stage, widest);
             if (across && !S.state().has_loop(outer.name)) outer = *across;
+            if (!across) unroll_record(S, stage);
         }
         const LoopState *first = S.state().find_loop(outer.name);
         if (p.parallel && !inside && work(stage) >= (1 << 16) && first && S.state().has_loop(outer.name) &&
             first->kind == LoopKind::Serial && !first->reduction && !computes_planes(s, stage.name, outer)) {
             const auto n = Halide::Internal::as_const_int(first->extent);
-            const int64_t task = n ? (1 << 13) / std::max<int64_t>(1, work(stage) / *n) : 1; // iterations worth a call
+            const int64_t task = n ? iterations_of_task(stage, *n) : 1;
             const bool divide = !whole && task > 1 && *n >= 2 * task && !holds_stages(s, stage.name, outer);
             S.parallel(divide ? S.split(outer, task).first : outer);
         }

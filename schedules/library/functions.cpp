@@ -2,13 +2,14 @@
 
 namespace kumiko::library {
 
+bool is_instruction(const Halide::Internal::Call *call) { return call->name.starts_with("sqrt_"); }
+
 bool calls_functions(const Stage &stage) {
     struct Visitor : Halide::Internal::IRVisitor {
         using IRVisitor::visit;
         bool found = false;
         void visit(const Halide::Internal::Call *op) override {
-            const bool instruction = op->name.starts_with("sqrt_");
-            found = found || (op->call_type == Halide::Internal::Call::PureExtern && !instruction);
+            found = found || (op->call_type == Halide::Internal::Call::PureExtern && !is_instruction(op));
             IRVisitor::visit(op);
         }
     } v;

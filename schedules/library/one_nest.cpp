@@ -30,6 +30,33 @@ std::set<std::string> arrays_read(const ScheduleState &state, const StageState &
     return names;
 }
 
+// Calls of functions in the stage, and reads of stages that are inlined and call some.
+using Calls = std::set<Expr, Halide::Internal::IRDeepCompare>;
+Calls functions_of(const ScheduleState &state, const StageState &s) {
+    struct Find : Halide::Internal::IRGraphVisitor {
+        using IRGraphVisitor::visit;
+        const ScheduleState *state;
+        Calls calls;
+        void visit(const Halide::Internal::Call *op) override {
+            const StageState *read = state->find(op->name);
+            const bool function = op->call_type == Halide::Internal::Call::PureExtern && !is_instruction(op);
+            const bool inlined = read && read->placement.kind == Placement::Kind::Inline;
+            if (function || (inlined && !functions_of(*state, *read).empty())) calls.insert(op);
+            IRGraphVisitor::visit(op);
+        }
+    } find;
+    find.state = &state;
+    for (const Expr &e : s.def.expressions()) e.accept(&find);
+    return find.calls;
+}
+
+// Whether two sets of calls have one in common, or are empty. In one nest it is computed once; of
+// different functions each is a long chain of its own.
+bool common_or_none(const Calls &a, const Calls &b) {
+    if (a.empty() && b.empty()) return true;
+    return std::any_of(a.begin(), a.end(), [&](const Expr &call) { return b.count(call) != 0; });
+}
+
 // Vector registers that partial results take through the reduction.
 int64_t accumulators(const StageState &s, const Machine &machine) {
     if (!s.def.is_reduction()) return 0;
@@ -75,9 +102,22 @@ bool same_parts(const ScheduleState &state, const std::string &a, const std::str
                       [](const Expr &x, const Expr &y) { return Halide::Internal::equal(x, y); });
 }
 
+// The innermost loop of the leader that the stage can share: the last one, or that around the vectors
+// and copies of one block, of which each stage may have others. "" if there is none.
+std::string shared_loop(const ScheduleState &state, const std::string &name, const std::string &leader) {
+    const StageState &l = state.stage(leader);
+    for (size_t n = l.order.size(); n-- > 0;) {
+        if (!apart(state, name, leader, l.order[n])) return l.order[n];
+        const LoopKind kind = l.loop(l.order[n]).kind;
+        if (l.def.is_reduction() || (kind != LoopKind::Vectorized && kind != LoopKind::Unrolled)) break;
+    }
+    return "";
+}
+
 struct Group {
     std::string leader;
     std::set<std::string> arrays; // read, or written
+    Calls calls;
     int64_t registers = 0;
 };
 
@@ -159,9 +199,8 @@ void share_nests(Schedule &schedule, const std::set<std::string> &left_out) {
     std::vector<Group> groups;
     for (const auto &[depth, name] : stages) {
         const StageState &s = schedule.state().stage(name);
-        if (s.placement.kind == Placement::Kind::Inline || s.order.empty() || calls_functions(s.def) ||
-            left_out.count(name))
-            continue;
+        if (s.placement.kind == Placement::Kind::Inline || s.order.empty() || left_out.count(name)) continue;
+        const Calls calls = functions_of(schedule.state(), s);
         const std::set<std::string> read = arrays_read(schedule.state(), s);
         const int64_t registers = accumulators(s, schedule.machine());
         const auto joins = [&, name = name](const Group &g) {
@@ -169,19 +208,20 @@ void share_nests(Schedule &schedule, const std::set<std::string> &left_out) {
             all.insert(read.begin(), read.end());
             const bool common = all.size() < g.arrays.size() + read.size();
             all.insert(name);
-            return common && all.size() <= most_arrays &&
+            return common && all.size() <= most_arrays && common_or_none(g.calls, calls) &&
                    g.registers + registers < schedule.machine().vector_registers &&
                    same_parts(schedule.state(), name, g.leader) &&
-                   !apart(schedule.state(), name, g.leader, schedule.state().stage(g.leader).order.back());
+                   !shared_loop(schedule.state(), name, g.leader).empty();
         };
         const auto g = std::find_if(groups.begin(), groups.end(), joins);
         if (g != groups.end()) {
-            if (!s.shared) schedule.stage(name).compute_with(g->leader, schedule.state().stage(g->leader).order.back());
+            if (!s.shared) schedule.stage(name).compute_with(g->leader, shared_loop(schedule.state(), name, g->leader));
             g->arrays.insert(read.begin(), read.end());
             g->arrays.insert(name);
             g->registers += registers;
+            g->calls.insert(calls.begin(), calls.end());
         } else {
-            Group alone{name, read, registers};
+            Group alone{name, read, calls, registers};
             alone.arrays.insert(name);
             groups.push_back(std::move(alone));
         }

@@ -2,8 +2,10 @@
 #include "driver/default_schedule.h"
 #include "dsl/inout.h"
 #include "dsl/scan.h"
+#include "schedules/nest_text.h"
 #include "targets/cpu/object.h"
 #include "tests/unit/check_runs.h"
+#include "tests/unit/count.h"
 #include "tests/unit/op_reference.h"
 
 using namespace kumiko;
@@ -246,6 +248,56 @@ TEST_CASE("schedules that would read what is replaced are refused, where the dir
     const Op square("square", {X}, {update(X, sum(X(i, k) * X(k, j), k))});
     CHECK(holds(told(square, [](S s) { s.stage("X.out.sum").finish_in("X.out"); }), "X.out.sum would read X"));
     check_runs(default_schedule(square, Machine::host()));
+}
+
+namespace {
+
+// The step of an optimiser: three arrays are replaced, each element from those of its place.
+Op step(const Expr &n) {
+    Axis i("i", n);
+    Tensor P = inout("P", i32, {i}), M = inout("M", i32, {i}), V = inout("V", i32, {i}), G = input("G", i32, {i});
+    Tensor m = update(M, M(i) + G(i)), v = update(V, V(i) * 2 + G(i) * G(i));
+    return Op("step", {P, M, V, G}, {m, v, update(P, P(i) - m(i) * 3 + v(i))});
+}
+
+// The first update reads what the second one replaces: its own element, or one `ahead`.
+Op crossed(int ahead) {
+    Axis i("i", 20);
+    Tensor P = inout("P", i32, {i}), M = inout("M", i32, {i}), X = clamped(M);
+    return Op("crossed", {P, M}, {update(P, P(i) + (ahead ? X(i + ahead) : M(i))), update(M, M(i) * 2)});
+}
+
+} // namespace
+
+TEST_CASE("updates share loops, and are computed at loops of others, each element by itself") {
+    for (const int n : {64, 37, 8, 3}) {
+        Schedule s(step(n));
+        s.stage("P.out").split("i", 8);
+        s.stage("P.out").vectorize("i.i");
+        s.stage("M.out").compute_at("P.out", "i.o").vectorize("i");
+        s.stage("V.out").compute_at("P.out", "i.o").vectorize("i");
+        check_runs(s);
+    }
+    check_runs(default_schedule(step(100003), Machine::host()));
+    check_runs(default_schedule(step(Size("n")), Machine::host()), {{"n", 77}});
+    CHECK(count(nest_text(default_schedule(step(100000), Machine::named("x86-64-avx2")).state()), "what one") == 2);
+
+    Schedule s(crossed(0));
+    s.stage("M.out").compute_with("P.out", "i");
+    check_runs(s);
+    Schedule late(crossed(0)); // the leader's part of an iteration runs first
+    CHECK(
+        says(refusal([&] { late.stage("P.out").compute_with("M.out", "i"); }), "P.out would read M where M.out has "));
+    Schedule far(crossed(1));
+    far.stage("M.clamped").inline_into();
+    CHECK(says(refusal([&] { far.stage("M.out").compute_with("P.out", "i"); }), "has replaced elements of it already"));
+    Schedule other(crossed(0)); // blocks of 10 read what blocks of 8 replace
+    other.stage("P.out").split("i", 10);
+    other.stage("M.out").split("i", 8, {"", "", Tail::Mask});
+    CHECK(refusal([&] {
+              other.stage("M.out").compute_with("P.out", "i.o");
+              other.require_applied();
+          }) != "no error");
 }
 
 TEST_CASE("the door refuses every other overlap, of updates and of plain outputs") {

@@ -8,6 +8,7 @@
 #include "machine/machine.h"
 #include "schedules/nest_text.h"
 #include "support/error.h"
+#include "tests/unit/check_runs.h"
 #include "tests/unit/count.h"
 
 #include <doctest/doctest.h>
@@ -304,4 +305,88 @@ TEST_CASE("vectors gather where enough is computed beside") {
     const std::string little =
         checked_nest(Op("table", {X, J}, {compute("Y", {y, x}, X(clamp(J(y, x), 0, 29), clamp(J(y, x), 0, 49)))}));
     CHECK(count(little, "vectorized") == 0);
+}
+
+TEST_CASE("functions that several stages compute of one thing are computed once") {
+    for (const int n : {500, 37, 5}) {
+        Axis i("i", n), j("j", n);
+        Tensor X = input("X", f32, {i}), M = input("M", f32, {i});
+        const Element d = X(j) - X(i), force = M(j) * rsqrt(d * d + 0.5f);
+        const std::string sums = checked_nest(
+            Op("forces", {X, M}, {compute("A", {i}, sum(force * d, j)), compute("B", {i}, sum(force, j))}));
+        const std::string values = checked_nest(
+            Op("values", {X, M}, {compute("A", {i}, exp(X(i)) * M(i)), compute("B", {i}, exp(X(i)) + M(i))}));
+        const std::string others = checked_nest(
+            Op("others", {X, M}, {compute("A", {i}, exp(X(i)) * M(i)), compute("B", {i}, exp(M(i)) + X(i))}));
+        if (n < 500) continue;
+        CHECK(count(sums, "B down to") == 1);
+        CHECK(count(values, "B down to") == 1);
+        CHECK(count(others, "B down to") == 0);
+    }
+}
+
+TEST_CASE("small matrices that share no vectors are computed in one step each") {
+    Axis n("n", 50), r("r", 3), c("c", 3);
+    Tensor A = input("A", f32, {n, r, c});
+    const std::string nest =
+        checked_nest(Op("minors", {A},
+                        {compute("Y", {n, r, c},
+                                 A(n, (r + 1) % 3, (c + 1) % 3) * A(n, (r + 2) % 3, (c + 2) % 3) -
+                                     A(n, (r + 1) % 3, (c + 2) % 3) * A(n, (r + 2) % 3, (c + 1) % 3))}));
+    CHECK(count(nest, "unrolled r") + count(nest, "unrolled c") == 2);
+}
+
+TEST_CASE("rows that are far apart are summed in several vectors of each") {
+    for (const int n : {500, 131, 16, 3}) {
+        Axis i("i", 40), j("j", n);
+        Tensor X = input("X", f32, {i, j}), u = input("u", f32, {i});
+        const std::string nest = checked_nest(Op(
+            "columns", {X, u}, {compute("Y", {j}, sum(X(i, j) * u(i), i)), compute("Z", {j}, sum(X(i, j), i) + 1.f)}));
+        if (n >= 131) CHECK(count(nest, "unrolled j.i.o") >= 1); // of both, or of each
+        Axis w("w", n + 40);                                     // a window
+        Tensor W = input("W", f32, {w});
+        CHECK(count(checked_nest(Op("window", {W, u},
+                                    {compute("Y", {j}, sum(W(j + i) * u(i), i)), compute("Z", {j}, W(j + 39))})),
+                    "unrolled j.i.o") <= 1); // of Z
+    }
+}
+
+TEST_CASE("blocks that do not divide are apart from the tasks of threads") {
+    for (const int n : {100003, 100032, 131071}) {
+        Axis i("i", n);
+        Tensor X = input("X", f32, {i}), H = input("H", f16, {i});
+        const Op op(
+            "mixed", {X, H},
+            {compute("A", {i}, cast(f16, X(i) * 2.f + cast(f32, H(i)))), compute("B", {i}, X(i) - cast(f32, H(i)))});
+        checked_nest(op);
+        // Masks, if any, are those of the last block of each.
+        CHECK(count(body_of(default_schedule(op, Machine::named("x86-64-avx512"))), "predicate (") <= 2);
+    }
+}
+
+TEST_CASE("indices that wrap around are dense but at the border") {
+    for (const int n : {96, 64, 40, 33, 16, 5, 2}) {
+        Axis i("i", 6), d("d", n);
+        Tensor X = input("X", f32, {i, d}), C = input("C", f32, {d});
+        const int half = n / 2;
+        const Op by_halves(
+            "halves", {X, C},
+            {compute("Y", {i, d},
+                     X(i, d) * C(d % (n - half)) + select(d < half, -X(i, (d + half) % n), X(i, (d + half) % n)))});
+        const Op around(
+            "around", {X},
+            {compute("Y", {i, d}, X((i + 1) % 6, d) + X((i + 5) % 6, (d + 1) % n) - X(i, (d + n - 1) % n))});
+        const Op thrice("thrice", {X}, {compute("Y", {i, d}, X(i, d * 2 % n) + X(i, (d + 2 * n) % n))});
+        for (const Op &op : {by_halves, around, thrice}) checked_nest(op);
+        const auto remainders = [&](const Op &op) {
+            return count(body_of(default_schedule(op, Machine::named("x86-64-avx2"))), " % ");
+        };
+        if (n == 96) CHECK(remainders(by_halves) == 0);
+        CHECK(remainders(around) == 0);
+    }
+    Axis i("i", Size("n")), k("k", 5); // of a size that is not known
+    Tensor X = input("X", f32, {i}), Z = input("Z", f32, {k});
+    check_runs(default_schedule(Op("open", {X}, {compute("Y", {i}, X((i + 1) % i.extent()))}), Machine::host()),
+               {{"n", 37}});
+    check_runs(default_schedule(Op("many", {Z}, {compute("Y", {i}, Z(i % 5))}), Machine::host()), {{"n", 37}});
 }
