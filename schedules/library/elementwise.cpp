@@ -688,7 +688,8 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
                 together && together->unrolled ? lanes : std::max<int64_t>(lanes, widest_beside(s, stage)) * p.unroll;
             if (!stage.is_reduction() && (!extent || *extent >= 2 * block)) {
                 LoopName blocks = last;
-                if (p.parallel && !inside && outer.name == last && extent && *extent % block) {
+                if (p.parallel && !inside && work(stage) >= (1 << 16) && outer.name == last && extent &&
+                    *extent % block) {
                     // Tasks are cut first: what is left of the last block is then by itself.
                     const int64_t n = (*extent + block - 1) / block, task = iterations_of_task(stage, n);
                     if (task > 1 && n >= 2 * task) std::tie(outer, blocks) = S.split(last, task * block);
