@@ -149,6 +149,10 @@ Stmt NestBuilder::one_loop(Frame &f, size_t depth, const Walk &w, const Expr &mi
     bounds_.push(variable, Interval(min, simplify(min + end - 1)));
     Expr clipped = most;
     if (type == ForType::Serial || type == ForType::Parallel) clipped = clip(f, depth, w, min, extent);
+    if (!f.kept(name) && !is_const(clipped)) { // how far it runs may depend on the loops around
+        bounds_.pop(variable);
+        bounds_.push(variable, Interval(min, simplify(min + clipped - 1)));
+    }
     std::vector<const StageState *> staged;
     for (const StageState &p : state_.stages) {
         if (w.children && warming_up_ != &s && type == ForType::Serial && p.buffers > 1 &&
