@@ -248,19 +248,60 @@ void finish_windows(Schedule &s, StageHandle S, const Stage &stage, const LoopNa
     finish_in_reader(s, S, stage);
 }
 
+// The number by which the stage divides the axis in all that it computes, as 2 in X(u / 2) * (u % 2);
+// 1 if there is none.
+int64_t parts_of(const Stage &stage, const Axis &axis) {
+    constexpr int64_t most_parts = 4;
+    struct Find : Halide::Internal::IRGraphVisitor {
+        using IRGraphVisitor::visit;
+        std::string axis;
+        std::set<int64_t> divisors;
+        void note(const Expr &e, const Expr &by) {
+            const auto *v = e.as<Halide::Internal::Variable>();
+            if (v && v->name == axis) divisors.insert(Halide::Internal::as_const_int(by).value_or(0));
+        }
+        void visit(const Halide::Internal::Div *op) override { note(op->a, op->b), IRGraphVisitor::visit(op); }
+        void visit(const Halide::Internal::Mod *op) override { note(op->a, op->b), IRGraphVisitor::visit(op); }
+    } find;
+    find.axis = axis.name();
+    for (const Expr &e : stage.expressions()) e.accept(&find);
+    if (find.divisors.size() != 1) return 1;
+    const int64_t parts = *find.divisors.begin(), n = constant_extent(axis).value_or(1);
+    return parts > 1 && parts <= most_parts && n % parts == 0 ? parts : 1;
+}
+
+// The stage at every n-th index of an axis alone, to see what it reads there.
+Stage every(Stage stage, const std::string &axis, int64_t n) {
+    if (n == 1) return stage;
+    const Expr index = Halide::Internal::Variable::make(Int(32), axis) * static_cast<int>(n);
+    stage.value = Halide::Internal::simplify(Halide::Internal::substitute(axis, index, stage.value));
+    return stage;
+}
+
 // Where the last axis is shorter than a vector, as the components of a point: vectors along the
 // axis before it, whose elements are shuffled together. Returns the loop over vectors; nothing, and
 // the schedule as it was, where reads are farther apart.
 std::optional<LoopName> vectorize_across_rows(Schedule &s, StageHandle S, const Stage &stage, int lanes) {
     if (stage.is_reduction() || stage.axes.size() < 2 || !stage.strides.empty() || lanes < 2) return std::nullopt;
-    const std::string &last = stage.axes.back().name(), &across = stage.axes[stage.axes.size() - 2].name();
-    const auto row = constant_extent(stage.axes.back()), rows = constant_extent(stage.axes[stage.axes.size() - 2]);
-    const auto step = farthest_step(s.op(), stage, across);
-    if (!row || *row > shuffled_step || !step || *step > shuffled_step || (rows && *rows < lanes) ||
+    const Axis &points = stage.axes[stage.axes.size() - 2];
+    const std::string &last = stage.axes.back().name(), across = points.name();
+    const auto row = constant_extent(stage.axes.back()), rows = constant_extent(points);
+    const int64_t parts = parts_of(stage, points);
+    const auto step = farthest_step(s.op(), every(stage, across, parts), across);
+    if (!row || *row > shuffled_step || !step || *step > shuffled_step || (rows && *rows < lanes * parts) ||
         S.state().order.back() != last || !S.state().has_loop(across) || holds_stages(s, stage.name, across))
         return std::nullopt;
-    auto [o, i] = S.split(across, lanes);
-    S.reorder({last, i}).vectorize(i).unroll(last);
+    LoopName whole = across;
+    std::vector<LoopName> inside = {last};
+    if (parts > 1) {
+        const auto [o, part] = S.split(across, parts);
+        whole = o;
+        inside.insert(inside.begin(), part);
+        S.unroll(part);
+    }
+    auto [o, i] = S.split(whole, lanes);
+    inside.push_back(i);
+    S.reorder(inside).vectorize(i).unroll(last);
     return o;
 }
 
@@ -484,16 +525,16 @@ void roll_padding(Schedule &s, const Stage &padding, const ElementwiseParameters
     s.stage(padding.name).store_at(reader.name, o).compute_at(reader.name, i);
 }
 
-// Pointwise outputs that only stages at the root read, each element at its own place. The readers
-// get their loops first.
-std::set<std::string> outputs_read_in_place(const Schedule &s, const StageDecisions &decided) {
+// Pointwise stages that only stages at the root read, each element at its own place. The readers get
+// their loops first.
+std::set<std::string> stages_read_in_place(const Schedule &s, const StageDecisions &decided) {
     std::set<std::string> names;
     const Op op = s.op();
     if (reads_before_update(op)) return names;
     for (const Stage &stage : op.stages()) {
-        if (!op.is_output(stage.name) || stage.kind != Stage::Kind::Pointwise || is_extern(stage) ||
-            stage.reads_itself() || stage.axes.empty() || !stage.components.empty() || holds_stages(s, stage.name) ||
-            decided.loops.count(stage.name) || decided.places.count(stage.name))
+        if (stage.kind != Stage::Kind::Pointwise || is_extern(stage) || stage.reads_itself() || stage.axes.empty() ||
+            !stage.components.empty() || holds_stages(s, stage.name) || decided.loops.count(stage.name) ||
+            decided.places.count(stage.name) || s.state().stage(stage.name).placement.kind != Placement::Kind::Root)
             continue;
         const auto consumers = s.state().consumers(stage.name);
         const bool in_place = std::all_of(consumers.begin(), consumers.end(), [&](const std::string &name) {
@@ -506,14 +547,19 @@ std::set<std::string> outputs_read_in_place(const Schedule &s, const StageDecisi
     return names;
 }
 
-// Computes an output in the nest that all its readers share, for each block of vectors before them.
-// Returns false, and leaves it at the root, if there is no such nest.
+// Computes a stage in the loops of its reader, or an output in the nest that all its readers share,
+// for each block of vectors before them. Returns false, and leaves it at the root, if there is no
+// such nest.
 bool compute_before_readers(Schedule &s, const Stage &stage) {
-    const auto consumers = s.state().consumers(stage.name);
-    std::string leader = consumers[0];
-    for (const std::string &name : consumers) {
-        const StageState &reader = s.state().stage(name);
-        if (!reader.shared) leader = name;
+    std::set<std::string> hosts; // of the readers
+    for (const std::string &name : s.state().consumers(stage.name)) {
+        const StageState *host = &s.state().stage(name);
+        while (host->placement.kind == Placement::Kind::At) host = &s.state().stage(host->placement.consumer);
+        hosts.insert(host->name());
+    }
+    std::string leader = *hosts.begin();
+    for (const std::string &name : hosts) {
+        if (!s.state().stage(name).shared) leader = name;
     }
     const StageState &host = s.state().stage(leader);
     std::string block; // the loop around vectors and unrolled copies
@@ -522,10 +568,15 @@ bool compute_before_readers(Schedule &s, const Stage &stage) {
         if (kind == LoopKind::Vectorized || kind == LoopKind::Unrolled) break;
         block = l;
     }
-    const bool beside = std::all_of(consumers.begin(), consumers.end(), [&](const std::string &name) {
-        return name == leader || runs_beside(s.state(), name, leader, block);
+    const bool output = s.op().is_output(stage.name);
+    const bool beside = std::all_of(hosts.begin(), hosts.end(), [&](const std::string &name) {
+        return name == leader || (output && runs_beside(s.state(), name, leader, block));
     });
-    if (block.empty() || !beside || !host.finished_by.empty() ||
+    const bool inside = std::all_of(s.state().stages.begin(), s.state().stages.end(), [&](const StageState &other) {
+        return other.placement.kind != Placement::Kind::At || other.placement.consumer != leader ||
+               other.placement.loop == block;
+    });
+    if (block.empty() || !beside || !inside || !host.finished_by.empty() ||
         !not_own_part(s.state(), stage.name, leader, block).empty())
         return false;
     s.stage(stage.name).compute_at(leader, block);
@@ -625,6 +676,7 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
         const auto made = [&](const std::string &r) { return decided.loops.count(r) != 0; };
         if (std::none_of(readers.begin(), readers.end(), made)) roll_padding(s, stage, p);
     }
+    const auto read_in_place = stages_read_in_place(s, decided);
     const auto schedule_loops = [&](const Stage &stage) {
         StageHandle S = s.stage(stage.name);
         if (S.state().placement.kind == Placement::Kind::Inline || is_extern(stage)) return;
@@ -684,8 +736,10 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
         } else if (vectors) {
             const auto together = last == stage.axes.back().name() ? rows_of_block(s, stage) : std::nullopt;
             // Copies of rows are as good as more vectors. Stages that may share the nest get equal blocks.
-            const int64_t block =
-                together && together->unrolled ? lanes : std::max<int64_t>(lanes, widest_beside(s, stage)) * p.unroll;
+            const bool in_block = inside && read_in_place.count(stage.name);
+            const int64_t block = in_block || (together && together->unrolled)
+                                      ? lanes
+                                      : std::max<int64_t>(lanes, widest_beside(s, stage)) * p.unroll;
             if (!stage.is_reduction() && (!extent || *extent >= 2 * block)) {
                 LoopName blocks = last;
                 if (p.parallel && !inside && work(stage) >= (1 << 16) && outer.name == last && extent &&
@@ -750,7 +804,6 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
             S.parallel(divide ? S.split(outer, task).first : outer);
         }
     };
-    const auto read_in_place = outputs_read_in_place(s, decided);
     const auto may_join = [&](const Stage &stage) { // what it would join has its loops first
         const auto folds_as_many = [&](const Stage &other) {
             return other.axes.empty() && other.reduction_axes.size() == stage.axes.size();

@@ -390,3 +390,34 @@ TEST_CASE("indices that wrap around are dense but at the border") {
                {{"n", 37}});
     check_runs(default_schedule(Op("many", {Z}, {compute("Y", {i}, Z(i % 5))}), Machine::host()), {{"n", 37}});
 }
+
+TEST_CASE("what the stages of one place compute of each element stays in a block of the last") {
+    for (const int n : {70000, 500, 37, 5}) {
+        Axis p("p", n), c("c", 3);
+        Tensor X = input("X", f32, {p, c});
+        Tensor most = compute("most", {p}, max(X(p, 0), X(p, 1), X(p, 2))),
+               range = compute("range", {p}, most(p) - min(X(p, 0), X(p, 1), X(p, 2)));
+        const std::string nest = checked_nest(Op(
+            "hsv", {X},
+            {compute("Y", {p, c},
+                     select(c == 0, range(p) / max(most(p), 1.f), c == 1, range(p) + most(p), most(p) * range(p)))}));
+        CAPTURE(nest);
+        if (n >= 500) CHECK(count(nest, "compute most, of it what one p") == 1);
+        Axis r("r", 6); // computed once for all rows
+        Tensor B = input("B", f32, {p}), e = compute("e", {p}, exp(B(p)) * B(p));
+        CHECK(count(checked_nest(Op("rows", {B}, {compute("Y", {r, p}, e(p) * cast(f32, r) + e(p))})), "what one") ==
+              0);
+    }
+}
+
+TEST_CASE("vectors run along places whose parts are at different ones") {
+    for (const int n : {80, 46, 34, 6}) {
+        Axis q("q", 12), x("x", n / 2), u("u", n), c("c", 3);
+        Tensor X = input("X", f32, {q, x});
+        const std::string nest =
+            checked_nest(Op("shuffle", {X}, {compute("Y", {u, c}, X(c * 4 + u % 2 * 2, u / 2) * 2.f)}));
+        CAPTURE(nest);
+        if (n >= 34) CHECK(count(nest, "vectorized u.o.i") == 1);
+        checked_nest(Op("other", {X}, {compute("Y", {u, c}, X(c * 4 + u % 2, u / 2) + cast(f32, u % 3))}));
+    }
+}
