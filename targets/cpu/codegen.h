@@ -151,6 +151,7 @@ private:
     Value *math_f32(const std::string &function, const std::vector<Value *> &args);
     Lanes lanes_for_math(Value *v);
     Value *math_f64(const std::string &function, const std::vector<Value *> &args);
+    Value *constant_power(Value *x, Value *exponent, Type t); // math_powers.cpp; null: no such exponent
     Value *sine(Value *x, bool cosine);
     // math_tails.cpp; its head says which functions it has.
     std::optional<Value *> tail_function(const std::string &function, Value *x);

@@ -55,6 +55,9 @@ Value *Codegen::math(const std::string &function, Type t, std::vector<Value *> a
     } else if (is({"rsqrt", "inverse_sqrt", "fast_inverse_sqrt"})) {
         return finish(ir_.CreateFDiv(c(1), ir_.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, args[0])));
     }
+    if (is({"pow"})) {
+        if (Value *v = constant_power(args[0], args[1], t)) return finish(v);
+    }
     return finish(wide.bits() == 64 ? math_f64(function, args) : math_f32(function, args));
 }
 

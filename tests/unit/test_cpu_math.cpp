@@ -5,6 +5,7 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -215,20 +216,66 @@ TEST_CASE("signs of zero") {
     }
 }
 
-TEST_CASE("pow") {
-    std::vector<float> special = {
-        0.f,        -0.f,       1.f,      -1.f,        0.5f,
-        -0.5f,      2.f,        -2.f,     3.f,         -3.f,
-        2.5f,       -2.5f,      infinity, -infinity,   std::numeric_limits<float>::quiet_NaN(),
-        1e-45f,     -1e-45f,    3e38f,    -3e38f,      16777215.f,
-        16777216.f, 8388607.5f, -33.f,    0.99999994f, 1.0000001f};
-    std::vector<float> xs, ys;
+namespace {
+
+const std::vector<float> special = {
+    0.f,        -0.f,       1.f,      -1.f,        0.5f,
+    -0.5f,      2.f,        -2.f,     3.f,         -3.f,
+    2.5f,       -2.5f,      infinity, -infinity,   std::numeric_limits<float>::quiet_NaN(),
+    1e-45f,     -1e-45f,    3e38f,    -3e38f,      16777215.f,
+    16777216.f, 8388607.5f, -33.f,    0.99999994f, 1.0000001f};
+
+// All pairs of special values.
+void add_special_pairs(std::vector<float> &xs, std::vector<float> &ys) {
     for (float a : special) {
         for (float b : special) {
             xs.push_back(a);
             ys.push_back(b);
         }
     }
+}
+
+// In 16 lanes on all targets; zeros have the sign of the exact value.
+void check_binary(const std::string &function, double (*exact)(double, double), double bound, std::vector<float> xs,
+                  std::vector<float> ys) {
+    while (xs.size() % 16) {
+        xs.push_back(1);
+        ys.push_back(1);
+    }
+    for (const CpuTarget &target : targets()) {
+        Nest n;
+        n.name = "binary";
+        n.tensors = {tensor("x", Float(32), false, var("n") * 16), tensor("p", Float(32), false, var("n") * 16),
+                     tensor("y", Float(32), true, var("n") * 16)};
+        n.sizes = {"n"};
+        Expr at = ramp(var("i") * 16, 16);
+        const std::vector<Expr> args = {load(Float(32, 16), "x", at), load(Float(32, 16), "p", at)};
+        n.body = loop("i", 0, var("n"),
+                      store("y", Call::make(Float(32, 16), function + "_f32", args, Call::PureExtern), at));
+        JitOptions options;
+        options.codegen.target = target;
+        JitModule m({n}, options);
+        std::vector<float> y(xs.size());
+        CHECK(run(m, "binary", {xs.data(), ys.data(), y.data()}, {int64_t(xs.size()) / 16}) == 0);
+        double worst = 0;
+        for (size_t i = 0; i < xs.size(); i++) {
+            const double r = exact(double(xs[i]), double(ys[i])), u = ulps(y[i], r);
+            if (u > bound || (r == 0 && std::signbit(r) != std::signbit(y[i]))) {
+                INFO(function, " of ", xs[i], " and ", ys[i], " = ", r, ", got ", y[i]);
+                CHECK(u <= bound);
+                CHECK(std::signbit(r) == std::signbit(y[i]));
+            }
+            worst = std::max(worst, u);
+        }
+        MESSAGE(function, " ", target.name, ": ", worst);
+    }
+}
+
+} // namespace
+
+TEST_CASE("pow") {
+    std::vector<float> xs, ys;
+    add_special_pairs(xs, ys);
     std::mt19937 random(3);
     for (int k = 0; k < 400000; k++) {
         float x = std::bit_cast<float>(uint32_t(random()));
@@ -238,36 +285,126 @@ TEST_CASE("pow") {
         xs.push_back(k % 8 ? std::fabs(x) : x);
         ys.push_back(k % 3 ? float(y) : float(std::round(y)));
     }
-    while (xs.size() % 16) {
-        xs.push_back(1);
-        ys.push_back(1);
+    check_binary("pow", std::pow, 4, xs, ys);
+}
+
+namespace {
+
+JitModule power(double exponent, Type one, const CpuTarget &target, int lanes) {
+    Nest n;
+    n.name = "power";
+    n.tensors = {tensor("x", one, false, var("n") * lanes), tensor("y", one, true, var("n") * lanes)};
+    n.sizes = {"n"};
+    const Expr at = lanes == 1 ? var("i") : ramp(var("i") * lanes, lanes);
+    const Type t = one.with_lanes(lanes);
+    const std::string suffix = one.is_bfloat() ? "bf16" : "f" + std::to_string(one.bits());
+    const Expr x = load(t, "x", at), y = make_const(t, exponent);
+    n.body = loop("i", 0, var("n"), store("y", Call::make(t, "pow_" + suffix, {x, y}, Call::PureExtern), at));
+    JitOptions options;
+    options.codegen.target = target;
+    return JitModule({n}, options);
+}
+
+// Those that are products and roots, and their neighbours.
+std::vector<double> exponents() {
+    std::vector<double> all = {0.125, -2.625, 4.25, -4.75, 8.5, 11. / 32};
+    for (int whole = -9; whole <= 9; whole++) all.push_back(whole);
+    for (int quarters = -16; quarters <= 16; quarters++) {
+        if (quarters % 4) all.push_back(quarters / 4.0);
     }
-    for (const CpuTarget &target : targets()) {
-        Nest n;
-        n.name = "power";
-        n.tensors = {tensor("x", Float(32), false, var("n") * 16), tensor("p", Float(32), false, var("n") * 16),
-                     tensor("y", Float(32), true, var("n") * 16)};
-        n.sizes = {"n"};
-        Expr at = ramp(var("i") * 16, 16);
-        Type t = Float(32, 16);
-        n.body = loop("i", 0, var("n"),
-                      store("y", Call::make(t, "pow_f32", {load(t, "x", at), load(t, "p", at)}, Call::PureExtern), at));
-        JitOptions options;
-        options.codegen.target = target;
-        JitModule m({n}, options);
-        std::vector<float> y(xs.size());
-        CHECK(run(m, "power", {xs.data(), ys.data(), y.data()}, {int64_t(xs.size()) / 16}) == 0);
-        double worst = 0;
-        for (size_t i = 0; i < xs.size(); i++) {
-            double exact = std::pow(double(xs[i]), double(ys[i]));
-            double u = ulps(y[i], exact);
-            if (u > 4 || (exact == 0 && std::signbit(exact) != std::signbit(y[i]))) {
-                INFO(xs[i], " ^ ", ys[i], " = ", exact, ", got ", y[i]);
-                CHECK(u <= 4);
-                CHECK(std::signbit(exact) == std::signbit(y[i]));
+    return all;
+}
+
+// Units of the exact result, or a great number where NaN, infinity or the sign of zero are wrong.
+template<typename T>
+double power_units(long double exact, T got) {
+    using Limits = std::numeric_limits<T>;
+    if (std::isnan(exact) || std::isnan(got)) return std::isnan(exact) && std::isnan(got) ? 0 : 1e30;
+    if (std::signbit(exact) != std::signbit(got)) return 1e30;
+    const long double limit = std::ldexp(1.0L, Limits::max_exponent);
+    const long double bounded = std::min(std::fabs(exact), limit), result = std::isinf(got) ? limit : std::fabs(got);
+    const int least = Limits::min_exponent - 1, most = Limits::max_exponent - 1; // of normal numbers
+    const int exponent = bounded == 0 ? least : std::clamp(std::ilogb(bounded), least, most);
+    return static_cast<double>(std::fabs(result - bounded) / std::ldexp(1.0L, exponent - Limits::digits + 1));
+}
+
+template<typename T>
+void check_constant_powers(double bound) {
+    using Limits = std::numeric_limits<T>;
+    std::vector<T> all = {
+        0, 1, 2, 3, Limits::infinity(), Limits::quiet_NaN(), Limits::denorm_min(), Limits::min(), Limits::max()};
+    std::mt19937 random(5);
+    std::uniform_real_distribution<double> unit(0, 1);
+    for (int k = 0; k < 6000; k++) {
+        all.push_back(static_cast<T>(1 + 15 * unit(random)));
+        const double log = Limits::min_exponent - Limits::digits + unit(random) * 2 * Limits::max_exponent;
+        all.push_back(static_cast<T>(std::exp2(static_cast<long double>(log))));
+    }
+    const size_t count = all.size();
+    for (size_t i = 0; i < count; i++) all.push_back(-all[i]);
+    while (all.size() % 80) all.push_back(1);
+    std::vector<T> y(all.size());
+    std::vector<long double> exact(all.size());
+    double worst = 0, of = 0;
+    for (const double exponent : exponents()) {
+        for (size_t i = 0; i < all.size(); i++)
+            exact[i] = std::pow(static_cast<long double>(all[i]), static_cast<long double>(exponent));
+        for (const CpuTarget &target : targets()) {
+            for (const int lanes : {16, 5, 1}) {
+                if (lanes != 16 && std::fmod(exponent, 0.75)) continue;
+                const JitModule m = power(exponent, Float(sizeof(T) * 8), target, lanes);
+                CHECK(run(m, "power", {all.data(), y.data()}, {int64_t(all.size()) / lanes}) == 0);
+                double most = 0;
+                T where = 0, got = 0;
+                for (size_t i = 0; i < all.size(); i++) {
+                    const double u = power_units(exact[i], y[i]);
+                    if (u > most) most = u, where = all[i], got = y[i];
+                }
+                INFO(where, " ^ ", exponent, " on ", target.name, ", ", lanes, " lanes: ", got, ", ", most, " units");
+                CHECK(most <= bound);
+                if (most > worst) worst = most, of = exponent;
             }
-            worst = std::max(worst, u);
         }
-        MESSAGE("pow ", target.name, ": ", worst);
+    }
+    MESSAGE("constant powers of ", 8 * sizeof(T), " bits: ", worst, ", exponent ", of);
+}
+
+} // namespace
+
+TEST_CASE("pow of f32 with constant exponents") { check_constant_powers<float>(4); }
+TEST_CASE("pow of f64 with constant exponents") { check_constant_powers<double>(6); }
+TEST_CASE("pow of 16 bits with constant exponents") {
+    std::vector<uint16_t> x(65536), y(65536);
+    for (size_t i = 0; i < x.size(); i++) x[i] = static_cast<uint16_t>(i);
+    const auto number = [](Type t, uint16_t bits) {
+        if (t.is_bfloat()) return std::bit_cast<float>(uint32_t(bits) << 16);
+        return static_cast<float>(Halide::float16_t::make_from_bits(bits));
+    };
+    for (const CpuTarget &target : targets()) {
+        for (const Type t : {Float(16), BFloat(16)}) {
+            const int digits = t.is_bfloat() ? 8 : 11, least = t.is_bfloat() ? -133 : -24,
+                      most = t.is_bfloat() ? 128 : 16;
+            double worst = 0;
+            for (const double exponent : {-8.0, -2.5, -1.0, -0.75, -0.5, 0.0, 0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 7.0}) {
+                const JitModule m = power(exponent, t, target, 16);
+                CHECK(run(m, "power", {x.data(), y.data()}, {int64_t(x.size()) / 16}) == 0);
+                for (size_t i = 0; i < x.size(); i++) {
+                    const double exact = std::pow(static_cast<double>(number(t, x[i])), exponent);
+                    const double got = number(t, y[i]);
+                    if (std::isnan(exact)) {
+                        CHECK(std::isnan(got));
+                        continue;
+                    }
+                    const double limit = std::ldexp(1.0, most);
+                    const double bounded = std::min(std::fabs(exact), limit), r = std::min(std::fabs(got), limit);
+                    const int exponent_of = bounded == 0 ? -1000 : std::min(std::ilogb(bounded), most - 1);
+                    const double u =
+                        std::fabs(r - bounded) / std::ldexp(1.0, std::max(exponent_of - digits + 1, least));
+                    worst = std::max(worst, std::signbit(exact) == std::signbit(got) ? u : 1e30);
+                }
+            }
+            MESSAGE("constant powers, ", std::string(t.is_bfloat() ? "bf16" : "f16"), " ", target.name, ": ", worst);
+            CHECK(worst <= 0.51);
+        }
     }
 }

@@ -329,6 +329,48 @@ TEST_CASE("f64, within what its exp, erfc and products round") {
     }
 }
 
+TEST_CASE("powers with constant exponents in formulas, also in tails") {
+    struct Row {
+        const char *name;
+        Element (*formula)(const Element &);
+        long double (*exact)(long double);
+        double scale; // of arguments from -1 to 1
+    };
+    const Row rows[] = {
+        {"x^3", [](const Element &x) { return pow(x, 3); }, [](long double x) { return std::pow(x, 3.0L); }, 9},
+        {"x^-2", [](const Element &x) { return pow(x, -2); }, [](long double x) { return std::pow(x, -2.0L); }, 9},
+        {"x^0.5", [](const Element &x) { return pow(x, 0.5f); }, [](long double x) { return std::pow(x, 0.5L); }, 9},
+        {"x^-1.75", [](const Element &x) { return pow(x, -1.75f); }, [](long double x) { return std::pow(x, -1.75L); },
+         9},
+        {"x^2.625", [](const Element &x) { return pow(x, 2.625f); }, [](long double x) { return std::pow(x, 2.625L); },
+         9},
+    };
+    const Format all[] = {formats[0], formats[1], formats[2], {f64, 53, -1074, DBL_MAX}};
+    for (const Format &f : all) {
+        for (const Row &row : rows) {
+            double worst = 0, where = 0;
+            for (const int n : {1, 7, 33, 1003}) {
+                const Axis i("i", n);
+                const Tensor X = input("X", f.type, {i});
+                const Op op("formula", {X}, {compute("Y", {i}, row.formula(X(i)))});
+                Buffer<> x = make_input(op.inputs()[0], {});
+                fill_random(x, n, -row.scale, row.scale);
+                Buffer<> y = make_output(op, "Y", {});
+                fill_unwritten(y);
+                compile(op)(std::vector<Buffer<>>{x, y});
+                for (size_t k = 0; k < static_cast<size_t>(n); k++) {
+                    const long double exact = row.exact(number(x, k));
+                    const double got = number(y, k);
+                    const double u = std::isnan(exact) ? (std::isnan(got) ? 0 : INFINITY) : units(f, got, exact);
+                    if (u > worst) worst = u, where = number(x, k);
+                }
+            }
+            MESSAGE(row.name, " ", type_name(f.type), ": ", worst, " at ", where);
+            CHECK(worst <= (f.type == f64 ? 6 : f.type == f32 ? 4 : 0.51));
+        }
+    }
+}
+
 TEST_CASE("log_softmax and logsumexp, also where one element outweighs the others") {
     const int rows = 48, columns = 64;
     for (const Format &f : formats) {
