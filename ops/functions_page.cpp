@@ -55,7 +55,8 @@ std::string functions_page() {
         "to 4, is computed by products, square roots and a division: within 4 units in f32 and 6 in f64, with the "
         "special values\n"
         "of C's `pow`. f64 exponents for which this bound does not hold (-5 to -8, -15/4, -13/4 and -11/4) call the C "
-        "library.\n\n"
+        "library.\n"
+        "`tan`, `atan`, `atan2`, `asin`, `acos`, `sinh` and `cosh` of f32 are within 4 units there.\n\n"
         "## Functions of one value\n\n"
         "| function | value | of | bound in f32 |\n"
         "|---|---|---|---|\n";

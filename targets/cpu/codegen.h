@@ -152,7 +152,11 @@ private:
     Lanes lanes_for_math(Value *v);
     Value *math_f64(const std::string &function, const std::vector<Value *> &args);
     Value *constant_power(Value *x, Value *exponent, Type t); // math_powers.cpp; null: no such exponent
-    Value *sine(Value *x, bool cosine);
+    // math_sin.cpp
+    enum class Trigonometric { Sine, Cosine, Tangent };
+    Value *trigonometric(Trigonometric function, Value *x);
+    // math_arcs.cpp: atan, atan2, asin and acos; null for any other function.
+    Value *arc_function(const std::string &function, const std::vector<Value *> &args);
     // math_tails.cpp; its head says which functions it has.
     std::optional<Value *> tail_function(const std::string &function, Value *x);
     Lanes gelu(Lanes x);

@@ -220,9 +220,14 @@ Value *Codegen::math_f32(const std::string &function, const std::vector<Value *>
         return one_plus_erf_f32(mad, x).v;
     } else if (function == "pow") {
         return pow_f32(mad, x, lanes_for_math(args[1])).v;
-    } else if (function == "sin" || function == "cos") {
-        return sine(args[0], function == "cos");
+    } else if (function == "sin") {
+        return trigonometric(Trigonometric::Sine, args[0]);
+    } else if (function == "cos") {
+        return trigonometric(Trigonometric::Cosine, args[0]);
+    } else if (function == "tan") {
+        return trigonometric(Trigonometric::Tangent, args[0]);
     }
+    if (Value *v = arc_function(function, args)) return v;
     return libm(function, Float(32, lanes(args[0])), args);
 }
 

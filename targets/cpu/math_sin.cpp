@@ -1,7 +1,9 @@
-// sin and cos on f32 lanes. The angle is reduced in f64. For |x| up to 2^20 two parts of pi/2 are enough (Cody and Waite).
-// Beyond, after Payne and Hanek, "Radian reduction for trigonometric functions" (1983): x * 2/pi from 24-bit pieces of 2/pi,
-// each product exact in f64, each reduced modulo 4 exactly before they are added, so that nothing large is ever rounded.
-// That part is a branch which is taken when some lane needs it. Polynomials: S. Moshier, Cephes (sinf.c, cosf.c, 1992).
+// sin, cos and tan on f32 lanes. The angle is reduced in f64. For |x| up to 2^20 two parts of pi/2
+// are enough (Cody and Waite). Beyond, after Payne and Hanek, "Radian reduction for trigonometric
+// functions" (1983): x * 2/pi from 24-bit pieces of 2/pi, each product exact in f64, each reduced
+// modulo 4 exactly before they are added, so that nothing large is ever rounded. That part is a
+// branch which is taken when some lane needs it. Polynomials of sin and cos: S. Moshier, Cephes
+// (sinf.c, cosf.c, 1992). That of tan is fitted by us as in math_arcs.cpp.
 #include "targets/cpu/codegen.h"
 #include "targets/cpu/math_lanes.h"
 
@@ -20,7 +22,7 @@ const uint32_t two_over_pi[] = {0xA2F983, 0x6E4E44, 0x1529FC, 0x2757D1, 0xF534DD
 
 } // namespace
 
-Value *Codegen::sine(Value *arg, bool cosine) {
+Value *Codegen::trigonometric(Trigonometric function, Value *arg) {
     Mad mad{has_fma()};
     Lanes x = lanes_for_math(arg);
     Lanes d = x.to_double();
@@ -68,10 +70,21 @@ Value *Codegen::sine(Value *arg, bool cosine) {
 
     Lanes r = lanes_for_math(remainder).to_float();
     Lanes q{&ir_, quadrant};
+    Lanes z = r * r;
+    const double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
+    if (function == Trigonometric::Tangent) {
+        // r + r z p(z), relative error 1.8e-8 for |r| <= pi/4; -1 / tan r in the odd quadrants.
+        const Lanes p =
+            mad.polynomial(z, {0.00939024054, 0.00311072986, 0.024436675, 0.0534091555, 0.133388296, 0.333331555});
+        const Lanes t = mad(p * z, r, r), odd = unequal(q & q.i(1), q.i(0));
+        const Lanes result = pick(odd, t.f(-1), t) / pick(odd, t, t.f(1));
+        // The quotient has the sign of zero of x; where x is infinite the remainder is not a number.
+        return pick(x.abs() < x.f(infinity), pick(equal(x, x.f(0)), x, result), x.f(nan)).v;
+    }
+    const bool cosine = function == Trigonometric::Cosine;
     if (cosine) {
         q = q + q.i(1); // cos x = sin(x + pi/2)
     }
-    Lanes z = r * r;
     Lanes s = mad.polynomial(z, {-1.9515295891e-4, 8.3321608736e-3, -1.6666654611e-1});
     s = mad(s * z, r, r);
     Lanes c = mad.polynomial(z, {2.443315711809948e-5, -1.388731625493765e-3, 4.166664568298827e-2});
@@ -81,9 +94,7 @@ Value *Codegen::sine(Value *arg, bool cosine) {
     if (!cosine) { // keeps the sign of zero
         result = pick(equal(x, x.f(0)), x, result);
     }
-    return pick(x.abs() < x.f(std::numeric_limits<double>::infinity()), result,
-                x.f(std::numeric_limits<double>::quiet_NaN()))
-        .v;
+    return pick(x.abs() < x.f(infinity), result, x.f(nan)).v;
 }
 
 } // namespace kumiko::cpu

@@ -1,5 +1,6 @@
 // Functions whose result is tiny where their usual formula subtracts numbers that are nearly equal:
-// expm1, log1p, erfc, silu, gelu and gelu_tanh, on f32 lanes, and the last three on f64 lanes too.
+// expm1, log1p, erfc, sinh, silu, gelu and gelu_tanh, on f32 lanes, and the last three on f64 lanes
+// too; and cosh on f32 lanes, which shares sinh's exponential.
 // Their relative error is bounded everywhere, subnormal results included
 // (tests/unit/test_driver_accuracy.cpp measures it).
 //
@@ -125,6 +126,20 @@ Lanes log1p_f32(const Mad &mad, Lanes x) {
     return pick(x < x.f(INFINITY), result, x); // infinity and NaN
 }
 
+// (e^a ± e^-a) / 2 with a = |x|, by e^-a: where the result is finite, e^-a is a normal number after
+// scaling, whereas e^a may overflow.
+Lanes cosh_f32(const Mad &mad, Lanes x) {
+    const Lanes e = scaled_exp_f32(mad, -smaller(x.abs(), 91), nullptr);
+    return mad(e, e.f(0.5 * unscale), e.f(0.5 / unscale) / e);
+}
+// Up to 1: x + x z p(z) with z = x^2, relative error 2.4e-8.
+Lanes sinh_f32(const Mad &mad, Lanes x) {
+    const Lanes a = smaller(x.abs(), 91), e = scaled_exp_f32(mad, -a, nullptr), z = x * x;
+    const Lanes large = mad(e, e.f(-0.5 * unscale), e.f(0.5 / unscale) / e).copysign(x);
+    const Lanes p = mad.polynomial(z, {0.000203730364, 0.00833027251, 0.166667163});
+    return pick(a > a.f(1), large, mad(p * z, x, x));
+}
+
 // A constant as the sum of one of few bits, or of the lanes' type, and the rest.
 struct Parts {
     double high, low;
@@ -202,6 +217,8 @@ std::optional<Value *> Codegen::tail_function(const std::string &function, Value
     const Mad mad{has_fma()};
     if (function == "expm1") return expm1_f32(mad, lanes_for_math(arg)).v;
     if (function == "log1p") return log1p_f32(mad, lanes_for_math(arg)).v;
+    if (function == "sinh") return sinh_f32(mad, lanes_for_math(arg)).v;
+    if (function == "cosh") return cosh_f32(mad, lanes_for_math(arg)).v;
     if (function == "gelu" && has_lane_tables()) return gelu_by_table(arg);
     const std::function<Lanes(Lanes)> f = [&](Lanes x) {
         if (function == "gelu") return gelu(x);

@@ -72,6 +72,13 @@ std::vector<float> samples() {
         x.push_back(float(k * M_PI_2));
         x.push_back(std::nextafter(float(k * M_PI_2), 0.f));
     }
+    for (const float near : {0.5f, 1.f, 1.5707964f, 88.72284f, 89.41599f}) { // where asin, atan, tan and sinh bend
+        float up = near, down = near;
+        for (int k = 0; k < 1000; k++) {
+            x.insert(x.end(), {up, -up, down, -down});
+            up = std::nextafter(up, infinity), down = std::nextafter(down, 0.f);
+        }
+    }
     while (x.size() % 16) {
         x.push_back(1);
     }
@@ -165,8 +172,9 @@ TEST_CASE("functions are the same in any number of lanes") {
     std::vector<float> x = samples();
     x.resize(x.size() / 480 * 480);
     std::vector<float> expected(x.size()), y(x.size());
-    for (const char *function : {"erf", "one_plus_erf", "exp", "exp_nonpositive", "sigmoid", "silu", "gelu",
-                                 "gelu_tanh", "erfc", "expm1", "log1p"}) {
+    for (const char *function :
+         {"erf", "one_plus_erf", "exp", "exp_nonpositive", "sigmoid", "silu", "gelu", "gelu_tanh", "erfc", "expm1",
+          "log1p", "atan", "asin", "acos", "tan", "sinh", "cosh"}) {
         for (const CpuTarget &target : targets()) {
             for (int lanes : {16, 1, 5, 8, 24, 32}) {
                 std::vector<float> &result = lanes == 16 ? expected : y;
@@ -204,10 +212,20 @@ TEST_CASE("rsqrt") {
         "rsqrt", [](double x) { return 1 / std::sqrt(x); }, 2);
 }
 TEST_CASE("round") { check_unary("round", std::nearbyint, 0); }
-TEST_CASE("atan, through the C library") { check_unary("atan", std::atan, 0.5001); }
+TEST_CASE("atan") { check_unary("atan", std::atan, 4); }
+TEST_CASE("asin and acos") {
+    check_unary("asin", std::asin, 4);
+    check_unary("acos", std::acos, 4);
+}
+TEST_CASE("tan") { check_unary("tan", std::tan, 4); }
+TEST_CASE("sinh and cosh") {
+    check_unary("sinh", std::sinh, 4);
+    check_unary("cosh", std::cosh, 4);
+}
+TEST_CASE("asinh, through the C library") { check_unary("asinh", std::asinh, 0.5001); }
 
 TEST_CASE("signs of zero") {
-    for (const char *function : {"tanh", "erf", "sin", "sqrt"}) {
+    for (const char *function : {"tanh", "erf", "sin", "sqrt", "atan", "asin", "tan", "sinh"}) {
         JitModule m = unary(function, CpuTarget::host(), 16);
         float x[16], y[16];
         std::fill(x, x + 16, -0.f);
@@ -286,6 +304,21 @@ TEST_CASE("pow") {
         ys.push_back(k % 3 ? float(y) : float(std::round(y)));
     }
     check_binary("pow", std::pow, 4, xs, ys);
+}
+
+TEST_CASE("atan2") {
+    std::vector<float> ys, xs;
+    add_special_pairs(ys, xs);
+    std::mt19937 random(4);
+    for (int k = 0; k < 800000; k++) { // any two numbers, and quotients from 2^-24 to 2^24
+        const float x = std::bit_cast<float>(uint32_t(random()));
+        const double slope = std::exp2(std::uniform_real_distribution<double>(-24, 24)(random));
+        const float y =
+            k % 4 ? static_cast<float>(k % 2 ? x * slope : -x * slope) : std::bit_cast<float>(uint32_t(random()));
+        ys.push_back(y);
+        xs.push_back(x);
+    }
+    check_binary("atan2", std::atan2, 4, ys, xs);
 }
 
 namespace {

@@ -329,7 +329,7 @@ TEST_CASE("f64, within what its exp, erfc and products round") {
     }
 }
 
-TEST_CASE("powers with constant exponents in formulas, also in tails") {
+TEST_CASE("powers with constant exponents, arcs and hyperbolic functions in formulas, also in tails") {
     struct Row {
         const char *name;
         Element (*formula)(const Element &);
@@ -344,6 +344,14 @@ TEST_CASE("powers with constant exponents in formulas, also in tails") {
          9},
         {"x^2.625", [](const Element &x) { return pow(x, 2.625f); }, [](long double x) { return std::pow(x, 2.625L); },
          9},
+        {"atan", [](const Element &x) { return atan(x); }, [](long double x) { return std::atan(x); }, 9},
+        {"atan2(2, x)", [](const Element &x) { return atan2(2, x); }, [](long double x) { return std::atan2(2.0L, x); },
+         9},
+        {"asin", [](const Element &x) { return asin(x); }, [](long double x) { return std::asin(x); }, 1.1},
+        {"acos", [](const Element &x) { return acos(x); }, [](long double x) { return std::acos(x); }, 1.1},
+        {"tan", [](const Element &x) { return tan(x); }, [](long double x) { return std::tan(x); }, 40},
+        {"sinh", [](const Element &x) { return sinh(x); }, [](long double x) { return std::sinh(x); }, 9},
+        {"cosh", [](const Element &x) { return cosh(x); }, [](long double x) { return std::cosh(x); }, 9},
     };
     const Format all[] = {formats[0], formats[1], formats[2], {f64, 53, -1074, DBL_MAX}};
     for (const Format &f : all) {
