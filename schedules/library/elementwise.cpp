@@ -161,6 +161,17 @@ void finish_in_reader(Schedule &s, StageHandle S, const Stage &stage) {
     S.finish_in(reader);
 }
 
+// Of a stage that is computed at a loop: how far its reader's loops inside of that run along an axis.
+int64_t elements_of_block(const Schedule &s, const StageState &stage, const std::string &axis) {
+    const StageState &host = s.state().stage(stage.placement.consumer);
+    int64_t elements = 1;
+    for (size_t l = host.position(stage.placement.loop) + 1; l < host.order.size(); l++) {
+        if (host.derived_from(host.order[l], axis))
+            elements *= Halide::Internal::as_const_int(host.loop(host.order[l]).extent).value_or(1);
+    }
+    return elements;
+}
+
 // Lanes of the narrowest numbers among the stages over the same elements that read a tensor in common
 // with this one; 1 if there is none.
 int widest_beside(const Schedule &s, const Stage &stage) {
@@ -736,10 +747,10 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
         } else if (vectors) {
             const auto together = last == stage.axes.back().name() ? rows_of_block(s, stage) : std::nullopt;
             // Copies of rows are as good as more vectors. Stages that may share the nest get equal blocks.
-            const bool in_block = inside && read_in_place.count(stage.name);
-            const int64_t block = in_block || (together && together->unrolled)
-                                      ? lanes
-                                      : std::max<int64_t>(lanes, widest_beside(s, stage)) * p.unroll;
+            int64_t block = std::max<int64_t>(lanes, widest_beside(s, stage)) * p.unroll;
+            if (together && together->unrolled) block = lanes;
+            if (inside && read_in_place.count(stage.name))
+                block = std::clamp<int64_t>(elements_of_block(s, S.state(), last), lanes, block) / lanes * lanes;
             if (!stage.is_reduction() && (!extent || *extent >= 2 * block)) {
                 LoopName blocks = last;
                 if (p.parallel && !inside && work(stage) >= (1 << 16) && outer.name == last && extent &&
