@@ -5,6 +5,7 @@
 #include "support/error.h"
 
 #include <llvm/IR/Constants.h>
+#include <llvm/IR/InlineAsm.h>
 
 #include <limits>
 
@@ -58,6 +59,11 @@ Value *Codegen::math(const std::string &function, Type t, std::vector<Value *> a
     if (is({"pow"})) {
         if (Value *v = constant_power(args[0], args[1], t)) return finish(v);
     }
+    if (lanes_for_math(args[0]).constant_bits) {
+        // What is stored around does not always look as if it could change the constants.
+        auto *nothing = llvm::FunctionType::get(ir_.getVoidTy(), false);
+        ir_.CreateCall(llvm::InlineAsm::get(nothing, "", "~{memory}", true));
+    }
     return finish(wide.bits() == 64 ? math_f64(function, args) : math_f32(function, args));
 }
 
@@ -90,25 +96,6 @@ Value *Codegen::libm(const std::string &function, Type t, const std::vector<Valu
         results.push_back(t.bits() == 64 ? r : ir_.CreateFPTrunc(r, ir_.getFloatTy()));
     }
     return concat(results);
-}
-
-Value *Codegen::math_f64(const std::string &function, const std::vector<Value *> &args) {
-    Type t = Float(64, lanes(args[0]));
-    if (function == "sigmoid") {
-        Value *e = libm("exp", t, {ir_.CreateFNeg(args[0])});
-        Value *one = llvm::ConstantFP::get(e->getType(), 1.0);
-        return ir_.CreateFDiv(one, ir_.CreateFAdd(one, e));
-    }
-    if (function == "silu" || function == "gelu_tanh" || function == "gelu") {
-        const Lanes x = lanes_for_math(args[0]);
-        if (function == "silu") {
-            const Lanes a = pick(x.abs() > x.f(1500), x.f(1500), x.abs());
-            return times_sigmoid(x, a, -a, nullptr).v;
-        }
-        if (function == "gelu_tanh") return gelu_tanh(x).v;
-        return gelu(x).v;
-    }
-    return libm(function, t, args);
 }
 
 } // namespace kumiko::cpu

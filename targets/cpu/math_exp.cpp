@@ -10,8 +10,6 @@
 #include "targets/cpu/codegen.h"
 #include "targets/cpu/math_lanes.h"
 
-#include <llvm/IR/InlineAsm.h>
-
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -191,10 +189,6 @@ Lanes Codegen::lanes_for_math(Value *v) {
 Value *Codegen::math_f32(const std::string &function, const std::vector<Value *> &args) {
     Mad mad{has_fma()};
     const Lanes x = lanes_for_math(args[0]);
-    if (x.constant_bits) { // what is stored around does not always look as if it could change the constants
-        auto *nothing = llvm::FunctionType::get(ir_.getVoidTy(), false);
-        ir_.CreateCall(llvm::InlineAsm::get(nothing, "", "~{memory}", true));
-    }
     const bool tables = has_lane_tables();
     const auto exp_nonpositive = [&](Lanes x) {
         return tables ? x.with(exp_by_table(x.v, true)) : exp_nonpositive_f32(mad, x);

@@ -16,6 +16,7 @@
 // expm1: the reduction of Cody and Waite. The polynomials are fitted by us, by weighted least
 // squares as in Lawson's algorithm (1961).
 #include "targets/cpu/codegen.h"
+#include "targets/cpu/math_f64.h"
 #include "targets/cpu/math_lanes.h"
 
 #include <cmath>
@@ -41,9 +42,6 @@ constexpr double erfc_center = 39.0 / 64;
 constexpr std::initializer_list<double> erfc_tail = {0.0112773972, -0.0562889688, -0.0074063139, 0.111711033,
                                                      -0.032150466, -0.209396243,  0.0608903989,  0.593292236,
                                                      0.813695848,  0.592800796};
-
-Lanes smaller(Lanes x, double bound) { return pick(x > x.f(bound), x.f(bound), x); } // passes NaN
-Lanes above(Lanes x, double bound) { return pick(x < x.f(bound), x.f(bound), x); }   // passes NaN
 
 bool is_f64(Lanes x) { return x.type()->getScalarType()->isDoubleTy(); }
 
@@ -155,21 +153,18 @@ Parts parts(long double c, bool single) {
 // results do not change, and z + low <= 0: max(x, 0) - a e / (1 + e) with e = e^(z + low).
 Lanes Codegen::times_sigmoid(Lanes x, Lanes a, Lanes z, const Lanes *low) {
     const Mad mad{has_fma()};
-    if (is_f64(x)) {
-        const Type t = Float(64, lanes(x.v));
-        Lanes root = x.with(libm("exp", t, {(z * z.f(0.5)).v})); // normal where the result is not 0
-        if (low) root = mad(root * *low, x.f(0.5), root);
-        return positive_part(x) - a * root / mad(root, root, x.f(1)) * root;
-    }
     const bool table = has_lane_tables() && is_vector(x.v) && lanes(x.v) == 16;
-    const Lanes e = table ? scaled_exp_by_table(z, low) : scaled_exp_f32(mad, z, low);
-    return mad(a * e / mad(e, e.f(unscale), e.f(1)), e.f(-unscale), positive_part(x));
+    const Lanes e = is_f64(x) ? scaled_exp_f64(mad, z, low)
+                    : table   ? scaled_exp_by_table(z, low)
+                              : scaled_exp_f32(mad, z, low);
+    const double down = is_f64(x) ? 0x1p-128 : unscale;
+    return mad(a * e / mad(e, e.f(down), e.f(1)), e.f(-down), positive_part(x));
 }
 
 Lanes Codegen::gelu_tanh(Lanes x) {
     const Mad mad{has_fma()};
     const bool wide = is_f64(x);
-    const Lanes a = smaller(x.abs(), wide ? 25 : 10.9);
+    const Lanes a = smaller(x.abs(), wide ? 21.8 : 10.9);
     // a (C0 + C1 a²), twice the argument of tanh. high0 is short, so that high0 - w is exact.
     const long double c0 = 1.5957691216057307117597842397375L, c1 = 0.071354816272600248776338752279864L;
     const int bits = wide ? 39 : 11;
@@ -199,7 +194,7 @@ Lanes Codegen::gelu(Lanes x) {
         const Lanes b = a * a.f(M_SQRT1_2);
         // What b rounds off, by the derivative.
         const Lanes rest = mad(a, a.f(-4.833646656726457e-17), product_rest(mad, a, a.f(M_SQRT1_2), b));
-        const Lanes slope = b.f(M_2_SQRTPI) * x.with(libm("exp", t, {(-(b * b)).v}));
+        const Lanes slope = b.f(M_2_SQRTPI) * exp_f64(mad, -(b * b));
         const Lanes tail = x.with(libm("erfc", t, {b.v})) - rest * slope;
         return mad(a * tail, x.f(-0.5), positive_part(x));
     }

@@ -1,5 +1,6 @@
 // The math functions against double precision: every exponent, dense where they bend, the special values, on three x86
-// levels (as far as this processor goes), scalars and vectors.
+// levels (as far as this processor goes), scalars and vectors. f64 against long double.
+// Levels: no
 #include "targets/cpu/jit.h"
 #include "tests/unit/test_cpu_builders.h"
 
@@ -37,6 +38,19 @@ double ulps(float got, double exact) {
     }
     int exponent = exact == 0 ? -149 : std::max(std::ilogb(exact) - 23, -149);
     return std::fabs(double(got) - exact) / std::ldexp(1.0, exponent);
+}
+
+// Units of the exact result, or a great number where NaN, infinity or the sign of zero are wrong.
+template<typename T>
+double units_of(long double exact, T got) {
+    using Limits = std::numeric_limits<T>;
+    if (std::isnan(exact) || std::isnan(got)) return std::isnan(exact) && std::isnan(got) ? 0 : 1e30;
+    if (std::signbit(exact) != std::signbit(got)) return 1e30;
+    const long double limit = std::ldexp(1.0L, Limits::max_exponent);
+    const long double bounded = std::min(std::fabs(exact), limit), result = std::isinf(got) ? limit : std::fabs(got);
+    const int least = Limits::min_exponent - 1, most = Limits::max_exponent - 1; // of normal numbers
+    const int exponent = bounded == 0 ? least : std::clamp(std::ilogb(bounded), least, most);
+    return static_cast<double>(std::fabs(result - bounded) / std::ldexp(1.0L, exponent - Limits::digits + 1));
 }
 
 std::vector<float> samples() {
@@ -96,15 +110,15 @@ std::vector<CpuTarget> targets() {
     return result;
 }
 
-JitModule unary(const std::string &function, const CpuTarget &target, int lanes) {
+JitModule unary(const std::string &function, const CpuTarget &target, int lanes, Type one = Float(32)) {
     Nest n;
     n.name = function;
-    n.tensors = {tensor("x", Float(32), false, var("n") * lanes), tensor("y", Float(32), true, var("n") * lanes)};
+    n.tensors = {tensor("x", one, false, var("n") * lanes), tensor("y", one, true, var("n") * lanes)};
     n.sizes = {"n"};
-    Expr at = lanes == 1 ? var("i") : ramp(var("i") * lanes, lanes);
-    Type t = Float(32, lanes);
-    n.body =
-        loop("i", 0, var("n"), store("y", Call::make(t, function + "_f32", {load(t, "x", at)}, Call::PureExtern), at));
+    const Expr at = lanes == 1 ? var("i") : ramp(var("i") * lanes, lanes);
+    const Type t = one.with_lanes(lanes);
+    const std::string name = function + "_f" + std::to_string(one.bits());
+    n.body = loop("i", 0, var("n"), store("y", Call::make(t, name, {load(t, "x", at)}, Call::PureExtern), at));
     JitOptions options;
     options.codegen.target = target;
     return JitModule({n}, options);
@@ -142,11 +156,13 @@ void check_unary(const std::string &function, double (*exact)(double), double bo
 TEST_CASE("exp") { check_unary("exp", std::exp, 4); }
 TEST_CASE("exp of what is not above zero, and somewhat above") {
     check_unary("exp_nonpositive", std::exp, 4, 60);
-    JitModule m = unary("exp_nonpositive", CpuTarget::host(), 16);
-    float x[16] = {0, -0.f}, y[16];
-    CHECK(run(m, "exp_nonpositive", {x, y}, {1}) == 0);
-    CHECK(y[0] == 1);
-    CHECK(y[1] == 1);
+    for (const CpuTarget &target : targets()) {
+        JitModule m = unary("exp_nonpositive", target, 16);
+        float x[16] = {0, -0.f}, y[16];
+        CHECK(run(m, "exp_nonpositive", {x, y}, {1}) == 0);
+        CHECK(y[0] == 1);
+        CHECK(y[1] == 1);
+    }
 }
 TEST_CASE("1 + erf, within what its sum rounds") {
     const std::vector<float> x = samples();
@@ -226,11 +242,13 @@ TEST_CASE("asinh, through the C library") { check_unary("asinh", std::asinh, 0.5
 
 TEST_CASE("signs of zero") {
     for (const char *function : {"tanh", "erf", "sin", "sqrt", "atan", "asin", "tan", "sinh"}) {
-        JitModule m = unary(function, CpuTarget::host(), 16);
-        float x[16], y[16];
-        std::fill(x, x + 16, -0.f);
-        CHECK(run(m, function, {x, y}, {1}) == 0);
-        CHECK(std::signbit(y[3]));
+        for (const CpuTarget &target : targets()) {
+            JitModule m = unary(function, target, 16);
+            float x[16], y[16];
+            std::fill(x, x + 16, -0.f);
+            CHECK(run(m, function, {x, y}, {1}) == 0);
+            CHECK(std::signbit(y[3]));
+        }
     }
 }
 
@@ -348,19 +366,6 @@ std::vector<double> exponents() {
     return all;
 }
 
-// Units of the exact result, or a great number where NaN, infinity or the sign of zero are wrong.
-template<typename T>
-double power_units(long double exact, T got) {
-    using Limits = std::numeric_limits<T>;
-    if (std::isnan(exact) || std::isnan(got)) return std::isnan(exact) && std::isnan(got) ? 0 : 1e30;
-    if (std::signbit(exact) != std::signbit(got)) return 1e30;
-    const long double limit = std::ldexp(1.0L, Limits::max_exponent);
-    const long double bounded = std::min(std::fabs(exact), limit), result = std::isinf(got) ? limit : std::fabs(got);
-    const int least = Limits::min_exponent - 1, most = Limits::max_exponent - 1; // of normal numbers
-    const int exponent = bounded == 0 ? least : std::clamp(std::ilogb(bounded), least, most);
-    return static_cast<double>(std::fabs(result - bounded) / std::ldexp(1.0L, exponent - Limits::digits + 1));
-}
-
 template<typename T>
 void check_constant_powers(double bound) {
     using Limits = std::numeric_limits<T>;
@@ -390,7 +395,7 @@ void check_constant_powers(double bound) {
                 double most = 0;
                 T where = 0, got = 0;
                 for (size_t i = 0; i < all.size(); i++) {
-                    const double u = power_units(exact[i], y[i]);
+                    const double u = units_of(exact[i], y[i]);
                     if (u > most) most = u, where = all[i], got = y[i];
                 }
                 INFO(where, " ^ ", exponent, " on ", target.name, ", ", lanes, " lanes: ", got, ", ", most, " units");
@@ -440,4 +445,84 @@ TEST_CASE("pow of 16 bits with constant exponents") {
             CHECK(worst <= 0.51);
         }
     }
+}
+
+namespace {
+
+// Every exponent, and dense where functions bend, cancel, overflow or become subnormal.
+std::vector<double> samples_f64() {
+    using Limits = std::numeric_limits<double>;
+    std::vector<double> x = {
+        0,      1,     Limits::infinity(), Limits::quiet_NaN(), Limits::denorm_min(), Limits::min(), Limits::max(),
+        0x1p20, 0x1p52};
+    std::mt19937_64 random(9);
+    std::uniform_real_distribution<double> unit(0, 1);
+    for (uint64_t exponent = 0; exponent < 2047; exponent++) {
+        const int count = exponent > 960 && exponent < 1040 ? 500 : 20;
+        for (int k = 0; k < count; k++) x.push_back(std::bit_cast<double>(random() >> 12 | exponent << 52));
+    }
+    for (const double range : {0.5, 1.0, 2.0, 6.5, 30.0, 760.0}) {
+        for (int k = 0; k < 12000; k++) x.push_back(range * unit(random));
+    }
+    for (int k = 1; k < 20000; k++) { // next to multiples of pi/2, where sin and cos cancel
+        x.push_back(k * M_PI_2);
+        x.push_back(std::nextafter((k * 33) * M_PI_2, 0.0));
+    }
+    for (const double near : {0.5, 1.0, 6.0, 22.0, 27.226, 40.0, 708.396, 709.78271289338397, 745.13321910194122}) {
+        double up = near, down = near;
+        for (int k = 0; k < 200; k++) {
+            x.insert(x.end(), {up, down, near * (1 + (unit(random) - 0.5) * 1e-3)});
+            up = std::nextafter(up, Limits::infinity()), down = std::nextafter(down, 0.0);
+        }
+    }
+    const size_t count = x.size();
+    for (size_t i = 0; i < count; i++) x.push_back(-x[i]);
+    while (x.size() % 80) x.push_back(1);
+    return x;
+}
+
+// On all targets within a bound, with the signs of zero; and the same in any number of lanes.
+void check_f64(const std::string &function, long double (*exact)(long double), double bound) {
+    static const std::vector<double> x = samples_f64();
+    std::vector<long double> meant(x.size());
+    for (size_t i = 0; i < x.size(); i++) meant[i] = exact(x[i]);
+    std::vector<double> first(x.size()), y(x.size());
+    for (const CpuTarget &target : targets()) {
+        for (const int lanes : {8, 1, 5, 16}) {
+            std::vector<double> &result = lanes == 8 ? first : y;
+            const JitModule m = unary(function, target, lanes, Float(64));
+            CHECK(run(m, function, {const_cast<double *>(x.data()), result.data()}, {int64_t(x.size()) / lanes}) == 0);
+            INFO(function, " of f64 on ", target.name, ", ", lanes, " lanes");
+            if (lanes != 8) {
+                size_t unlike = 0;
+                for (size_t i = 0; i < x.size(); i++)
+                    unlike += !(y[i] == first[i] || (y[i] != y[i] && first[i] != first[i]));
+                CHECK(unlike == 0);
+                continue;
+            }
+            double worst = 0;
+            size_t where = 0;
+            for (size_t i = 0; i < x.size(); i++) {
+                const double u = units_of(meant[i], result[i]);
+                if (u > worst) worst = u, where = i;
+            }
+            INFO(worst, " units at ", x[where], ": ", result[where], " for ", meant[where]);
+            MESSAGE(function, " of f64, ", target.name, ": ", worst);
+            CHECK(worst <= bound);
+        }
+    }
+}
+
+} // namespace
+
+TEST_CASE("exp and log of f64") {
+    check_f64("exp", std::exp, 1.1);
+    check_f64("log", std::log, 1.1);
+}
+TEST_CASE("f64 functions made of exp and log") {
+    check_f64("expm1", std::expm1, 2.5);
+    check_f64("log1p", std::log1p, 2);
+    check_f64("tanh", std::tanh, 3);
+    check_f64(
+        "sigmoid", [](long double x) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)); }, 4);
 }

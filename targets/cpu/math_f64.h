@@ -1,0 +1,20 @@
+// Private to targets/cpu: functions on f64 lanes that those of math_tails.cpp are made of.
+#pragma once
+
+#include "targets/cpu/math_lanes.h"
+
+namespace kumiko::cpu {
+
+// Adding it rounds a number of less than 2^51 to an integer, which then is in the last bits.
+constexpr double rounding_to_integer = 0x1.8p52;
+// ln 2 = high + low. A product of high and a number of 21 bits is exact.
+constexpr double ln2_high_f64 = 0x1.62e42feep-1, ln2_low_f64 = 0x1.a39ef35793c76p-33;
+
+inline Lanes smaller(Lanes x, double bound) { return pick(x > x.f(bound), x.f(bound), x); } // passes NaN
+inline Lanes above(Lanes x, double bound) { return pick(x < x.f(bound), x.f(bound), x); }   // passes NaN
+
+Lanes exp_f64(const Mad &mad, Lanes x); // within 1.1 units in the last place
+// 2^128 e^(x + low) of x from -790 to 0, where the result is a normal number. low: null where it is 0.
+Lanes scaled_exp_f64(const Mad &mad, Lanes x, const Lanes *low);
+
+} // namespace kumiko::cpu
