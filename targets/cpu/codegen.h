@@ -155,6 +155,7 @@ private:
     // math_sin.cpp
     enum class Trigonometric { Sine, Cosine, Tangent };
     Value *trigonometric(Trigonometric function, Value *x);
+    Value *trigonometric_f64(const std::string &function, Value *x); // sin or cos
     // math_arcs.cpp: atan, atan2, asin and acos; null for any other function.
     Value *arc_function(const std::string &function, const std::vector<Value *> &args);
     // math_tails.cpp; its head says which functions it has.

@@ -13,7 +13,6 @@ constexpr double ln2_high_f64 = 0x1.62e42feep-1, ln2_low_f64 = 0x1.a39ef35793c76
 inline Lanes smaller(Lanes x, double bound) { return pick(x > x.f(bound), x.f(bound), x); } // passes NaN
 inline Lanes above(Lanes x, double bound) { return pick(x < x.f(bound), x.f(bound), x); }   // passes NaN
 
-Lanes exp_f64(const Mad &mad, Lanes x); // within 1.1 units in the last place
 // 2^128 e^(x + low) of x from -790 to 0, where the result is a normal number. low: null where it is 0.
 Lanes scaled_exp_f64(const Mad &mad, Lanes x, const Lanes *low);
 

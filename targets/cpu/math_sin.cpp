@@ -3,7 +3,8 @@
 // functions" (1983): x * 2/pi from 24-bit pieces of 2/pi, each product exact in f64, each reduced
 // modulo 4 exactly before they are added, so that nothing large is ever rounded. That part is a
 // branch which is taken when some lane needs it. Polynomials of sin and cos: S. Moshier, Cephes
-// (sinf.c, cosf.c, 1992). That of tan is fitted by us as in math_arcs.cpp.
+// (sinf.c, cosf.c, 1992). That of tan is fitted by us as in math_arcs.cpp. sin and cos on f64 lanes
+// are at the end; their polynomials are fitted as in math_f64.cpp.
 #include "targets/cpu/codegen.h"
 #include "targets/cpu/math_lanes.h"
 
@@ -95,6 +96,42 @@ Value *Codegen::trigonometric(Trigonometric function, Value *arg) {
         result = pick(equal(x, x.f(0)), x, result);
     }
     return pick(x.abs() < x.f(infinity), result, x.f(nan)).v;
+}
+
+// The angle is reduced by pi/2 in four parts, of 33 bits but the last: products of the first three
+// with n are exact for |x| up to 2^20. Beyond, a rarely taken branch calls the C library.
+Value *Codegen::trigonometric_f64(const std::string &function, Value *arg) {
+    const Mad mad{has_fma()};
+    const Lanes x = lanes_for_math(arg), magic = x.f(6755399441055744.0), shifted = mad(x, x.f(M_2_PI), magic);
+    const Lanes n = shifted - magic;
+    Lanes r = x;
+    for (const double part : {0x1.921fb544p+0, 0x1.0b4611a6p-34, 0x1.3198a2ep-69, 0x1.b839a252049c1p-104})
+        r = mad(n, n.f(-part), r);
+    const Lanes z = r * r;
+    // Relative error of sin 3.5e-18, absolute error of cos 5.3e-20, for |r| <= pi/4.
+    const Lanes s = mad.polynomial(z, {1.589680644331335e-10, -2.5050758344317863e-08, 2.7557313693692067e-06,
+                                       -0.00019841269829813876, 0.008333333333322422, -0.16666666666666632});
+    const Lanes c = mad.polynomial(z, {-1.1361291951364826e-11, 2.0875757970666127e-09, -2.75573146350945e-07,
+                                       2.4801587290586448e-05, -0.001388888888887617, 0.041666666666666616});
+    const Lanes sine = mad(s * z, r, r), cosine = mad(c * z, z, mad(z, z.f(-0.5), z.f(1)));
+    Lanes quadrant = shifted.bits();
+    if (function == "cos") quadrant = quadrant + quadrant.i(1); // cos x = sin(x + pi/2)
+    Lanes near = pick(unequal(quadrant & quadrant.i(1), quadrant.i(0)), cosine, sine);
+    near = (near.bits() ^ (quadrant & quadrant.i(2)).shl(62)).floats();
+    if (function == "sin") near = pick(equal(x, x.f(0)), x, near); // the sign of zero
+
+    const Lanes far = x.abs() > x.f(0x1p20);
+    llvm::BasicBlock *before = ir_.GetInsertBlock(), *large = block("large_angle"), *after = block("angle");
+    ir_.CreateCondBr(is_vector(far.v) ? ir_.CreateOrReduce(far.v) : far.v, large, after,
+                     llvm::MDBuilder(context_).createBranchWeights(1, 1 << 20));
+    ir_.SetInsertPoint(large);
+    const Lanes both = pick(far, x.with(libm(function, Float(64, lanes(arg)), {arg})), near);
+    ir_.CreateBr(after);
+    ir_.SetInsertPoint(after);
+    llvm::PHINode *result = ir_.CreatePHI(x.type(), 2);
+    result->addIncoming(near.v, before);
+    result->addIncoming(both.v, large);
+    return result;
 }
 
 } // namespace kumiko::cpu

@@ -1,6 +1,7 @@
 // Functions whose result is tiny where their usual formula subtracts numbers that are nearly equal:
-// expm1, log1p, erfc, sinh, silu, gelu and gelu_tanh, on f32 lanes, and the last three on f64 lanes
-// too; and cosh on f32 lanes, which shares sinh's exponential.
+// expm1, log1p, erfc, sinh, silu, gelu and gelu_tanh, on f32 lanes; erfc and the last three on f64
+// lanes too (expm1 and log1p of f64 are in math_f64.cpp); and cosh on f32 lanes, which shares
+// sinh's exponential.
 // Their relative error is bounded everywhere, subnormal results included
 // (tests/unit/test_driver_accuracy.cpp measures it).
 //
@@ -31,7 +32,7 @@ constexpr double unscale = 0x1p-32;
 constexpr double ln2_high = 0.693359375, ln2_low = -2.12194440e-4;
 
 // Coefficients of the tails, highest power first. Each was rounded to f32 before those of higher
-// powers were fitted.
+// powers were fitted; those of f64 at the end, which are fitted as in math_f64.cpp.
 // Φ(-a) = e^(-a²/2) w p(w - 19/32) with w = 1 / (1 + a/4), within 1.2e-8 for a from 0 to 14.7.
 constexpr double normal_center = 19.0 / 32;
 constexpr std::initializer_list<double> normal_tail = {0.0174395423, 0.0259280708, -0.0364875272, -0.085244596,
@@ -42,6 +43,23 @@ constexpr double erfc_center = 39.0 / 64;
 constexpr std::initializer_list<double> erfc_tail = {0.0112773972, -0.0562889688, -0.0074063139, 0.111711033,
                                                      -0.032150466, -0.209396243,  0.0608903989,  0.593292236,
                                                      0.813695848,  0.592800796};
+
+// The same for f64, within 2.1e-17 for a from 0 to 39.5.
+constexpr double normal_center_f64 = 17.0 / 32;
+constexpr std::initializer_list<double> normal_tail_f64 = {
+    -0.001269554776664361, -0.0006786331667860956, 0.003681055598468047,  0.00026041671011463937, -0.005607770285959255,
+    0.002069060140271058,  0.006254924677804065,   -0.005658210664180255, -0.0058868239527998835, 0.010229768798117897,
+    0.005322158814752855,  -0.01683468190112421,   -0.006524004350745361, 0.02847403728358153,    0.016742180140884015,
+    -0.049020170668208525, -0.06678197085073048,   0.04883033762288788,   0.2501409225248944,     0.40379537390730286,
+    0.42354337365257255,   0.32926707790081666,    0.19870934803241416};
+// erfc(a) = e^(-a²) w p(w - 9/16) with w = 1 / (1 + a/4), within 3.3e-18 for a from 0 to 27.5.
+constexpr double erfc_center_f64 = 9.0 / 16;
+constexpr std::initializer_list<double> erfc_tail_f64 = {
+    0.001073246608999569, 0.001667342880514451,  -0.002815689117593404, -0.00482029162889164,  0.004908550289403771,
+    0.010386708998483693, -0.006662834761858731, -0.022646523743445945, 0.0025688341010581513, 0.048924147476611016,
+    0.032839762085012734, -0.08013983976636488,  -0.17674025630693477,  -0.05604096336182628,  0.3872988810725815,
+    1.040617372354659,    1.6343937744524863,    1.9249846801161847,    1.8376724945457683,    1.4733766496526712,
+    1.0107421500723877,   0.5990076675876481,    0.3078220955665328};
 
 bool is_f64(Lanes x) { return x.type()->getScalarType()->isDoubleTy(); }
 
@@ -79,18 +97,26 @@ Lanes scaled_exp_f32(const Mad &mad, Lanes x, const Lanes *low) {
     return p * (shifted.bits().shl(23) + shifted.bits().i(uint64_t(127 + 32) << 23)).floats();
 }
 
-Lanes erfc_f32(const Mad &mad, Lanes x) {
-    const Lanes a = smaller(x.abs(), 10.2), negative = x < x.f(0), one = x.f(1);
+// 2^k e^(x + low) with k = 32 for f32 and 128 for f64: a normal number where the results are not 0.
+Lanes scaled_exp(const Mad &mad, Lanes x, const Lanes *low) {
+    return is_f64(x) ? scaled_exp_f64(mad, x, low) : scaled_exp_f32(mad, x, low);
+}
+double unscale_of(Lanes x) { return is_f64(x) ? 0x1p-128 : unscale; }
+
+Lanes erfc(const Mad &mad, Lanes x) {
+    const bool wide = is_f64(x);
+    const Lanes a = smaller(x.abs(), wide ? 27.5 : 10.2), negative = x < x.f(0), one = x.f(1);
     Lanes square_rest;
     const Lanes s = square(mad, a, &square_rest), low = -square_rest;
     // w = 1 / d and what its roundings leave out, for erfc changes more than twice as fast as w
     // near 0.
-    const Lanes half = a * a.f(0.5), d = half + one, d_rest = half - (d - one);
+    const Lanes part = a * a.f(wide ? 0.25 : 0.5), d = part + one, d_rest = part - (d - one);
     const Lanes w = one / d, dw = d * w;
     const Lanes w_rest = w * (((one - dw) - product_rest(mad, d, w, dw)) - d_rest * w);
-    const Lanes p = mad.polynomial((w - w.f(erfc_center)) + w_rest, erfc_tail);
-    const Lanes tail = mad(p, w_rest, p * w) * scaled_exp_f32(mad, -s, &low);
-    return mad(pick(negative, -tail, tail), tail.f(unscale), pick(negative, x.f(2), x.f(0)));
+    const Lanes t = (w - w.f(wide ? erfc_center_f64 : erfc_center)) + w_rest;
+    const Lanes p = mad.polynomial(t, wide ? erfc_tail_f64 : erfc_tail);
+    const Lanes tail = mad(p, w_rest, p * w) * scaled_exp(mad, -s, &low);
+    return mad(pick(negative, -tail, tail), tail.f(unscale_of(x)), pick(negative, x.f(2), x.f(0)));
 }
 
 Lanes expm1_f32(const Mad &mad, Lanes x) {
@@ -153,11 +179,9 @@ Parts parts(long double c, bool single) {
 // results do not change, and z + low <= 0: max(x, 0) - a e / (1 + e) with e = e^(z + low).
 Lanes Codegen::times_sigmoid(Lanes x, Lanes a, Lanes z, const Lanes *low) {
     const Mad mad{has_fma()};
-    const bool table = has_lane_tables() && is_vector(x.v) && lanes(x.v) == 16;
-    const Lanes e = is_f64(x) ? scaled_exp_f64(mad, z, low)
-                    : table   ? scaled_exp_by_table(z, low)
-                              : scaled_exp_f32(mad, z, low);
-    const double down = is_f64(x) ? 0x1p-128 : unscale;
+    const bool table = has_lane_tables() && !is_f64(x) && is_vector(x.v) && lanes(x.v) == 16;
+    const Lanes e = table ? scaled_exp_by_table(z, low) : scaled_exp(mad, z, low);
+    const double down = unscale_of(x);
     return mad(a * e / mad(e, e.f(down), e.f(1)), e.f(-down), positive_part(x));
 }
 
@@ -188,28 +212,28 @@ Lanes Codegen::gelu_tanh(Lanes x) {
 // max(x, 0) - |x| Φ(-|x|)
 Lanes Codegen::gelu(Lanes x) {
     const Mad mad{has_fma()};
-    if (is_f64(x)) {
-        const Type t = Float(64, lanes(x.v));
-        const Lanes a = smaller(x.abs(), 40);
-        const Lanes b = a * a.f(M_SQRT1_2);
-        // What b rounds off, by the derivative.
-        const Lanes rest = mad(a, a.f(-4.833646656726457e-17), product_rest(mad, a, a.f(M_SQRT1_2), b));
-        const Lanes slope = b.f(M_2_SQRTPI) * exp_f64(mad, -(b * b));
-        const Lanes tail = x.with(libm("erfc", t, {b.v})) - rest * slope;
-        return mad(a * tail, x.f(-0.5), positive_part(x));
-    }
-    const Lanes a = smaller(x.abs(), 14.7);
+    const bool wide = is_f64(x);
+    const Lanes a = smaller(x.abs(), wide ? 39 : 14.7);
     Lanes rest;
     const Lanes s = square(mad, a, &rest), low = rest * rest.f(-0.5);
-    const Lanes e = scaled_exp_f32(mad, s * s.f(-0.5), &low);
+    const Lanes e = scaled_exp(mad, s * s.f(-0.5), &low);
     // v = a w, which has fewer roundings than w and a product; w = 1 - v/4.
     const Lanes v = a / mad(a, a.f(0.25), a.f(1));
-    const Lanes p = mad.polynomial(mad(v, v.f(-0.25), v.f(1 - normal_center)), normal_tail);
-    return mad(v * p * e, e.f(-unscale), positive_part(x));
+    const Lanes t = mad(v, v.f(-0.25), v.f(1 - (wide ? normal_center_f64 : normal_center)));
+    const Lanes p = mad.polynomial(t, wide ? normal_tail_f64 : normal_tail);
+    return mad(v * p * e, e.f(-unscale_of(x)), positive_part(x));
 }
 
 std::optional<Value *> Codegen::tail_function(const std::string &function, Value *arg) {
     const Mad mad{has_fma()};
+    if (is_f64(lanes_for_math(arg))) {
+        const Lanes x = lanes_for_math(arg), a = smaller(x.abs(), 760);
+        if (function == "gelu") return gelu(x).v;
+        if (function == "gelu_tanh") return gelu_tanh(x).v;
+        if (function == "erfc") return erfc(mad, x).v;
+        if (function == "silu") return times_sigmoid(x, a, -a, nullptr).v;
+        return {};
+    }
     if (function == "expm1") return expm1_f32(mad, lanes_for_math(arg)).v;
     if (function == "log1p") return log1p_f32(mad, lanes_for_math(arg)).v;
     if (function == "sinh") return sinh_f32(mad, lanes_for_math(arg)).v;
@@ -218,7 +242,7 @@ std::optional<Value *> Codegen::tail_function(const std::string &function, Value
     const std::function<Lanes(Lanes)> f = [&](Lanes x) {
         if (function == "gelu") return gelu(x);
         if (function == "gelu_tanh") return gelu_tanh(x);
-        if (function == "erfc") return erfc_f32(mad, x);
+        if (function == "erfc") return erfc(mad, x);
         const Lanes a = smaller(x.abs(), 109);
         return times_sigmoid(x, a, -a, nullptr);
     };

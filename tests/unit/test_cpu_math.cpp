@@ -526,3 +526,9 @@ TEST_CASE("f64 functions made of exp and log") {
     check_f64(
         "sigmoid", [](long double x) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)); }, 4);
 }
+TEST_CASE("erf, erfc, sin and cos of f64") {
+    check_f64("erf", std::erf, 2);
+    check_f64("erfc", std::erfc, 5);
+    check_f64("sin", std::sin, 2.5);
+    check_f64("cos", std::cos, 2.5);
+}

@@ -305,7 +305,7 @@ TEST_CASE("infinities, NaN and zeros") {
     }
 }
 
-TEST_CASE("f64, within what its exp, erfc and products round") {
+TEST_CASE("f64, within 6 units") {
     const Format f = {f64, 53, -1074, DBL_MAX};
     const int n = 2001;
     Buffer<> x(f64, {n});
