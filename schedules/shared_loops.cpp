@@ -122,21 +122,22 @@ bool makes(const Relation &r, const std::string &loop) {
     return std::get<FuseRelation>(r).fused == loop;
 }
 
-// The splits and fuses that the loops at the first `depth` positions come from. Not those that mask or
-// move their last block if their outer loop is an axis of `other`: it runs whole in both.
+// The splits and fuses that the loops at the first `depth` positions come from. Not a split that
+// masks or moves its last block if its outer loop is an axis of `other` and its inner one is not
+// among these loops: the outer one then runs whole in both.
 std::vector<Relation> relations_of(const StageState &s, size_t depth, const StageState &other) {
+    const auto comes_from = [&](const std::string &made) {
+        return std::any_of(s.order.begin(), s.order.begin() + static_cast<std::ptrdiff_t>(depth),
+                           [&](const std::string &l) { return s.derived_from(l, made); });
+    };
     std::vector<Relation> all;
     for (const Relation &r : s.relations) {
         const auto *split = std::get_if<SplitRelation>(&r);
         const bool whole = split && (split->tail == Tail::Mask || split->tail == Tail::Shift) &&
-                           other.find_loop(split->outer) &&
+                           !comes_from(split->inner) && other.find_loop(split->outer) &&
                            std::none_of(other.relations.begin(), other.relations.end(),
                                         [&](const Relation &o) { return makes(o, split->outer); });
-        if (whole) continue;
-        const std::string made = split ? split->parent : std::get<FuseRelation>(r).fused;
-        if (std::any_of(s.order.begin(), s.order.begin() + static_cast<std::ptrdiff_t>(depth),
-                        [&](const std::string &l) { return s.derived_from(l, made); }))
-            all.push_back(r);
+        if (!whole && comes_from(split ? split->parent : std::get<FuseRelation>(r).fused)) all.push_back(r);
     }
     return all;
 }
@@ -216,6 +217,9 @@ std::string alone(const ScheduleState &state, const StageState &s) {
     if (s.part || !regions_of(state, s.name()).empty()) return name + " is computed in parts";
     if (s.tensorize) return name + " is tensorized";
     if (s.buffers > 1) return name + " is filled ahead";
+    for (const Stage &stage : state.op.stages()) {
+        if (!stage.updates.empty()) return "tensor " + stage.updates + " is updated in place";
+    }
     return "";
 }
 

@@ -39,7 +39,7 @@ int64_t work(const Stage &s) {
     return n;
 }
 
-// So many iterations of a loop that has `n` are worth a call.
+// Iterations per parallel task of a loop that has `n`, so that a task computes some 8,000 elements.
 int64_t iterations_of_task(const Stage &s, int64_t n) { return (1 << 13) / std::max<int64_t>(1, work(s) / n); }
 
 // Computes the stage at the innermost loop of its reader's one reader below which all that it is read at agrees on the axes outside:
@@ -174,7 +174,7 @@ int64_t elements_of_block(const Schedule &s, const StageState &stage, const std:
 
 // Lanes of the narrowest numbers among the stages over the same elements that read a tensor in common
 // with this one; 1 if there is none.
-int widest_beside(const Schedule &s, const Stage &stage) {
+int lanes_of_narrowest_neighbour(const Schedule &s, const Stage &stage) {
     const auto same = [](const Axis &a, const Axis &b) { return a.name() == b.name(); };
     int lanes = 1;
     const auto reads = [&](const Stage &stage) {
@@ -195,8 +195,8 @@ int widest_beside(const Schedule &s, const Stage &stage) {
     return lanes;
 }
 
-// Whether the index is that of a window's element: it moves with the axis and with a reduction axis.
-bool of_window(const Stage &stage, const Expr &index) {
+// Whether the index moves with a reduction axis, other than by what is read at it.
+bool uses_reduction_axis(const Stage &stage, const Expr &index) {
     const Expr places = map_reads(index, [](const Halide::Internal::Call *read, const Expr &) {
         return Halide::Internal::make_zero(read->type);
     });
@@ -219,11 +219,11 @@ int64_t elements_of_step(const Stage &stage, const Machine &machine, int lanes, 
         for (const Halide::Internal::Call *read : tensor_reads(e)) {
             const auto uses = [&](const Expr &index) { return Halide::Internal::expr_uses_var(index, last); };
             if (read->args.empty() || !uses(read->args.back())) continue;
-            if (of_window(stage, read->args.back())) return lanes;
+            if (uses_reduction_axis(stage, read->args.back())) return lanes;
             for (const Expr &index : read->args) {
                 if (reads_data(index) && !uses(index))
                     vectors = std::max<int64_t>(vectors, accumulator_registers(machine));
-                else if (!uses(index) && of_window(stage, index))
+                else if (!uses(index) && uses_reduction_axis(stage, index))
                     vectors = std::max(vectors, steps >= fewest_rows ? vectors_of_row : 1);
             }
         }
@@ -747,7 +747,7 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
         } else if (vectors) {
             const auto together = last == stage.axes.back().name() ? rows_of_block(s, stage) : std::nullopt;
             // Copies of rows are as good as more vectors. Stages that may share the nest get equal blocks.
-            int64_t block = std::max<int64_t>(lanes, widest_beside(s, stage)) * p.unroll;
+            int64_t block = std::max<int64_t>(lanes, lanes_of_narrowest_neighbour(s, stage)) * p.unroll;
             if (together && together->unrolled) block = lanes;
             if (inside && read_in_place.count(stage.name))
                 block = std::clamp<int64_t>(elements_of_block(s, S.state(), last), lanes, block) / lanes * lanes;

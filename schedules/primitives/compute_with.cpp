@@ -46,9 +46,8 @@ const Primitive &compute_with_primitive() {
         "While later directives can still make them so, this one "
         "is pending; compute_root of the stage ends it. The named stage shares the loops of no other. Neither "
         "is a recurrence, an extern stage, a scatter's visit of named elements, computed online, in parts or at a loop "
-        "inside of where it is kept, prepacked, tensorized or filled ahead. What reads a tensor that another one "
-        "replaces reads its own element, and "
-        "runs first. A third "
+        "inside of where it is kept, prepacked, tensorized or filled ahead, and no tensor is updated in place. "
+        "A third "
         "stage names the stage whose loops these are.",
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"with", ArgumentKind::Text, "the stage in whose loops it runs"},

@@ -2,12 +2,11 @@
 //
 // Stages that read the tensor are computed whole before the update begins, or row by row inside of it: at a loop of the update where
 // the axes of all loops so far have a single value, and nothing is read but at these values. The update itself reads the element that
-// it writes, as may a stage before it in one nest.
+// it writes.
 #include "dsl/print.h"
 #include "dsl/reach.h"
 #include "dsl/reads.h"
 #include "schedules/primitives/table.h"
-#include "schedules/shared_loops.h"
 
 namespace kumiko {
 
@@ -62,7 +61,7 @@ public:
                 }
                 if (shifts(s)) return twice(s);
                 if (const StageState *host = host_of(s); host != &s && shifts(*host)) return twice(*host);
-            } else if (!reads.empty() && !before(s) && !row_by_row(s, reads) && !beside(s, reads)) {
+            } else if (!reads.empty() && !before(s) && !row_by_row(s, reads)) {
                 return s.name() + " would read " + update_.updates + " where " + update_.name +
                        " has replaced elements of it already\n  legal here: compute_root() of " + s.name() +
                        ", or a loop of " + update_.name + " in each iteration of which it reads what is replaced there";
@@ -109,28 +108,9 @@ private:
     bool before(const StageState &s) const {
         const StageState *host = host_of(s);
         for (const StageState &u : state_.stages) {
-            if (is_update(u) && (position(host_of(u)) <= position(host) || in_one_nest(*host, *host_of(u))))
-                return false;
+            if (is_update(u) && position(host_of(u)) <= position(host)) return false;
         }
         return true;
-    }
-
-    bool in_one_nest(const StageState &a, const StageState &b) const {
-        return &leader_of(state_, a) == &leader_of(state_, b);
-    }
-
-    // Whether it shares loops with the update, whose part of each iteration runs later, and reads
-    // nothing but its own element.
-    bool beside(const StageState &s, const std::vector<Expr> &reads) const {
-        const auto same = [](const Axis &a, const Axis &b) { return a.name() == b.name(); };
-        if (host_of(s) != &s ||
-            !std::equal(s.def.axes.begin(), s.def.axes.end(), update_.axes.begin(), update_.axes.end(), same))
-            return false;
-        for (const StageState &u : state_.stages) {
-            if (!is_update(u)) continue;
-            if (host_of(u) != &u || !in_one_nest(s, u) || !u.shared || position(&u) < position(&s)) return false;
-        }
-        return std::all_of(reads.begin(), reads.end(), [&](const Expr &read) { return own_element(read); });
     }
 
     // The axis of the update whose value an axis of `s` has wherever s is read, if there is one.

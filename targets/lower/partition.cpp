@@ -70,7 +70,7 @@ public:
 private:
     using IRMutator::visit;
     Bounds known_;
-    bool in_index_ = false; // of a load
+    bool in_index_ = false; // of a load or a store
 
     Stmt visit(const For *op) override {
         known_.push(op->name, Interval(op->min, simplify(op->min + op->extent - 1)));
@@ -101,8 +101,10 @@ private:
         const auto low = least.defined() ? as_const_int(least) : std::nullopt,
                    high = greatest.defined() ? as_const_int(greatest) : std::nullopt;
         if (!low || !high || div_imp(*high, *n) - div_imp(*low, *n) > 1) return Mod::make(e, op->b);
-        const auto less = [&](int64_t multiples) { return simplify(e - static_cast<int>(multiples * *n)); };
         const int64_t first = div_imp(*low, *n), second = first + 1, border = second * *n;
+        const auto fits = [](int64_t x) { return x >= INT32_MIN && x <= INT32_MAX; };
+        if (!fits(first * *n) || !fits(border)) return Mod::make(e, op->b);
+        const auto less = [&](int64_t multiples) { return simplify(e - static_cast<int>(multiples * *n)); };
         if (*high < border) return less(first);
         return border - *low > *high - border ? Select::make(e < static_cast<int>(border), less(first), less(second))
                                               : Select::make(static_cast<int>(border) <= e, less(second), less(first));
@@ -218,7 +220,7 @@ public:
 private:
     using IRMutator::visit;
     const std::vector<Expr> &true_here_;
-    bool in_index_ = false; // of a load
+    bool in_index_ = false; // of a load or a store
 
     Expr visit(const Load *op) override {
         const bool around = std::exchange(in_index_, true);

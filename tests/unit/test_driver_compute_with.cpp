@@ -222,6 +222,17 @@ TEST_CASE("loops that one stage reduces over, and another does not") {
     check_runs(s);
 }
 
+TEST_CASE("both loops of a split that masks its last block, beside two axes, are refused") {
+    Axis a("a", 2), b("b", 8), j("j", 13);
+    Tensor X = input("X", i32, {j}), U = input("U", i32, {a, b});
+    Schedule s(Op("apart", {X, U}, {compute("Y", {j}, X(j) + 1), compute("Z", {a, b}, U(a, b) * 2)}));
+    s.stage("Y").split("j", 8, {"a", "b", Tail::Mask});
+    s.stage("Z").compute_with("Y", "b");
+    CHECK(says(refusal([&] { s.require_applied(); }), "split or fused in another way"));
+    s.stage("Z").compute_with("Y", "a");
+    check_runs(s);
+}
+
 TEST_CASE("what cannot share loops is refused, and says why") {
     Axis i("i", 8), j("j", 12);
     Tensor X = input("X", i32, {i, j});
