@@ -498,7 +498,7 @@ TEST_CASE("shifts, bits, abs") {
     }
 }
 
-TEST_CASE("f64 math goes through the C library") {
+TEST_CASE("arcs of f64 go through the C library") {
     std::vector<double> a(64), y(64);
     for (int i = 0; i < 64; i++) {
         a[i] = i * 0.1 - 2;
@@ -506,11 +506,11 @@ TEST_CASE("f64 math goes through the C library") {
     apply(
         CpuTarget::host(), 4, Float(64), Float(64), Float(64),
         [](Expr p, Expr) {
-            return Call::make(p.type(), "erf_f64", {Call::make(p.type(), "exp_f64", {p}, Call::PureExtern)},
+            return Call::make(p.type(), "atan_f64", {Call::make(p.type(), "tan_f64", {p}, Call::PureExtern)},
                               Call::PureExtern);
         },
         a.data(), a.data(), y.data(), 64);
     for (int i = 0; i < 64; i++) {
-        CHECK(y[i] == std::erf(std::exp(a[i])));
+        CHECK(y[i] == std::atan(std::tan(a[i])));
     }
 }
