@@ -143,9 +143,8 @@ std::string finishing_reader(const Schedule &s, const Stage &stage) {
     if (s.op().is_output(stage.name) || consumers.size() != 1 || reads_before_update(s.op())) return "";
     if (!s.state().stage(consumers[0]).finished_by.empty()) return "";
     const Stage &consumer = s.state().stage(consumers[0]).def;
-    const auto same = [](const Axis &a, const Axis &b) { return a.name() == b.name(); };
     if (consumer.kind != Stage::Kind::Pointwise || is_extern(consumer) || consumer.reads_itself() ||
-        !std::equal(stage.axes.begin(), stage.axes.end(), consumer.axes.begin(), consumer.axes.end(), same))
+        !same_axes(stage, consumer))
         return "";
     if (!reads_at_axes(consumer, stage)) return "";
     return consumer.name;
@@ -161,7 +160,7 @@ void finish_in_reader(Schedule &s, StageHandle S, const Stage &stage) {
     S.finish_in(reader);
 }
 
-// Of a stage that is computed at a loop: how far its reader's loops inside of that run along an axis.
+// For a stage at a loop of its reader: how many elements along `axis` the loops inside of that cover.
 int64_t elements_of_block(const Schedule &s, const StageState &stage, const std::string &axis) {
     const StageState &host = s.state().stage(stage.placement.consumer);
     int64_t elements = 1;
@@ -172,21 +171,22 @@ int64_t elements_of_block(const Schedule &s, const StageState &stage, const std:
     return elements;
 }
 
-// Lanes of the narrowest numbers among the stages over the same elements that read a tensor in common
-// with this one; 1 if there is none.
+// The most lanes of a vector among the stages that may share a nest with this one: pointwise ones over
+// the same elements that read a tensor in common with it. 1 if there is none.
 int lanes_of_narrowest_neighbour(const Schedule &s, const Stage &stage) {
-    const auto same = [](const Axis &a, const Axis &b) { return a.name() == b.name(); };
-    int lanes = 1;
+    if (s.state().stages.size() > most_stages) return 1; // which share no nests
+    const std::set<std::string> kept = kept_tensors(s.state());
     const auto reads = [&](const Stage &stage) {
         std::set<std::string> all;
-        for (const auto &[tensor, indices] : reads_of(s.op(), stage, kept_tensors(s.state()))) all.insert(tensor);
+        for (const auto &[tensor, indices] : reads_of(s.op(), stage, kept)) all.insert(tensor);
         return all;
     };
     const std::set<std::string> own = reads(stage);
+    int lanes = 1;
     for (const StageState &other : s.state().stages) {
         if (other.def.kind != Stage::Kind::Pointwise || other.placement.kind != Placement::Kind::Root ||
             is_extern(other.def) || other.def.reads_itself() || calls_functions(other.def) != calls_functions(stage) ||
-            !std::equal(stage.axes.begin(), stage.axes.end(), other.def.axes.begin(), other.def.axes.end(), same))
+            !same_axes(stage, other.def))
             continue;
         const std::set<std::string> theirs = reads(other.def);
         if (std::any_of(own.begin(), own.end(), [&](const std::string &t) { return theirs.count(t) != 0; }))
@@ -195,7 +195,7 @@ int lanes_of_narrowest_neighbour(const Schedule &s, const Stage &stage) {
     return lanes;
 }
 
-// Whether the index moves with a reduction axis, other than by what is read at it.
+// Whether the index contains a reduction axis outside of the reads in it.
 bool uses_reduction_axis(const Stage &stage, const Expr &index) {
     const Expr places = map_reads(index, [](const Halide::Internal::Call *read, const Expr &) {
         return Halide::Internal::make_zero(read->type);
@@ -204,10 +204,10 @@ bool uses_reduction_axis(const Stage &stage, const Expr &index) {
                        [&](const Axis &a) { return Halide::Internal::expr_uses_var(places, a.name()); });
 }
 
-// How many elements of a row one step of the reduction adds to: one vector of a window's. Of rows
-// that are far apart several vectors, which are loaded from one place; of gathered ones as many as
-// there are accumulator registers, since these share the address too. The row has at least `pieces`
-// blocks.
+// How many elements one step of the reduction adds to. A step of a window adds to one vector. If
+// steps read rows that are far apart, one adds to several vectors of a row. If the rows are gathered,
+// there are as many vectors as accumulator registers, since all use one address. The last axis has at
+// least `pieces` blocks.
 int64_t elements_of_step(const Stage &stage, const Machine &machine, int lanes, std::optional<int64_t> extent,
                          int64_t pieces) {
     constexpr int64_t vectors_of_row = 8, fewest_rows = 16;
@@ -259,10 +259,9 @@ void finish_windows(Schedule &s, StageHandle S, const Stage &stage, const LoopNa
     finish_in_reader(s, S, stage);
 }
 
-// The number by which the stage divides the axis in all that it computes, as 2 in X(u / 2) * (u % 2);
-// 1 if there is none.
-int64_t parts_of(const Stage &stage, const Axis &axis) {
-    constexpr int64_t most_parts = 4;
+// The divisor c, if all divisions of the axis in the stage are axis / c and axis % c; else 1.
+int64_t divisor_of(const Stage &stage, const Axis &axis) {
+    constexpr int64_t most = 4;
     struct Find : Halide::Internal::IRGraphVisitor {
         using IRGraphVisitor::visit;
         std::string axis;
@@ -278,11 +277,11 @@ int64_t parts_of(const Stage &stage, const Axis &axis) {
     for (const Expr &e : stage.expressions()) e.accept(&find);
     if (find.divisors.size() != 1) return 1;
     const int64_t parts = *find.divisors.begin(), n = constant_extent(axis).value_or(1);
-    return parts > 1 && parts <= most_parts && n % parts == 0 ? parts : 1;
+    return parts > 1 && parts <= most && n % parts == 0 ? parts : 1;
 }
 
-// The stage at every n-th index of an axis alone, to see what it reads there.
-Stage every(Stage stage, const std::string &axis, int64_t n) {
+// The stage with an axis multiplied by n: its values at every n-th index.
+Stage at_multiples(Stage stage, const std::string &axis, int64_t n) {
     if (n == 1) return stage;
     const Expr index = Halide::Internal::Variable::make(Int(32), axis) * static_cast<int>(n);
     stage.value = Halide::Internal::simplify(Halide::Internal::substitute(axis, index, stage.value));
@@ -297,8 +296,8 @@ std::optional<LoopName> vectorize_across_rows(Schedule &s, StageHandle S, const 
     const Axis &points = stage.axes[stage.axes.size() - 2];
     const std::string &last = stage.axes.back().name(), across = points.name();
     const auto row = constant_extent(stage.axes.back()), rows = constant_extent(points);
-    const int64_t parts = parts_of(stage, points);
-    const auto step = farthest_step(s.op(), every(stage, across, parts), across);
+    const int64_t parts = divisor_of(stage, points);
+    const auto step = farthest_step(s.op(), at_multiples(stage, across, parts), across);
     if (!row || *row > shuffled_step || !step || *step > shuffled_step || (rows && *rows < lanes * parts) ||
         S.state().order.back() != last || !S.state().has_loop(across) || holds_stages(s, stage.name, across))
         return std::nullopt;
@@ -316,8 +315,8 @@ std::optional<LoopName> vectorize_across_rows(Schedule &s, StageHandle S, const 
     return o;
 }
 
-// Unrolls the last axes of a stage without vectors, if they have few elements, as those of a small
-// matrix: what these have in common is computed once.
+// Unrolls the last axes if they have few elements, as a small matrix has. Its copies compute common
+// subexpressions once. For stages without vectors.
 void unroll_record(StageHandle S, const Stage &stage) {
     constexpr int64_t most_elements = 16, most_operations = 512;
     if (stage.is_reduction()) return;
@@ -336,12 +335,13 @@ void unroll_record(StageHandle S, const Stage &stage) {
 struct RowsOfBlock {
     std::string axis;
     int64_t rows;
-    bool unrolled; // the rows share what each reads, and not all the same
+    bool unrolled; // because rows read some of the same elements
 };
 
 using Elements = std::set<Expr, Halide::Internal::IRDeepCompare>;
 
-// What `rows` iterations of the axis read, each element once, but for what is the same for all.
+// The elements that `rows` iterations of the axis read. Reads that do not move with the axis are left
+// out.
 Elements elements_read(const Reads &reads, const std::string &axis, int64_t rows) {
     namespace ir = Halide::Internal;
     Elements all;
@@ -358,13 +358,15 @@ Elements elements_read(const Reads &reads, const std::string &axis, int64_t rows
     return all;
 }
 
-// Rows that read in part the same elements, as those of a stencil: together they load each once.
+// Rows to unroll where different rows read the same elements, as in a stencil, so that each element
+// is loaded once.
 std::optional<RowsOfBlock> rows_that_share(const Stage &stage, const Reads &reads, const Machine &machine) {
     constexpr double worth = 0.8;            // of the loads are left
     constexpr double worth_twice = 0.9;      // that are left by half as many rows
     constexpr int64_t most_operations = 256; // of all copies
     const int64_t of_element = std::max<int64_t>(operations(stage), 2 * static_cast<int64_t>(reads.size()));
     const int64_t most = std::min<int64_t>(machine.vector_registers / 4, most_operations / of_element);
+    if (most < 2) return std::nullopt;
     std::optional<RowsOfBlock> best;
     double least = worth;
     for (size_t d = stage.axes.size() - 1; d-- > 0;) {
@@ -536,8 +538,8 @@ void roll_padding(Schedule &s, const Stage &padding, const ElementwiseParameters
     s.stage(padding.name).store_at(reader.name, o).compute_at(reader.name, i);
 }
 
-// Pointwise stages that only stages at the root read, each element at its own place. The readers get
-// their loops first.
+// Pointwise stages that are read only by stages at the root and only at their own axes. The readers
+// get their loops first.
 std::set<std::string> stages_read_in_place(const Schedule &s, const StageDecisions &decided) {
     std::set<std::string> names;
     const Op op = s.op();
@@ -545,7 +547,8 @@ std::set<std::string> stages_read_in_place(const Schedule &s, const StageDecisio
     for (const Stage &stage : op.stages()) {
         if (stage.kind != Stage::Kind::Pointwise || is_extern(stage) || stage.reads_itself() || stage.axes.empty() ||
             !stage.components.empty() || holds_stages(s, stage.name) || decided.loops.count(stage.name) ||
-            decided.places.count(stage.name) || s.state().stage(stage.name).placement.kind != Placement::Kind::Root)
+            decided.places.count(stage.name) || s.state().stage(stage.name).placement.kind != Placement::Kind::Root ||
+            (!op.is_output(stage.name) && op.stages().size() > most_stages))
             continue;
         const auto consumers = s.state().consumers(stage.name);
         const bool in_place = std::all_of(consumers.begin(), consumers.end(), [&](const std::string &name) {
@@ -746,7 +749,7 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
             reduce_row(s, stage.name, widest, partial_vectors);
         } else if (vectors) {
             const auto together = last == stage.axes.back().name() ? rows_of_block(s, stage) : std::nullopt;
-            // Copies of rows are as good as more vectors. Stages that may share the nest get equal blocks.
+            // Stages that may share a nest get equal blocks. Unrolled rows take the place of vectors.
             int64_t block = std::max<int64_t>(lanes, lanes_of_narrowest_neighbour(s, stage)) * p.unroll;
             if (together && together->unrolled) block = lanes;
             if (inside && read_in_place.count(stage.name))
@@ -755,7 +758,7 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
                 LoopName blocks = last;
                 if (p.parallel && !inside && work(stage) >= (1 << 16) && outer.name == last && extent &&
                     *extent % block) {
-                    // Tasks are cut first: what is left of the last block is then by itself.
+                    // The split into tasks comes first. Then only the last block has masks.
                     const int64_t n = (*extent + block - 1) / block, task = iterations_of_task(stage, n);
                     if (task > 1 && n >= 2 * task) std::tie(outer, blocks) = S.split(last, task * block);
                 }

@@ -2,14 +2,16 @@
 
 namespace kumiko::library {
 
-bool is_instruction(const Halide::Internal::Call *call) { return call->name.starts_with("sqrt_"); }
+bool is_function(const Halide::Internal::Call *call) {
+    return call->call_type == Halide::Internal::Call::PureExtern && !call->name.starts_with("sqrt_");
+}
 
 bool calls_functions(const Stage &stage) {
     struct Visitor : Halide::Internal::IRVisitor {
         using IRVisitor::visit;
         bool found = false;
         void visit(const Halide::Internal::Call *op) override {
-            found = found || (op->call_type == Halide::Internal::Call::PureExtern && !is_instruction(op));
+            found = found || is_function(op);
             IRVisitor::visit(op);
         }
     } v;

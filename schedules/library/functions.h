@@ -10,7 +10,7 @@ namespace kumiko::library {
 inline constexpr int64_t vectors_of_functions = 4;
 
 bool calls_functions(const Stage &stage);
-// Whether vectors have an instruction for the function, as for the square root.
-bool is_instruction(const Halide::Internal::Call *call);
+// Whether it is such a function. Vectors have an instruction for the square root.
+bool is_function(const Halide::Internal::Call *call);
 
 } // namespace kumiko::library

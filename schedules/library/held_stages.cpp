@@ -31,8 +31,6 @@ double bytes_of(const Stage &stage) {
 std::optional<HeldStages> stages_to_hold(const Schedule &s, const std::string &host, const std::string &end,
                                          const std::map<std::string, std::set<std::string>> &fixed,
                                          const std::set<std::string> &apart) {
-    // Each directive is checked against all stages that are held so far.
-    constexpr size_t most_stages = 64;
     const Op op = s.op();
     if (op.stages().size() > most_stages) return std::nullopt;
     const std::set<std::string> kept = kept_tensors(s.state());

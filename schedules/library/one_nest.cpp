@@ -14,8 +14,6 @@ namespace kumiko::library {
 
 namespace {
 
-// Of more stages, each directive is checked against too many.
-constexpr size_t most_stages = 64;
 // So many arrays at once are followed by the hardware's prefetchers.
 constexpr size_t most_arrays = 10;
 
@@ -39,9 +37,8 @@ Calls functions_of(const ScheduleState &state, const StageState &s) {
         Calls calls;
         void visit(const Halide::Internal::Call *op) override {
             const StageState *read = state->find(op->name);
-            const bool function = op->call_type == Halide::Internal::Call::PureExtern && !is_instruction(op);
             const bool inlined = read && read->placement.kind == Placement::Kind::Inline;
-            if (function || (inlined && !functions_of(*state, *read).empty())) calls.insert(op);
+            if (is_function(op) || (inlined && !functions_of(*state, *read).empty())) calls.insert(op);
             IRGraphVisitor::visit(op);
         }
     } find;
@@ -102,8 +99,8 @@ bool same_parts(const ScheduleState &state, const std::string &a, const std::str
                       [](const Expr &x, const Expr &y) { return Halide::Internal::equal(x, y); });
 }
 
-// The innermost loop of the leader that the stage can share: the last one, or that around the vectors
-// and copies of one block, of which each stage may have others. "" if there is none.
+// The innermost loop of the leader that the stage can share; "" if there is none. Inside of that each
+// stage may have its own vectors and unrolled copies.
 std::string shared_loop(const ScheduleState &state, const std::string &name, const std::string &leader) {
     const StageState &l = state.stage(leader);
     for (size_t n = l.order.size(); n-- > 0;) {
@@ -121,13 +118,11 @@ struct Group {
     int64_t registers = 0;
 };
 
-// The loop that a reduction's partial results are kept through, and a split of it, are all that
-// stands around the blocks of lanes that rows are reduced in (reduce_row).
+// The partial results of a reduction, one for each lane of a block (reduce_row).
 struct PartialSums {
     const StageState *stage = nullptr;
     int64_t block = 0; // lanes
     std::string lane;  // the loop over them
-    int vector = 0;    // of these, in a vector
 };
 
 std::optional<PartialSums> partial_sums(const StageState &s) {
@@ -136,9 +131,7 @@ std::optional<PartialSums> partial_sums(const StageState &s) {
         return std::nullopt;
     const auto block = constant_extent(s.def.axes[0]);
     if (!block || s.order.empty() || s.loop(s.order.back()).kind != LoopKind::Vectorized) return std::nullopt;
-    const auto vector = Halide::Internal::as_const_int(s.loop(s.order.back()).extent);
-    if (!vector) return std::nullopt;
-    return PartialSums{&s, *block, s.def.axes[0].name(), static_cast<int>(*vector)};
+    return PartialSums{&s, *block, s.def.axes[0].name()};
 }
 
 // Whether the stage's elements, with its last axis in blocks, are the steps of the reduction.
@@ -203,6 +196,7 @@ void share_nests(Schedule &schedule, const std::set<std::string> &left_out) {
         const Calls calls = functions_of(schedule.state(), s);
         const std::set<std::string> read = arrays_read(schedule.state(), s);
         const int64_t registers = accumulators(s, schedule.machine());
+        std::string loop; // that it shares with the group found
         const auto joins = [&, name = name](const Group &g) {
             std::set<std::string> all = g.arrays;
             all.insert(read.begin(), read.end());
@@ -211,11 +205,11 @@ void share_nests(Schedule &schedule, const std::set<std::string> &left_out) {
             return common && all.size() <= most_arrays && common_or_none(g.calls, calls) &&
                    g.registers + registers < schedule.machine().vector_registers &&
                    same_parts(schedule.state(), name, g.leader) &&
-                   !shared_loop(schedule.state(), name, g.leader).empty();
+                   !(loop = shared_loop(schedule.state(), name, g.leader)).empty();
         };
         const auto g = std::find_if(groups.begin(), groups.end(), joins);
         if (g != groups.end()) {
-            if (!s.shared) schedule.stage(name).compute_with(g->leader, shared_loop(schedule.state(), name, g->leader));
+            if (!s.shared) schedule.stage(name).compute_with(g->leader, loop);
             g->arrays.insert(read.begin(), read.end());
             g->arrays.insert(name);
             g->registers += registers;

@@ -41,12 +41,6 @@ Operand operand(const Call *read, const Stage &stage) {
     return o;
 }
 
-bool same_axes(const Stage &a, const Stage &b) {
-    return a.axes.size() == b.axes.size() &&
-           std::equal(a.axes.begin(), a.axes.end(), b.axes.begin(),
-                      [](const Axis &x, const Axis &y) { return x.name() == y.name(); });
-}
-
 // A reduction of what `name` computes, read once, at an index for each axis that uses that axis alone and steps.
 bool is_pool(const Stage &s, const std::string &name) {
     if (s.components.size() != 1 || scattered(s) || !s.properties.associative || !s.properties.commutative)
@@ -172,6 +166,12 @@ bool follow_each_other(const Op &op, const Stage &stage, const Axis &outer, cons
         }
     }
     return true;
+}
+
+bool same_axes(const Stage &a, const Stage &b) {
+    return a.axes.size() == b.axes.size() &&
+           std::equal(a.axes.begin(), a.axes.end(), b.axes.begin(),
+                      [](const Axis &x, const Axis &y) { return x.name() == y.name(); });
 }
 
 std::optional<int64_t> constant_extent(const Axis &axis) { return as_const_int(axis.extent()); }

@@ -50,6 +50,12 @@ std::optional<MatrixProduct> find_matrix_product(const Op &op);
 // one run of elements in all that is read.
 bool follow_each_other(const Op &op, const Stage &stage, const Axis &outer, const Axis &inner);
 
+// Whether both stages have axes of the same names in the same order.
+bool same_axes(const Stage &a, const Stage &b);
+
+// Of more stages, each directive is checked against too many.
+inline constexpr size_t most_stages = 64;
+
 // The extent as a number; nothing when it is symbolic.
 std::optional<int64_t> constant_extent(const Axis &axis);
 

@@ -151,7 +151,8 @@ private:
     Value *math_f32(const std::string &function, const std::vector<Value *> &args);
     Lanes lanes_for_math(Value *v);
     Value *math_f64(const std::string &function, const std::vector<Value *> &args);
-    Value *constant_power(Value *x, Value *exponent, Type t); // math_powers.cpp; null: no such exponent
+    // math_powers.cpp: null for exponents that it does not take.
+    Value *constant_power(Value *x, Value *exponent, Type t);
     // math_sin.cpp
     enum class Trigonometric { Sine, Cosine, Tangent };
     Value *trigonometric(Trigonometric function, Value *x);

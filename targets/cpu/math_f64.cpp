@@ -1,5 +1,5 @@
-// Functions on f64 lanes, branch-free: exp, log, what is made of them, and erf. Special values, signs of
-// zero and subnormal results are those of C (tests/unit/test_cpu_math.cpp measures the errors).
+// exp, log, erf, expm1, log1p, tanh and sigmoid on f64 lanes, without branches. Special values, signs
+// of zero and subnormal results are as in C. tests/unit/test_cpu_math.cpp measures the errors.
 //
 // exp, expm1, tanh and sigmoid: x = n ln 2 + r with ln 2 in two parts (Cody and Waite, "Software
 // Manual for the Elementary Functions", 1980), e^r - 1 by a polynomial. log and log1p: the series
@@ -60,7 +60,8 @@ constexpr uint64_t root_half_bits = 0x3fe6a09e667f3bcd, one_bits = uint64_t(1023
 Exponent exponent_of(Lanes bits) {
     // The bias keeps the number positive: not all processors shift 64 bits arithmetically.
     const Lanes biased = bits + bits.i(one_bits - root_half_bits);
-    const Lanes number = (biased.shr(52) | biased.i(0x4330000000000000)).floats(); // 2^52 + exponent + 1023
+    // 2^52 + exponent + 1023
+    const Lanes number = (biased.shr(52) | biased.i(0x4330000000000000)).floats();
     return {(biased & biased.i(uint64_t(0xfff) << 52)) - biased.i(one_bits), number - number.f(0x1p52 + 1023)};
 }
 

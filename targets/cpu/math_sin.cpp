@@ -79,7 +79,7 @@ Value *Codegen::trigonometric(Trigonometric function, Value *arg) {
             mad.polynomial(z, {0.00939024054, 0.00311072986, 0.024436675, 0.0534091555, 0.133388296, 0.333331555});
         const Lanes t = mad(p * z, r, r), odd = unequal(q & q.i(1), q.i(0));
         const Lanes result = pick(odd, t.f(-1), t) / pick(odd, t, t.f(1));
-        // The quotient has the sign of zero of x; where x is infinite the remainder is not a number.
+        // A zero has the sign of x. The remainder of an infinite x is NaN.
         return pick(x.abs() < x.f(infinity), pick(equal(x, x.f(0)), x, result), x.f(nan)).v;
     }
     const bool cosine = function == Trigonometric::Cosine;

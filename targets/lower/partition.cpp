@@ -8,7 +8,8 @@
 //
 // So does an index that is clamped lane by lane: max(min(x + kx - 1, n - 1), 0) is x + kx - 1 in the interior, and the vector dense.
 //
-// And an index that wraps around: (x + 1) % n is x + 1 but for the last x, and (d + h) % n is first d + h, then d + h - n.
+// So does an index that wraps around: (x + 1) % n is x + 1 for all x but the last. And (d + h) % n is
+// d + h in a first piece of the loop, and d + h - n in a second one.
 //
 // A bound that holds for all iterations of the loops inside, given an iteration of this loop, is
 // solved for this loop: where it grows with the loop by a constant, it holds from some iteration
@@ -16,8 +17,9 @@
 // whose borders are left whole: the rows above an image test no columns. A parallel loop is not cut
 // into three; it tests where it is, and what it does at a border is a border as above.
 //
-// Where bounds exclude each other, as those of arrays that stand one behind the other do, there is no interior, or a small one. Such a loop is cut wherever
-// a bound begins or ceases to hold, or to fail, if that is known and makes a few pieces:
+// Where bounds exclude each other, as those of arrays that stand one behind the other do, there is no
+// interior, or a small one. Such a loop is cut wherever a bound begins or ceases to hold, or to fail,
+// if that is known and makes a few pieces:
 //
 //   for y in 0..12: … y < 5 ? X0[y] : X1[y - 5] …
 // becomes
@@ -61,23 +63,13 @@ std::optional<Clamp> clamp_of(const Max *op) {
     return most ? Clamp{most->a, op->b, most->b} : Clamp{op->a, op->b, Expr()};
 }
 
-// Writes a remainder in the index of a load as the choice that it is, if its dividend stays within two multiples of the divisor:
-// select(e < 2 n, e - n, e - 2 n) for n <= e < 3 n. The condition is the one that holds more often.
-class ChooseRemainders : public IRMutator {
-public:
-    explicit ChooseRemainders(Bounds known) : known_(std::move(known)) {}
-
-private:
+// Knows whether it is in the index of a load or a store. Both are changed alike, since a sum loads
+// the element that it stores.
+class IndexMutator : public IRMutator {
+protected:
     using IRMutator::visit;
-    Bounds known_;
-    bool in_index_ = false; // of a load or a store
+    bool in_index_ = false;
 
-    Stmt visit(const For *op) override {
-        known_.push(op->name, Interval(op->min, simplify(op->min + op->extent - 1)));
-        const Stmt result = IRMutator::visit(op);
-        known_.pop(op->name);
-        return result;
-    }
     Expr visit(const Load *op) override {
         const bool around = std::exchange(in_index_, true);
         const Expr index = mutate(op->index);
@@ -86,12 +78,31 @@ private:
         if (index.same_as(op->index) && predicate.same_as(op->predicate)) return op;
         return Load::make(op->type, op->name, index, op->image, op->param, predicate, op->alignment);
     }
-    Stmt visit(const Store *op) override { // as in the load of what it adds to
+    Stmt visit(const Store *op) override {
         const Expr value = mutate(op->value);
         in_index_ = true;
         const Expr index = mutate(op->index);
         in_index_ = false;
         return Store::make(op->name, value, index, op->param, mutate(op->predicate), op->alignment);
+    }
+};
+
+// Replaces a remainder in an index by a choice if its dividend stays within two multiples of the
+// divisor: select(e < 2 n, e - n, e - 2 n) for n <= e < 3 n. The condition is the one that holds more
+// often.
+class ChooseRemainders : public IndexMutator {
+public:
+    explicit ChooseRemainders(Bounds known) : known_(std::move(known)) {}
+
+private:
+    using IndexMutator::visit;
+    Bounds known_;
+
+    Stmt visit(const For *op) override {
+        known_.push(op->name, Interval(op->min, simplify(op->min + op->extent - 1)));
+        const Stmt result = IRMutator::visit(op);
+        known_.pop(op->name);
+        return result;
     }
     Expr visit(const Mod *op) override {
         const auto n = as_const_int(op->b);
@@ -129,7 +140,7 @@ private:
     using IRVisitor::visit;
     Scope<Interval> inside_;
     std::set<std::string> defined_; // by lets inside, of which nothing is known
-    bool in_index_ = false;         // of a load
+    bool in_index_ = false;         // of a load or a store
     Scope<> lanes_;                 // loops inside that become vectors
 
     void visit(const For *op) override {
@@ -213,30 +224,14 @@ private:
 };
 
 // Without conditions that are known to hold.
-class Assume : public IRMutator {
+class Assume : public IndexMutator {
 public:
     explicit Assume(const std::vector<Expr> &true_here) : true_here_(true_here) {}
 
 private:
-    using IRMutator::visit;
+    using IndexMutator::visit;
     const std::vector<Expr> &true_here_;
-    bool in_index_ = false; // of a load or a store
 
-    Expr visit(const Load *op) override {
-        const bool around = std::exchange(in_index_, true);
-        const Expr index = mutate(op->index);
-        in_index_ = around;
-        const Expr predicate = mutate(op->predicate);
-        if (index.same_as(op->index) && predicate.same_as(op->predicate)) return op;
-        return Load::make(op->type, op->name, index, op->image, op->param, predicate, op->alignment);
-    }
-    Stmt visit(const Store *op) override {
-        const Expr value = mutate(op->value);
-        in_index_ = true;
-        const Expr index = mutate(op->index);
-        in_index_ = false;
-        return Store::make(op->name, value, index, op->param, mutate(op->predicate), op->alignment);
-    }
     bool holds(const Expr &e) const {
         return std::any_of(true_here_.begin(), true_here_.end(), [&](const Expr &t) { return equal(t, e); });
     }
@@ -414,8 +409,8 @@ private:
         return Block::make(loops);
     }
 
-    // An interior that leaves more to its borders than it has.
-    static bool small(const Expr &interior, const Expr &extent) {
+    // Whether the interior has at most half of the iterations.
+    static bool is_small(const Expr &interior, const Expr &extent) {
         const auto n = as_const_int(interior), all = as_const_int(simplify(extent));
         return n && all && 2 * *n <= *all;
     }
@@ -435,7 +430,7 @@ private:
         const Expr last = simplify_index(op->min + op->extent, known_);
         end = simplify_index(max(end, first), known_);
         const bool empty = proves(end <= first, known_);
-        if (empty || (found.wraps && small(simplify(end - first), op->extent))) {
+        if (empty || (found.wraps && is_small(simplify(end - first), op->extent))) {
             const Stmt pieces = cut(op, v);
             if (pieces.defined()) return pieces;
             if (empty) return IRMutator::visit(op);

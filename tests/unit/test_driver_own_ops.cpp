@@ -198,7 +198,8 @@ TEST_CASE("filters along rows with two outputs") {
 }
 
 TEST_CASE("padding of narrow numbers is kept in a ring of rows where neighbours are read") {
-    for (const auto &[C, H, W] : std::vector<std::array<int, 3>>{{1, 5, 40}, {1, 70, 131}, {3, 130, 33}, {2, 1, 37}}) {
+    for (const auto &[C, H, W] : std::vector<std::array<int, 3>>{
+             {1, 5, 40}, {1, 70, 131}, {3, 130, 33}, {2, 1, 37}, {1, 60, 2000}, {1, 8, 9000}}) {
         Axis c("c", C), y("y", H), x("x", W);
         for (const Type type : {u8, i16}) {
             Tensor X = input("X", type, {c, y, x});
