@@ -28,8 +28,8 @@ void attempt(Candidate &candidate, Outcome outcome, const std::function<void()> 
     if (auto reason = failure_of(f)) candidate.outcome = outcome, candidate.reason = std::move(*reason);
 }
 
-// Loads and stores. Unrolled without measure, a nest takes seconds to compile and never wins. A step
-// of a reduction loads and stores each of its components.
+// Loads and stores. Unrolled without measure, a nest takes seconds to compile and never wins. A
+// step of a reduction loads and stores each of its components.
 size_t most_accesses(const Op &op) {
     constexpr size_t of_nest = 4000, of_stage = 200, of_component = 2000;
     size_t most = of_nest;

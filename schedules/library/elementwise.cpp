@@ -160,7 +160,8 @@ void finish_in_reader(Schedule &s, StageHandle S, const Stage &stage) {
     S.finish_in(reader);
 }
 
-// For a stage at a loop of its reader: how many elements along `axis` the loops inside of that cover.
+// For a stage at a loop of its reader: how many elements along `axis` the loops inside of that
+// cover.
 int64_t elements_of_block(const Schedule &s, const StageState &stage, const std::string &axis) {
     const StageState &host = s.state().stage(stage.placement.consumer);
     int64_t elements = 1;
@@ -171,8 +172,8 @@ int64_t elements_of_block(const Schedule &s, const StageState &stage, const std:
     return elements;
 }
 
-// The most lanes of a vector among the stages that may share a nest with this one: pointwise ones over
-// the same elements that read a tensor in common with it. 1 if there is none.
+// The most lanes of a vector among the stages that may share a nest with this one: pointwise ones
+// over the same elements that read a tensor in common with it. 1 if there is none.
 int lanes_of_narrowest_neighbour(const Schedule &s, const Stage &stage) {
     if (s.state().stages.size() > most_stages) return 1; // which share no nests
     const std::set<std::string> kept = kept_tensors(s.state());
@@ -205,9 +206,9 @@ bool uses_reduction_axis(const Stage &stage, const Expr &index) {
 }
 
 // How many elements one step of the reduction adds to. A step of a window adds to one vector. If
-// steps read rows that are far apart, one adds to several vectors of a row. If the rows are gathered,
-// there are as many vectors as accumulator registers, since all use one address. The last axis has at
-// least `pieces` blocks.
+// steps read rows that are far apart, one adds to several vectors of a row. If the rows are
+// gathered, there are as many vectors as accumulator registers, since all use one address. The last
+// axis has at least `pieces` blocks.
 int64_t elements_of_step(const Stage &stage, const Machine &machine, int lanes, std::optional<int64_t> extent,
                          int64_t pieces) {
     constexpr int64_t vectors_of_row = 8, fewest_rows = 16;
@@ -340,8 +341,8 @@ struct RowsOfBlock {
 
 using Elements = std::set<Expr, Halide::Internal::IRDeepCompare>;
 
-// The elements that `rows` iterations of the axis read. Reads that do not move with the axis are left
-// out.
+// The elements that `rows` iterations of the axis read. Reads that do not move with the axis are
+// left out.
 Elements elements_read(const Reads &reads, const std::string &axis, int64_t rows) {
     namespace ir = Halide::Internal;
     Elements all;
@@ -749,7 +750,8 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
             reduce_row(s, stage.name, widest, partial_vectors);
         } else if (vectors) {
             const auto together = last == stage.axes.back().name() ? rows_of_block(s, stage) : std::nullopt;
-            // Stages that may share a nest get equal blocks. Unrolled rows take the place of vectors.
+            // Stages that may share a nest get equal blocks. Unrolled rows take the place of
+            // vectors.
             int64_t block = std::max<int64_t>(lanes, lanes_of_narrowest_neighbour(s, stage)) * p.unroll;
             if (together && together->unrolled) block = lanes;
             if (inside && read_in_place.count(stage.name))

@@ -99,8 +99,8 @@ bool same_parts(const ScheduleState &state, const std::string &a, const std::str
                       [](const Expr &x, const Expr &y) { return Halide::Internal::equal(x, y); });
 }
 
-// The innermost loop of the leader that the stage can share; "" if there is none. Inside of that each
-// stage may have its own vectors and unrolled copies.
+// The innermost loop of the leader that the stage can share; "" if there is none. Inside of that
+// each stage may have its own vectors and unrolled copies.
 std::string shared_loop(const ScheduleState &state, const std::string &name, const std::string &leader) {
     const StageState &l = state.stage(leader);
     for (size_t n = l.order.size(); n-- > 0;) {

@@ -11,9 +11,9 @@ namespace kumiko::library {
 // incomplete.
 void share_nests(Schedule &schedule, const std::set<std::string> &left_out = {});
 
-// Computes a pointwise stage in the loops of a reduction over the same elements, if both read a tensor
-// in common. The reduction has its loops, and the stage has none yet. Returns false and changes
-// nothing if there is no such reduction, or if one of the two needs the other.
+// Computes a pointwise stage in the loops of a reduction over the same elements, if both read a
+// tensor in common. The reduction has its loops, and the stage has none yet. Returns false and
+// changes nothing if there is no such reduction, or if one of the two needs the other.
 bool join_partial_sums(Schedule &schedule, const Stage &stage);
 
 } // namespace kumiko::library

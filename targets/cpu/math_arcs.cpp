@@ -1,8 +1,8 @@
 // atan, atan2, asin and acos on f32 lanes, without branches. Each is x + x z p(z) with z = x^2 on
 // an interval about 0, to which an identity of angles reduces all other arguments. The polynomials
 // are fitted by us for the least relative error of the function, by weighted least squares as in
-// Lawson's algorithm (1961). Each coefficient is rounded to f32 before coefficients of higher powers
-// are fitted. tests/unit/test_cpu_math.cpp measures the errors.
+// Lawson's algorithm (1961). Each coefficient is rounded to f32 before coefficients of higher
+// powers are fitted. tests/unit/test_cpu_math.cpp measures the errors.
 #include "targets/cpu/codegen.h"
 #include "targets/cpu/math_lanes.h"
 

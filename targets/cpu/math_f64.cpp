@@ -1,5 +1,6 @@
-// exp, log, erf, expm1, log1p, tanh and sigmoid on f64 lanes, without branches. Special values, signs
-// of zero and subnormal results are as in C. tests/unit/test_cpu_math.cpp measures the errors.
+// exp, log, erf, expm1, log1p, tanh and sigmoid on f64 lanes, without branches. Special values,
+// signs of zero and subnormal results are as in C. tests/unit/test_cpu_math.cpp measures the
+// errors.
 //
 // exp, expm1, tanh and sigmoid: x = n ln 2 + r with ln 2 in two parts (Cody and Waite, "Software
 // Manual for the Elementary Functions", 1980), e^r - 1 by a polynomial. log and log1p: the series

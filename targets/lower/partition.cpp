@@ -8,8 +8,8 @@
 //
 // So does an index that is clamped lane by lane: max(min(x + kx - 1, n - 1), 0) is x + kx - 1 in the interior, and the vector dense.
 //
-// So does an index that wraps around: (x + 1) % n is x + 1 for all x but the last. And (d + h) % n is
-// d + h in a first piece of the loop, and d + h - n in a second one.
+// So does an index that wraps around: (x + 1) % n is x + 1 for all x but the last. And (d + h) % n
+// is d + h in a first piece of the loop, and d + h - n in a second one.
 //
 // A bound that holds for all iterations of the loops inside, given an iteration of this loop, is
 // solved for this loop: where it grows with the loop by a constant, it holds from some iteration
@@ -17,9 +17,9 @@
 // whose borders are left whole: the rows above an image test no columns. A parallel loop is not cut
 // into three; it tests where it is, and what it does at a border is a border as above.
 //
-// Where bounds exclude each other, as those of arrays that stand one behind the other do, there is no
-// interior, or a small one. Such a loop is cut wherever a bound begins or ceases to hold, or to fail,
-// if that is known and makes a few pieces:
+// Where bounds exclude each other, as those of arrays that stand one behind the other do, there is
+// no interior, or a small one. Such a loop is cut wherever a bound begins or ceases to hold, or to
+// fail, if that is known and makes a few pieces:
 //
 //   for y in 0..12: … y < 5 ? X0[y] : X1[y - 5] …
 // becomes
@@ -88,8 +88,8 @@ protected:
 };
 
 // Replaces a remainder in an index by a choice if its dividend stays within two multiples of the
-// divisor: select(e < 2 n, e - n, e - 2 n) for n <= e < 3 n. The condition is the one that holds more
-// often.
+// divisor: select(e < 2 n, e - n, e - 2 n) for n <= e < 3 n. The condition is the one that holds
+// more often.
 class ChooseRemainders : public IndexMutator {
 public:
     explicit ChooseRemainders(Bounds known) : known_(std::move(known)) {}
