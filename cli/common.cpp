@@ -76,7 +76,8 @@ void ScheduleArguments::add_to(CLI::App &command) {
         command.add_option("--tuned", database, "take the best schedule of this tuning database")->type_name("DB");
     auto *p = command
                   .add_option("--parameters", parameters,
-                              "parameters of the library's schedule for this op: rows=6,vectors=2")
+                              "parameters of the library's schedule for this op: rows=6,vectors=2; or decisions "
+                              "that show --why lists: e.at=root")
                   ->type_name("NAME=VALUE,...");
     command
         .add_flag("--force", force,
@@ -110,10 +111,19 @@ Schedule ScheduleArguments::schedule(const Op &op, const Machine &machine, std::
             op.name() + " --shape ... --db " + database + (cold ? " --cold" : "") + (ahead ? " --ahead" : ""));
     }
     if (!parameters.empty()) {
-        const auto space = library::space_of(op, machine, who);
+        const Json given = parse_op_parameters(parameters); // items() only refers to it
+        auto space = library::space_of(op, machine, who);
+        const auto has = [&](const Space &space) {
+            const Json known = space.to_json(space.default_point());
+            return std::all_of(given.items().begin(), given.items().end(),
+                               [&](const auto &parameter) { return known.contains(parameter.key()); });
+        };
+        if (!has(*space)) { // what tuning decides, which --why lists
+            if (auto tuned = space_for(op, machine, SpaceKind::Fitting, who).second; has(*tuned))
+                space = std::move(tuned);
+        }
         const Json defaults = space->to_json(space->default_point());
         Json chosen = Json::object();
-        const Json given = parse_op_parameters(parameters); // items() only refers to it
         for (const auto &[key, value] : given.items()) {
             // The text is a number, a flag or a name: what the parameter's default is.
             const std::string text = value.get<std::string>();

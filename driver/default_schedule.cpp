@@ -1,5 +1,7 @@
 #include "driver/default_schedule.h"
 
+#include "autotune/choice.h"
+#include "autotune/spaces/auto_space.h"
 #include "dsl/halide_passes.h"
 #include "schedules/library/table.h"
 #include "support/error.h"
@@ -38,7 +40,10 @@ std::vector<DefaultCandidate> default_candidates(const Op &op, const Machine &ma
         if (!fails([&] { matches = t.matches(op); }, why) && !matches) continue;
         all.push_back({t.name, [&t, op, machine] {
                            t.matches(op);
-                           const auto space = t.make_space(op, machine);
+                           auto space = t.make_space(op, machine);
+                           const Schedule schedule = space->schedule(space->default_point());
+                           if (t.name != "elementwise" || !has_choice(op, schedule)) return schedule;
+                           space = auto_space(op, machine);
                            return space->schedule(space->default_point());
                        }});
     }

@@ -1,5 +1,6 @@
 #include "autotune/spaces/auto_space.h"
 
+#include "autotune/choice.h"
 #include "autotune/spaces/chip_space.h"
 #include "autotune/spaces/sketched_loops.h"
 #include "dsl/extern.h"
@@ -111,10 +112,14 @@ public:
         default_ = sketched_;
         if (other_) default_[0] = 0;
         if (!other_ && library::find_template(op)->name == "elementwise") {
+            by_rules_ = true;
             for (size_t n = 0; n < default_.size(); n++) {
                 if (infos_[n].values[0] == by_rules) default_[n] = 0;
             }
         }
+    }
+    void choose_default() {
+        if (by_rules_) default_ = choose_loops(*this, default_);
     }
 
     Point default_point() const override { return default_; }
@@ -168,6 +173,7 @@ private:
     std::vector<std::pair<std::string, std::string>> names_;
     Point sketched_; // no rule decides where there is a choice
     Point default_;
+    bool by_rules_ = false; // the default point
 };
 
 // One more parameter, "what" of the op or "stage.what".
@@ -535,7 +541,9 @@ Schedule AutoSpace::schedule(const Point &point) const {
 
 std::unique_ptr<Space> auto_space(const Op &op, const Machine &machine, const LibraryTemplate *other) {
     if (machine.architecture == "chip") return chip_space(op, machine);
-    return std::make_unique<AutoSpace>(op, machine, other);
+    auto space = std::make_unique<AutoSpace>(op, machine, other);
+    space->choose_default();
+    return space;
 }
 
 } // namespace kumiko

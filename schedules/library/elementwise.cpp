@@ -341,6 +341,21 @@ struct RowsOfBlock {
 
 using Elements = std::set<Expr, Halide::Internal::IRDeepCompare>;
 
+// The index where it does not wrap around: x + c - 1 in (x + c - 1) % c is x - 1.
+Expr without_wrapping(const Expr &index) {
+    struct Unwrap : Halide::Internal::IRMutator {
+        using IRMutator::visit;
+        Expr visit(const Halide::Internal::Mod *op) override {
+            const auto c = Halide::Internal::as_const_int(op->b);
+            const auto *sum = op->a.as<Halide::Internal::Add>();
+            const auto k = sum ? Halide::Internal::as_const_int(sum->b) : std::nullopt;
+            if (!c || !k) return IRMutator::visit(op);
+            return mutate(sum->a) + static_cast<int>(2 * *k > *c ? *k - *c : *k);
+        }
+    } unwrap;
+    return unwrap.mutate(index);
+}
+
 // The elements that `rows` iterations of the axis read. Reads that do not move with the axis are
 // left out.
 Elements elements_read(const Reads &reads, const std::string &axis, int64_t rows) {
@@ -352,7 +367,8 @@ Elements elements_read(const Reads &reads, const std::string &axis, int64_t rows
             const auto moves = [&](const Expr &index) { return ir::expr_uses_var(index, axis); };
             if (std::none_of(indices.begin(), indices.end(), moves)) continue;
             std::vector<Expr> args;
-            for (const Expr &index : indices) args.push_back(ir::simplify(ir::substitute(axis, at, index)));
+            for (const Expr &index : indices)
+                args.push_back(ir::simplify(ir::substitute(axis, at, without_wrapping(index))));
             all.insert(ir::Call::make(Int(32), tensor, args, ir::Call::PureIntrinsic));
         }
     }
@@ -413,14 +429,6 @@ std::optional<RowsOfBlock> rows_of_block(const Schedule &s, const Stage &stage) 
     if (const auto pairs = rows_of_pairs(stage, reads)) return pairs;
     if (calls_functions(stage)) return std::nullopt;
     return rows_that_share(stage, reads, s.machine());
-}
-
-// Whether the stage gets a register tile: a sum of any order over enough vectors of columns.
-bool gets_tile(const Op &op, const Stage &stage, const Machine &machine) {
-    if (stage.axes.empty() || !stage.properties.associative || !stage.properties.commutative) return false;
-    const auto extent = constant_extent(stage.axes.back());
-    const int lanes = fitting_lanes(stage.type, vector_lanes(machine, stage.type), extent);
-    return lanes > 1 && (!extent || *extent >= lanes) && pays_to_tile(op, stage);
 }
 
 // Whether vectors along the last axis pay although some elements are gathered from where data say:

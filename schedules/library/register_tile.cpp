@@ -147,6 +147,13 @@ bool pays_to_tile(const Op &op, const Stage &stage) {
                                  [](const auto &copy) { return copy.second.times >= fewest_reads; });
 }
 
+bool gets_tile(const Op &op, const Stage &stage, const Machine &machine) {
+    if (stage.axes.empty() || !stage.properties.associative || !stage.properties.commutative) return false;
+    const auto extent = constant_extent(stage.axes.back());
+    const int lanes = fitting_lanes(stage.type, vector_lanes(machine, stage.type), extent);
+    return lanes > 1 && (!extent || *extent >= lanes) && pays_to_tile(op, stage);
+}
+
 LoopName tile_in_registers(Schedule &s, StageHandle S, const Stage &stage, int lanes,
                            const std::optional<RowsOfPart> &part) {
     const std::string rows = rows_of_tile(stage);

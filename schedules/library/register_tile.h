@@ -25,6 +25,9 @@ std::string rows_of_tile(const Stage &stage);
 // Whether there is a tile, and enough rows for the copies that it needs.
 bool pays_to_tile(const Op &op, const Stage &stage);
 
+// Whether the stage gets a register tile by default: a sum of any order over enough vectors of columns.
+bool gets_tile(const Op &op, const Stage &stage, const Machine &machine);
+
 // Computes a reduction in tiles of rows × vectors along its last axis, which stay in registers
 // through the whole reduction: each loaded vector serves all rows, and each row's element all
 // vectors. A tensor that is read far apart along the last axis is copied with that axis innermost,

@@ -76,6 +76,9 @@ TEST_CASE("show says why") {
     CHECK(has(text, "\nshare"));
     CHECK(has(text, "e.at = root"));
     CHECK(has(text, "model +"));
+    const std::string other = run("show softmax_along --shape shape=32,100,axis=0 --parameters e.at=inline").out;
+    CHECK(has(other, "inline e\n"));
+    CHECK(!has(run("show softmax_along --shape shape=32,100,axis=0").out, "inline e\n"));
     CHECK(has(run("show matmul --shape m=64,n=64,k=64 --why").out, "schedule: default, the library's matmul"));
     const Json report = json_of(run("show gelu --shape n=1000 --why --json -"));
     CHECK(report.at("stages").size() == 1);

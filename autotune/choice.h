@@ -1,0 +1,19 @@
+// Which stages the default gives the loops of their sketch in place of those by rules.
+#pragma once
+
+#include "schedules/library/space.h"
+
+namespace kumiko {
+
+// A point of a space of autotune/spaces/auto_space.h, beginning with `by_rules`, whose decisions are
+// all by rules. Each of a few reductions at the root that the rules give no register tile is
+// counted with the loops of its sketch too, and gets them where the counted time is at least 10 %
+// less and the cost model of the machine expects them to be faster. The result depends on the op and
+// the machine alone. Each stage that is counted costs one lowering of the op, some milliseconds.
+// `by_rules` itself if the op has symbolic sizes or the machine no cost model.
+Point choose_loops(const Space &space, const Point &by_rules);
+
+// Whether choose_loops counts any stage. `by_rules` is the op's schedule by rules.
+bool has_choice(const Op &op, const Schedule &by_rules);
+
+} // namespace kumiko

@@ -1,0 +1,65 @@
+// The default gives a stage the loops of its sketch where these are expected to be faster.
+// Links: driver
+#include "autotune/choice.h"
+#include "autotune/spaces/auto_space.h"
+#include "driver/default_schedule.h"
+#include "dsl/reduction.h"
+#include "schedules/library/elementwise.h"
+#include "tests/unit/check_runs.h"
+
+#include <doctest/doctest.h>
+
+using namespace kumiko;
+
+namespace {
+
+// The nearest of c centres to each of n points. Lanes along the short axis c would be mostly empty.
+Op nearest(const Expr &n, int c) {
+    Axis i("i", n), j("j", c);
+    Tensor D = input("D", f32, {i, j});
+    const Extreme best = argmin(D(i, j), j);
+    return Op("nearest", {D}, {compute("label", {i}, best), compute("distance", {i}, best.value)});
+}
+
+// Sums of differences over a window: 9 of 16 lanes are of one row of results.
+Op search(int rows) {
+    Axis v("v", rows), u("u", 24), q("q", 9), p("p", 9), j("j", 8), i("i", 8);
+    Tensor L = input("L", f32, {Axis("y", 8 * rows), Axis("x", 192)});
+    Tensor R = input("R", f32, {Axis("y", 8 * rows + 8), Axis("x", 200)});
+    return Op(
+        "search", {L, R},
+        {compute("sad", {v, u, q, p}, sum(abs(L(v * 8 + j, u * 8 + i) - R(v * 8 + j + q, u * 8 + i + p)), {j, i}))});
+}
+
+Schedule by_rules(const Op &op, const Machine &machine) {
+    return library::schedule_elementwise(op, machine, library::elementwise_parameters(op, machine));
+}
+
+} // namespace
+
+TEST_CASE("the default takes sketches that count and model prefer") {
+    const Machine machine = Machine::named("x86-64-avx512");
+    const Op op = search(16);
+    const Schedule rules = by_rules(op, machine), chosen = default_schedule(op, machine);
+    CHECK(has_choice(op, rules));
+    CHECK(chosen.to_json() != rules.to_json());
+    CHECK(chosen.to_json() == default_schedule(op, machine).to_json());
+    const auto space = auto_space(op, machine); // tuning begins there
+    CHECK(space->schedule(space->default_point()).to_json() == chosen.to_json());
+    CHECK(space->to_json(space->default_point()).at("sad.loops") == "sketch");
+}
+
+TEST_CASE("the rules stay where little is to be gained") {
+    const Machine machine = Machine::named("x86-64-avx512");
+    for (const Op &op : {nearest(60, 20), nearest(Size("n"), 20)}) {
+        const Schedule rules = by_rules(op, machine);
+        CHECK(!has_choice(op, rules));
+        CHECK(default_schedule(op, machine).to_json() == rules.to_json());
+    }
+}
+
+TEST_CASE("chosen loops compute what the formula says") {
+    for (const Op &op : {search(4), nearest(1003, 20)}) {
+        check_runs(default_schedule(op, Machine::host()));
+    }
+}
