@@ -125,6 +125,7 @@ private:
     bool leaves_out_terms(const StageState &s) const;
     std::optional<Frame> with_bounded_steps(const Frame &f, size_t depth) const;
     Region existing(const StageState &p, Region region) const;
+    Region from_whole_blocks(const StageState &p, Region region);
     std::optional<Region> needed(const StageState &p, const Frame &f, size_t depth);
     std::optional<Region> needed(const StageState &p, const Frame &f, size_t depth,
                                  std::map<std::string, std::optional<Region>> &known);

@@ -286,6 +286,8 @@ std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, s
     }
     const bool plain = p.placement.kind == Placement::Kind::At && !follows(p) && !p.online;
     if (all && plain && !covers_reads(p)) all = existing(p, *all);
+    if (all && plain && !p.stored && !state_.op.is_output(p.name()) && !p.shared && in_nest_of(p).empty())
+        all = from_whole_blocks(p, *all);
     if (all && plain && !p.def.step_axis.empty() && writes_output(state_.op, p.def)) {
         const auto whole = whole_axes(state_, p.name(), p.placement.consumer, p.placement.loop);
         const Region ever = whole_region(p.def);
@@ -306,6 +308,38 @@ Region NestBuilder::existing(const StageState &p, Region region) const {
         region.min[d] = 0;
         const Expr extent = p.def.axes[d].extent();
         if (is_const(region.extent[d]) && proves(region.extent[d] >= extent, bounds_)) region.extent[d] = extent;
+    }
+    return region;
+}
+
+// With the beginning of a block where the region begins inside of one: of what the stage reads at its
+// own axis from a copy that is stored in blocks along it. Vectors of the region then lie within blocks.
+Region NestBuilder::from_whole_blocks(const StageState &p, Region region) {
+    for (size_t d = 0; d < region.min.size(); d++) {
+        if (is_const(region.min[d]) || region.step_of(d) != 1) continue;
+        int64_t block = 1;
+        for (const Expr &e : expressions_of(p)) {
+            for (const Call *read : tensor_reads(e)) {
+                const StageState *copy = state_.find(read->name);
+                if (!copy || !copy->is_copy) continue;
+                for (const LayoutTerm &term : copy->layout) {
+                    if (term.part != LayoutTerm::Part::Outer) continue;
+                    for (size_t k = 0; k < read->args.size(); k++) {
+                        const auto *index = read->args[k].as<Variable>();
+                        if (!index || index->name != p.def.axes[d].name() || copy->def.axes[k].name() != term.axis)
+                            continue;
+                        const auto kept = kept_.find(copy->name());
+                        const Expr first = kept == kept_.end() ? Expr(0) : kept->second.min[k];
+                        if (proves(first % static_cast<int>(term.block) == 0, bounds_))
+                            block = std::max(block, term.block);
+                    }
+                }
+            }
+        }
+        if (block == 1 || !proves(region.min[d] >= 0, bounds_)) continue;
+        const int whole = static_cast<int>(block);
+        region.extent[d] = simplify_index(region.extent[d] + region.min[d] % whole, bounds_);
+        region.min[d] = simplify_index(region.min[d] / whole * whole, bounds_);
     }
     return region;
 }

@@ -145,6 +145,26 @@ TEST_CASE("loops run over the steps at which terms exist, and stages inside comp
     }
 }
 
+TEST_CASE("a stage that reads panels begins at a whole one") {
+    for (const int n : {40, 43, 9}) {
+        Axis i("i", n), j("j", n), d("d", 4), o("o", 8);
+        Tensor Q = input("Q", i32, {i, d}), K = input("K", i32, {j, d}), V = input("V", i32, {j, o});
+        Tensor S = compute("S", {i, j}, sum(Q(i, d) * K(j, d), d));
+        Schedule s(
+            Op("band", {Q, K, V}, {compute("Y", {i, o}, sum(S(i, j) * V(j, o), j, where(j <= i && i - j < 11)))}));
+        s.stage("Y").split("i", 5, {"i.b", "i.r"});
+        s.stage("S").compute_at("Y", "i.b");
+        s.stage("S").split("j", 8);
+        s.stage("S").reorder({"j.o", "i", "d", "j.i"}).vectorize("j.i");
+        s.place_in("K", "L2", "S", "j.o").layout({"j/8", "d", "j%8"}).compute_root();
+        check_runs(s);
+        if (n != 40) continue;
+        const std::string code = body_of(s);
+        CHECK(count(code, "K.L2[") == count(code, "K.L2[ramp(") + 2); // allocated, and filled
+        CHECK(says(code, "allocate S[int32 * 5 * 22]"));              // 15 elements, 7 before them
+    }
+}
+
 TEST_CASE("a bound stands in the formula, and a choice that the user writes is none") {
     Axis i("i", 9), j("j", 9);
     Tensor X = input("X", i32, {i, j});
