@@ -43,6 +43,25 @@ bool runs_beside(const ScheduleState &state, const std::string &stage, const std
            one_loop(state, stage, leader, loop);
 }
 
+bool stands_beside(const ScheduleState &state, const std::string &stage, const std::string &leader,
+                   const std::string &loop) {
+    const StageState *l = state.find(leader);
+    for (const StageState *s = state.find(stage); l && s;) {
+        const StageState &runs = loops_of(state, *s);
+        if (runs_beside(state, runs.name(), leader, loop)) {
+            const size_t end = runs.accumulate && runs.has_loop(runs.accumulate->loop)
+                                   ? runs.position(runs.accumulate->loop) + 1
+                                   : runs.first_reduction();
+            return runs.placement.consumer == l->placement.consumer && (&runs == s || runs.position(loop) < end);
+        }
+        const Placement &at = runs.computed_at();
+        s = at.kind == Placement::Kind::At && !follows(runs) ? state.find(at.consumer) : nullptr;
+        if (!s || !s->has_loop(at.loop)) return false;
+        if (runs_beside(state, s->name(), leader, loop) && s->position(at.loop) < s->position(loop)) return false;
+    }
+    return false;
+}
+
 namespace {
 
 // Whether `s` is computed in the loops of `host`. An inlined stage counts, since it is computed
@@ -63,7 +82,8 @@ std::set<std::string> before(const ScheduleState &state, const StageState &s) {
             if (!p || p == &s) continue;
             names.insert(p->name());
             const auto after = [&](const std::string &host, const std::string &loop) {
-                if (!runs_in(state, s, state.stage(host)) && !runs_beside(state, s.name(), host, loop))
+                if (!runs_in(state, loops_of(state, s), state.stage(host)) &&
+                    !stands_beside(state, s.name(), host, loop))
                     names.insert(head_of(state, state.stage(host)).name());
             };
             if (follows(*p)) after(p->online->anchor, p->online->loop);

@@ -460,15 +460,18 @@ bool bounded_along(const Stage &stage, const std::string &axis) {
                        [&](const Expr &bound) { return Halide::Internal::expr_uses_var(bound, axis); });
 }
 
-// Computes stages in the loops of the op's one output, or of the reduction that it is finished in,
+// Computes stages in the loops of the op's largest output, or of the reduction that it is finished in,
 // where their results would leave the second cache. If `where` bounds the steps of that
 // reduction by its row, as in causal attention, the stages are computed for a block of rows at a
 // time, and only at the elements that the block reads. Stages in `apart` stay where they are.
 // Returns the stages that are computed in such blocks.
-std::map<std::string, RowsOfPart> hold_stages(Schedule &s, const std::set<std::string> &apart) {
+std::map<std::string, RowsOfPart> hold_stages(Schedule &s, const std::set<std::string> &apart, bool parallel) {
     const Op op = s.op();
-    if (op.outputs().size() != 1 || reads_before_update(op)) return {};
+    if (reads_before_update(op)) return {};
     std::string host = op.outputs()[0], end;
+    for (const std::string &output : op.outputs()) {
+        if (work(op.stage(output)) > work(op.stage(host))) host = output;
+    }
     std::map<std::string, std::set<std::string>> fixed;
     for (const Stage &stage : op.stages()) {
         if (s.state().stage(stage.name).placement.kind != Placement::Kind::Root || stage.axes.empty()) continue;
@@ -492,14 +495,34 @@ std::map<std::string, RowsOfPart> hold_stages(Schedule &s, const std::set<std::s
     const std::string rows = gets_tile(op, h, s.machine()) ? rows_of_tile(h) : "";
     LoopName blocks = held->loop;
     constexpr int64_t rows_of_block = 12; // whole register tiles; more would read more keys than each row needs
-    if (held->depth < h.axes.size() && rows == h.axes[held->depth].name() && bounded_along(h, rows) &&
-        constant_extent(h.axes[held->depth]).value_or(0) >= 2 * rows_of_block) {
+    if (held->beside.empty() && held->depth < h.axes.size() && rows == h.axes[held->depth].name() &&
+        bounded_along(h, rows) && constant_extent(h.axes[held->depth]).value_or(0) >= 2 * rows_of_block) {
         blocks = s.stage(host).split(rows, rows_of_block, {rows + ".b", rows + ".r"}).first;
         for (const std::string &name : held->rows) parts[name] = {host, held->loop, rows_of_block};
     }
-    for (const std::string &name : held->stages)
-        s.stage(name).compute_at(host, parts.count(name) ? blocks.name : held->loop);
+    if (!held->beside.empty() && parallel && work(h) >= (1 << 16)) { // sharing asks for equal kinds of loops
+        s.stage(host).parallel(h.axes[0].name());
+        for (const std::string &name : held->beside) s.stage(name).parallel(h.axes[0].name());
+    }
+    for (const std::string &name : held->beside) s.stage(name).compute_with(host, held->loop);
+    for (auto stage = op.stages().rbegin(); stage != op.stages().rend(); ++stage) { // readers first
+        if (held->stages.count(stage->name))
+            s.stage(stage->name).compute_at(host, parts.count(stage->name) ? blocks.name : held->loop);
+    }
     return parts;
+}
+
+// Whether one iteration of the loop in which the stage is computed, or of the innermost loop that it
+// shares, needs one element of it. It has the axes of the loops' stage by name.
+bool one_element_of_iteration(const Schedule &s, const StageState &stage) {
+    const Placement &at = stage.placement;
+    const bool inside = at.kind == Placement::Kind::At;
+    if (stage.def.kind != Stage::Kind::Pointwise || (!inside && !stage.shared)) return false;
+    const StageState &host = s.state().stage(inside ? at.consumer : stage.shared->stage);
+    const auto outside =
+        host.order.begin() + static_cast<std::ptrdiff_t>(host.position(inside ? at.loop : stage.shared->loop) + 1);
+    return std::all_of(stage.def.axes.begin(), stage.def.axes.end(),
+                       [&](const Axis &a) { return std::find(host.order.begin(), outside, a.name()) != outside; });
 }
 
 // Whether iterations of the loop compute planes of another stage one after another.
@@ -570,7 +593,7 @@ std::set<std::string> stages_read_in_place(const Schedule &s, const StageDecisio
     return names;
 }
 
-// Computes a stage in the loops of its reader, or an output in the nest that all its readers share,
+// Computes a stage in the nest of its reader, or in the one that all its readers share,
 // for each block of vectors before them. Returns false, and leaves it at the root, if there is no
 // such nest.
 bool compute_before_readers(Schedule &s, const Stage &stage) {
@@ -591,9 +614,8 @@ bool compute_before_readers(Schedule &s, const Stage &stage) {
         if (kind == LoopKind::Vectorized || kind == LoopKind::Unrolled) break;
         block = l;
     }
-    const bool output = s.op().is_output(stage.name);
     const bool beside = std::all_of(hosts.begin(), hosts.end(), [&](const std::string &name) {
-        return name == leader || (output && runs_beside(s.state(), name, leader, block));
+        return name == leader || runs_beside(s.state(), name, leader, block);
     });
     const bool inside = std::all_of(s.state().stages.begin(), s.state().stages.end(), [&](const StageState &other) {
         return other.placement.kind != Placement::Kind::At || other.placement.consumer != leader ||
@@ -692,7 +714,7 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
     if (decided.hold)
         decided.hold(s);
     else
-        parts = hold_stages(s, apart);
+        parts = hold_stages(s, apart, p.parallel);
     for (const Stage &stage : op.stages()) {
         if (stage.kind != Stage::Kind::Padding || in_place || decided.places.count(stage.name)) continue;
         const auto readers = s.state().consumers(stage.name);
@@ -704,6 +726,7 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
         StageHandle S = s.stage(stage.name);
         if (S.state().placement.kind == Placement::Kind::Inline || is_extern(stage)) return;
         if (!S.state().finished_by.empty()) return;
+        if (one_element_of_iteration(s, S.state())) return;
         if (const auto loops = decided.loops.find(stage.name); loops != decided.loops.end()) {
             loops->second(s);
             return;

@@ -59,6 +59,9 @@ size_t padded_reads(const Schedule &s, const Stage &stage) {
 } // namespace
 
 bool holds_stages(const Schedule &s, const std::string &stage, const std::optional<std::string> &loop) {
+    const StageState &own = s.state().stage(stage);
+    if (own.shared && (!loop || (own.has_loop(*loop) && own.position(*loop) <= own.position(own.shared->loop))))
+        return true;
     return std::any_of(s.state().stages.begin(), s.state().stages.end(), [&](const StageState &other) {
         const Placement &computed = other.computed_at();
         return other.placement.kind == Placement::Kind::At &&

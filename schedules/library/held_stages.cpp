@@ -20,10 +20,27 @@ std::optional<size_t> position_of(const Stage &stage, const Positions &positions
     return std::nullopt;
 }
 
-double bytes_of(const Stage &stage) {
-    double bytes = stage.type.bytes() * static_cast<double>(std::max<size_t>(1, stage.components.size()));
-    for (const Axis &a : stage.axes) bytes *= static_cast<double>(constant_extent(a).value_or(1 << 10));
+double bytes_of(Type type, const std::vector<Axis> &axes) {
+    double bytes = type.bytes();
+    for (const Axis &a : axes) bytes *= static_cast<double>(constant_extent(a).value_or(1 << 10));
     return bytes;
+}
+
+// Of an output that may run in the first loops of the host: the positions of these. Empty if it has
+// not the same axes there, or is no plain stage that nothing reads.
+Positions beside(const Schedule &s, const Stage &stage, const Stage &host, size_t depth) {
+    if (!s.op().is_output(stage.name) || stage.kind != Stage::Kind::Pointwise || is_extern(stage) ||
+        stage.reads_itself() || stage.axes.size() < depth || !s.state().readers(stage.name).empty() ||
+        s.state().stage(stage.name).placement.kind != Placement::Kind::Root)
+        return {};
+    Positions positions(stage.axes.size());
+    for (size_t d = 0; d < depth; d++) {
+        if (stage.axes[d].name() != host.axes[d].name() ||
+            !Halide::Internal::can_prove(stage.axes[d].extent() == host.axes[d].extent()))
+            return {};
+        positions[d] = d;
+    }
+    return positions;
 }
 
 } // namespace
@@ -40,13 +57,28 @@ std::optional<HeldStages> stages_to_hold(const Schedule &s, const std::string &h
     for (size_t d = 0; d < h.axes.size(); d++) own.push_back(d);
     positions[host] = own;
     if (!end.empty()) positions[end] = own; // has the axes of the host
+    size_t common = h.axes.size();          // leading axes that all other outputs have
+    for (const std::string &other : op.outputs()) {
+        if (other == host || other == end) continue;
+        const Stage &stage = op.stage(other);
+        size_t d = std::min(stage.axes.size(), common);
+        while (d > 0 && beside(s, stage, h, d).empty()) d--;
+        common = d;
+    }
+    for (const std::string &other : op.outputs()) {
+        if (other == host || other == end) continue;
+        if (Positions leading = beside(s, op.stage(other), h, common); !leading.empty())
+            positions[other] = std::move(leading);
+    }
     std::map<std::string, std::vector<std::string>> readers;
-    for (size_t n = op.stages().size(); n-- > 0;) { // readers first
+    std::map<std::string, std::set<std::string>> inputs; // that stages read
+    for (size_t n = op.stages().size(); n-- > 0;) {      // readers first
         const Stage &reader = op.stages()[n];
         if (!kept.count(reader.name)) continue;
         const auto known = positions.find(reader.name);
         for (const auto &[tensor, indices] : reads_of(op, reader, kept)) {
             const StageState *of = s.state().producer(tensor);
+            if (!of) inputs[reader.name].insert(tensor);
             if (!of || of->name() == reader.name) continue;
             readers[of->name()].push_back(reader.name);
             const bool first = !positions.count(of->name());
@@ -64,12 +96,13 @@ std::optional<HeldStages> stages_to_hold(const Schedule &s, const std::string &h
     const double room = static_cast<double>(cache_bytes(s.machine(), "L2", 512 << 10)) / 2;
     std::optional<HeldStages> best;
     double iterations = 1;
-    for (size_t depth = 1; depth < h.axes.size(); depth++) {
+    for (size_t depth = 1; depth < h.axes.size() && depth <= common; depth++) {
         const auto extent = constant_extent(h.axes[depth - 1]);
         if (!extent) break;
         iterations *= static_cast<double>(*extent);
-        HeldStages held{h.axes[depth - 1].name(), depth, {}, {}};
-        double bytes = 0;
+        HeldStages held{h.axes[depth - 1].name(), depth, {}, {}, {}};
+        std::set<std::string> again; // inputs that the host reads too
+        double bytes = 0, input_bytes = 0;
         bool whole = true; // no axis of `fixed` stands outside
         const auto cuts = [&](const std::string &stage) {
             const auto found = fixed.find(stage);
@@ -89,23 +122,36 @@ std::optional<HeldStages> stages_to_hold(const Schedule &s, const std::string &h
             if (op.is_output(stage.name) || apart.count(stage.name) || is_extern(stage) || stage.reads_itself() ||
                 s.state().stage(stage.name).placement.kind != Placement::Kind::Root)
                 continue;
-            const auto inside = [&](const std::string &r) { return r == host || r == end || held.stages.count(r); };
+            const auto other = [&](const std::string &r) { return r != host && r != end && op.is_output(r); };
+            const auto inside = [&](const std::string &r) {
+                return r == host || r == end || held.stages.count(r) || other(r);
+            };
             if (!std::all_of(readers[stage.name].begin(), readers[stage.name].end(), inside)) continue;
             std::set<size_t> found;
             for (const auto &p : known->second) {
                 if (p && *p < depth) found.insert(*p);
             }
             if (found.size() < depth) continue;
-            whole = whole && !cuts(stage.name);
+            const bool one = stage.kind == Stage::Kind::Pointwise && found.size() == stage.axes.size();
+            whole = whole && (one || !cuts(stage.name)); // one element of an iteration needs no vectors
             held.stages.insert(stage.name);
             const Positions &all = known->second;
             if (std::find(all.begin(), all.end(), std::optional(depth)) != all.end()) held.rows.insert(stage.name);
-            bytes += bytes_of(stage);
+            bytes +=
+                bytes_of(stage.type, stage.axes) * static_cast<double>(std::max<size_t>(1, stage.components.size()));
+            for (const std::string &r : readers[stage.name]) {
+                if (other(r)) held.beside.insert(r);
+            }
+            for (const std::string &tensor : inputs[stage.name]) {
+                if (inputs[host].count(tensor) && again.insert(tensor).second)
+                    input_bytes += bytes_of(s.state().type_of(tensor), s.state().axes_of(tensor));
+            }
         }
         if (!whole || held.stages.empty()) break;
-        if (depth == 1 && bytes <= room) return std::nullopt;
+        const auto fits = [&](double n) { return bytes / n <= room && (bytes + input_bytes) / n <= 2 * room; };
+        if (depth == 1 && fits(1)) return std::nullopt;
         best = std::move(held);
-        if (bytes / iterations <= room) break;
+        if (fits(iterations)) break;
     }
     return best;
 }

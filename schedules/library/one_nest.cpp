@@ -209,7 +209,9 @@ void share_nests(Schedule &schedule, const std::set<std::string> &left_out) {
         };
         const auto g = std::find_if(groups.begin(), groups.end(), joins);
         if (g != groups.end()) {
-            if (!s.shared) schedule.stage(name).compute_with(g->leader, loop);
+            const bool deeper = s.shared && s.shared->stage == g->leader &&
+                                s.position(loop) > s.position(s.shared->loop); // than where stages stand that both read
+            if (!s.shared || deeper) schedule.stage(name).compute_with(g->leader, loop);
             g->arrays.insert(read.begin(), read.end());
             g->arrays.insert(name);
             g->registers += registers;

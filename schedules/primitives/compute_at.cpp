@@ -64,14 +64,14 @@ bool may_enclose(const ScheduleState &state, const std::string &name, const Stag
 }
 
 // Why a reader of `name` does not run inside loop `loop` of stage `c`; "" when all do. Readers of an
-// output may also run later, or in that loop by compute_with.
+// output may also run later.
 std::string read_elsewhere(const ScheduleState &state, const std::string &name, const StageState &c,
                            const std::string &loop) {
     const bool output = writes_output(state.op, state.stage(name).def);
     for (const std::string &reader : state.consumers(name)) {
         const std::string why = runs_outside(state, reader, c, loop);
-        if (!why.empty() &&
-            !(output && (reads_later(state, reader, c.name()) || runs_beside(state, reader, c.name(), loop))))
+        if (!why.empty() && !stands_beside(state, reader, c.name(), loop) &&
+            !(output && reads_later(state, reader, c.name())))
             return why;
     }
     return "";
@@ -142,7 +142,7 @@ void apply_compute_at(ScheduleState &state, const Directive &d, size_t index) {
         std::string readers, missing; // the directives that would make this one legal
         for (const std::string &r : state.consumers(stage.name())) {
             readers += (readers.empty() ? "" : ", ") + r;
-            if (runs_outside(state, r, c, loop).empty()) continue;
+            if (runs_outside(state, r, c, loop).empty() || stands_beside(state, r, c.name(), loop)) continue;
             missing += missing.empty() ? "" : " and ";
             missing += state.consumers(r).empty() ? consumer + ".finish_in(\"" + r + "\")"
                                                   : r + ".compute_at(\"" + consumer + "\", \"" + loop + "\")";
@@ -185,9 +185,10 @@ const Primitive &compute_at_primitive() {
         "its first reader: each iteration computes the part that it reads. A loop directly inside the loop of "
         "store_at: each iteration computes the planes that no earlier one has computed. The loop of store_at itself: "
         "each iteration computes all of the stage that is stored there.",
-        "The stage is no recurrence; the loop stands, is not vectorized, and encloses all that reads the stage. An "
-        "output may be read later too, and in the same loop by stages that share it by compute_with, but iterations "
-        "have to write disjoint parts: what reads it inside does so at indices that are axes, and the loops so far, of "
+        "The stage is no recurrence; the loop stands, is not vectorized, and encloses all that reads the stage, also "
+        "in "
+        "the loops of stages that share it by compute_with. An output may be read later too, but iterations have to "
+        "write disjoint parts: what reads it inside does so at indices that are axes, and the loops so far, of "
         "a stage at the root, are the outer parts of such axes. While later "
         "directives can still place its readers there, this one is pending. After store_at: the conditions of "
         "store_at.",

@@ -13,14 +13,13 @@ void apply_compute_with(ScheduleState &state, const Directive &d, size_t index) 
     Directive at_leader = d;
     at_leader.arguments["stage"] = with;
     loop_argument(leader, at_leader);
-    stage.shared.reset();
+    stage.shared = SharedLoops{with, loop}; // stages in these loops may serve both
     if (const auto fault = apart(state, stage.name(), with, loop)) {
         const std::string legal = "stages that do not need each other, computed at one place, whose loops down to " +
                                   loop + " have the same names, extents, kinds and splits";
         if (fault->for_good) refuse(state, d, fault->why, &leader, loop, legal);
         refuse_yet(state, d, fault->why, &leader, loop, legal + ", before or after this directive");
     }
-    stage.shared = SharedLoops{with, loop};
     state.obligations.push_back({index, [name = stage.name(), with, loop](const ScheduleState &s) -> std::string {
                                      const StageState *stage = s.find(name);
                                      if (!stage || !stage->shared || stage->shared->stage != with ||

@@ -229,7 +229,8 @@ Stmt NestBuilder::inside(Frame &f, size_t depth, const Walk &w) {
                              g.value.defined() && step_of(g.value, f.prefix() + name).value_or(0) > 0;
         if (!clipped) condition = all_of(condition, simplify_index(g.condition, bounds_));
     }
-    Stmt body = with_children(f, depth, w, 0);
+    const auto children = [&] { return with_children(f, depth, w, 0); };
+    Stmt body = w.children ? with_made(f, depth, children) : children();
     for (const Prefetch &p : s.prefetches) {
         if (w.children && p.loop == name && !f.pinned(name)) body = Block::make(fetch_ahead(f, depth, p), body);
     }

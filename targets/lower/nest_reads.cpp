@@ -258,6 +258,8 @@ std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, s
         Bounds scope;
         if (reader->name() == f.stage().name()) {
             scope = scope_of(f, depth);
+        } else if (const auto beside = frame_beside(*reader, f, depth)) {
+            scope = scope_of(*beside, depth);
         } else {
             // Loops that end with a consumer that is finished in them run where that is needed.
             const StageState &head = head_of(state_, *reader);

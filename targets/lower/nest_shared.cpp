@@ -189,13 +189,71 @@ std::string NestBuilder::prefix_of(const StageState &s) {
 
 Stmt NestBuilder::nest(const std::vector<Run> &runs) {
     Stmt all;
+    std::map<std::string, Region> regions;
+    for (const Run &run : runs) regions[loops_of(*run.stage).name()] = run.region;
+    const auto runs_around = std::exchange(runs_, std::move(regions));
+    const auto made_around = std::exchange(made_, {});
+    const auto met_around = std::exchange(met_, {});
     for (const Run &run : runs) {
         const StageState &s = loops_of(*run.stage);
         const std::string prefix = prefix_of(s);
+        met_.clear();
         const Stmt one = stage(s, run.region, prefix);
         all = all.defined() ? Zip(shared_, prefix, loops_of(*runs[0].stage).name(), s.name())(all, one) : one;
     }
+    runs_ = runs_around;
+    made_ = made_around;
+    met_ = met_around;
     return all;
+}
+
+// The loops of `s` where it shares those of the frame's stage outside of `depth`, with the values
+// that these have there. Nothing where it does not.
+std::optional<Frame> NestBuilder::frame_beside(const StageState &s, const Frame &f, size_t depth) {
+    const auto run = runs_.find(s.name());
+    if (depth == 0 || run == runs_.end() || !s.shared || s.shared->stage != f.stage().name() ||
+        s.position(s.shared->loop) + 1 < depth)
+        return std::nullopt;
+    Frame beside(s, clipped(s, run->second), f.prefix());
+    for (size_t l = 0; l < depth; l++) {
+        if (f.pinned(s.order[l])) beside.pin(s.order[l], f.value(s.order[l]));
+    }
+    return beside;
+}
+
+// Remembers the buffers of a stage in the loop at `depth` for the stages that share this loop.
+void NestBuilder::note_made(const StageState &p, const Frame &f, size_t depth) {
+    const StageState &s = f.stage();
+    for (const StageState *other : sharing_loops(state_, s.name())) {
+        if (!kumiko::one_loop(state_, s.name(), other->name(), s.order[depth])) continue;
+        std::map<std::string, std::string> buffers;
+        for (const std::string &tensor : names_of(p)) buffers[tensor] = buffers_.at(tensor);
+        made_[p.name()].push_back(std::move(buffers));
+        return;
+    }
+}
+
+// The body of the loop at `depth`, which the frame's stage shares: with the buffers of the stages that
+// the other one has in this loop.
+Stmt NestBuilder::with_made(Frame &f, size_t depth, const std::function<Stmt()> &body) {
+    const StageState &s = f.stage();
+    if (!s.shared || depth > s.position(s.shared->loop)) return body();
+    const auto around = buffers_;
+    for (const StageState &p : state_.stages) {
+        const Placement &at = p.placement;
+        if (at.kind != Placement::Kind::At || at.consumer != s.shared->stage || at.loop != s.order[depth]) continue;
+        const auto made = made_.find(p.name());
+        if (made == made_.end()) continue; // an output
+        const size_t copy = met_[p.name()]++;
+        if (copy >= made->second.size())
+            throw Unsupported("stage " + s.name() + " has more copies of loop " + s.order[depth] + " than " +
+                              s.shared->stage + ", which computes " + p.name() +
+                              " there; split both by factors that divide their extents");
+        for (const auto &[tensor, buffer] : made->second[copy]) buffers_[tensor] = buffer;
+    }
+    const Stmt inside = body();
+    buffers_ = around;
+    return inside;
 }
 
 Stmt NestBuilder::with_storage(const std::vector<Run> &runs, const std::function<Stmt()> &body) {

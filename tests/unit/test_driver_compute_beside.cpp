@@ -1,0 +1,133 @@
+// Stages in loops that several stages share (compute_at beside compute_with), and the default that
+// computes rows of several outputs so.
+// Links: driver
+#include "driver/default_schedule.h"
+#include "dsl/math.h"
+#include "tests/unit/check_runs.h"
+#include "tests/unit/count.h"
+
+using namespace kumiko;
+
+namespace {
+
+// Two outputs that read T at `below` rows and columns further on.
+Op two(const Expr &M, const Expr &N, int below = 0) {
+    Axis i("i", M), j("j", N), y("y", M + below), x("x", N + below);
+    Tensor X = input("X", i32, {y, x});
+    Tensor T = compute("T", {y, x}, X(y, x) * 3 + 1);
+    return Op("two", {X},
+              {compute("U", {i, j}, T(i, j) - X(i, j)), compute("V", {i, j}, T(i + below, j + below) * T(i, j))});
+}
+
+// Each row divided by its greatest element, and that element.
+Op scaled(const Expr &M, const Expr &N, Type type = i32) {
+    Axis i("i", M), j("j", N), k("k", N);
+    Tensor X = input("X", type, {i, j});
+    Tensor most = compute("most", {i}, maximum(X(i, k), k));
+    return Op("scaled", {X}, {compute("Y", {i, j}, X(i, j) - most(i)), compute("M", {i}, most(i) * 2)});
+}
+
+} // namespace
+
+TEST_CASE("a stage is computed once for all that share the loop") {
+    for (const int below : {0, 1, 3}) {
+        for (const auto &[m, n] : {std::pair(8, 16), std::pair(7, 13), std::pair(1, 3)}) {
+            Schedule s(two(m, n, below));
+            s.stage("V").compute_with("U", "i");
+            s.stage("T").compute_at("U", "i");
+            check_runs(s);
+            CHECK(count(body_of(s), "allocate T[") == 1);
+            s.stage("T").vectorize("x", 4);
+            s.stage("U").vectorize("j", 8);
+            s.stage("V").vectorize("j", 4);
+            s.stage("V").compute_with("U", "i"); // again
+            check_runs(s);
+            Schedule rows(two(m, n, below));
+            for (const char *name : {"U", "V"}) {
+                rows.stage(name).split("i", 3);
+                rows.stage(name).parallel("i.o");
+            }
+            rows.stage("V").compute_with("U", "i.i");
+            rows.stage("T").compute_at("U", "i.o");
+            rows.stage("V").vectorize("j", 8);
+            check_runs(rows);
+        }
+    }
+    Schedule open(two(Size("M"), Size("N"), 2));
+    open.stage("V").compute_with("U", "i");
+    open.stage("T").compute_at("U", "i").vectorize("x", 4);
+    check_runs(open, {{"M", 5}, {"N", 11}});
+}
+
+TEST_CASE("blocks of both axes, of which the last are not full") {
+    for (const Tail tail : {Tail::Guard, Tail::Auto}) {
+        Schedule s(two(11, 21, 2));
+        for (const char *name : {"U", "V"}) {
+            s.stage(name).split("i", 4, {"", "", tail});
+            s.stage(name).split("j", 8, {"", "", tail});
+            s.stage(name).reorder({"i.o", "j.o", "i.i", "j.i"});
+        }
+        s.stage("V").compute_with("U", "j.i");
+        s.stage("T").compute_at("U", "j.o");
+        check_runs(s);
+    }
+}
+
+TEST_CASE("stages at loops of either reader, and readers that end reductions") {
+    Axis i("i", 9), j("j", 12), k("k", 12), o("o", 5);
+    Tensor X = input("X", i32, {i, j}), W = input("W", i32, {k, o});
+    Tensor T = compute("T", {i, j}, X(i, j) * X(i, j));
+    Tensor most = compute("most", {i}, maximum(T(i, j), j));
+    Tensor m = compute("m", {i, o}, sum(T(i, k) * W(k, o), k));
+    Tensor row = compute("row", {i}, sum(T(i, j), j));
+    const Op op("ends", {X, W}, {compute("Y", {i, o}, m(i, o) + most(i)), compute("R", {i}, row(i) - most(i))});
+    Schedule s(op);
+    s.stage("m").reorder({"i", "k", "o"}).accumulate_in("registers", "i").finish_in("Y");
+    s.stage("row").accumulate_in("registers", "i").finish_in("R");
+    s.stage("row").compute_with("m", "i");
+    for (const char *name : {"most", "T"}) s.stage(name).compute_at("m", "i");
+    check_runs(s);
+    Schedule own(op); // row stands in the loops of R
+    own.stage("m").reorder({"i", "k", "o"}).accumulate_in("registers", "i").finish_in("Y");
+    own.stage("R").compute_with("m", "i");
+    own.stage("row").compute_at("R", "i");
+    for (const char *name : {"most", "T"}) own.stage(name).compute_at("m", "i");
+    check_runs(own);
+    Schedule late(op); // most is read where row ends
+    late.stage("row").finish_in("R");
+    late.stage("m").finish_in("Y");
+    late.stage("row").compute_with("m", "i");
+    late.stage("most").compute_at("m", "i");
+    check_runs(late);
+}
+
+TEST_CASE("what does not stand in the shared loop is named") {
+    Schedule s(two(8, 16));
+    CHECK(
+        says(refusal([&] { s.stage("T").compute_at("U", "i"), s.require_applied(); }), "does not stand inside loop i"));
+    Schedule outer(two(8, 16));
+    outer.stage("V").compute_with("U", "i");
+    CHECK(says(refusal([&] { outer.stage("T").compute_at("U", "j"), outer.require_applied(); }),
+               "does not stand inside loop j of U"));
+    CHECK(says(refusal([&] { outer.stage("T").compute_at("V", "i"), outer.require_applied(); }),
+               "does not stand inside loop i of V"));
+}
+
+TEST_CASE("rows of several outputs are computed one after the other by default") {
+    const auto nest = [](const Op &op) { return default_schedule(op, Machine::named("x86-64-avx512")).nest(); };
+    const std::string large = nest(scaled(1000, 1000, f32));
+    CHECK(says(large, "M down to i"));
+    CHECK(says(large, "compute most, of it what one i needs"));
+    CHECK(!says(nest(scaled(60, 60, f32)), "down to i")); // fits the cache
+    check_runs(default_schedule(scaled(600, 1000), Machine::host()));
+    check_runs(default_schedule(scaled(1000, 600), Machine::host()));
+    Axis i("i", 150), j("j", 700), k("k", 700);
+    Tensor X = input("X", i32, {i, j}), Z = input("Z", i32, {i, j});
+    Tensor most = compute("most", {i}, maximum(X(i, k), k));
+    Tensor e = compute("e", {i, j}, X(i, j) - most(i));
+    Tensor total = compute("total", {i}, sum(e(i, k) * Z(i, k), k));
+    check_runs(default_schedule(Op("three", {X, Z},
+                                   {compute("Y", {i, j}, e(i, j) * total(i)), compute("E", {i, j}, e(i, j) + Z(i, j)),
+                                    compute("L", {i}, most(i) + total(i))}),
+                                Machine::host()));
+}
