@@ -12,12 +12,13 @@ namespace kumiko {
 
 namespace {
 
-constexpr size_t most_counted = 4; // stages, those of the most steps
-constexpr double worth = 0.9;      // of the time by rules
+constexpr size_t most_counted = 4;        // stages, those of the most steps
+constexpr double worth = 0.9;             // of the counted time, where the model agrees
+constexpr double much = 0.55;             // of it, whatever the model says
+constexpr int64_t fewest_steps = 1 << 12; // of a stage
 
 // The stages to count, those of the most steps first.
 std::vector<std::string> open_stages(const Op &op, const Schedule &by_rules) {
-    constexpr int64_t fewest_steps = 1 << 12;
     constexpr size_t most_components = 4; // of any stage: lowering the networks of more takes long
     constexpr int64_t smallest_part = 64; // 1 / 64 of all steps
     const auto holds_others = [&](const std::string &name) {
@@ -49,42 +50,82 @@ std::vector<std::string> open_stages(const Op &op, const Schedule &by_rules) {
     return names;
 }
 
-// Features and counted time; nothing where the point has no schedule that can be counted.
-std::optional<Candidate> counted(const Space &space, const Point &point) {
-    auto [candidate, schedule] = make_with_schedule(space, point);
-    if (!schedule) return std::nullopt;
-    describe(candidate, *schedule, space, static_cast<int>(library::threads_of(space.machine())), {});
-    if (candidate.outcome != Outcome::Ok) return std::nullopt;
-    return candidate;
-}
+// The point that is expected to be fastest of those considered.
+class Comparison {
+public:
+    Comparison(const Space &space, const Point &first) : space_(space), best_(counted(first)), point_(first) {
+        if (!best_) return;
+        beside_ = best_->features;
+        set_beside(best_->features, beside_);
+    }
+    const Point &point() const { return point_; }
+
+    void consider(const Point &point) {
+        auto other = best_ ? counted(point) : std::nullopt;
+        if (!other || other->estimated_seconds > worth * best_->estimated_seconds) return;
+        set_beside(other->features, beside_);
+        if (other->estimated_seconds > much * best_->estimated_seconds) {
+            const auto model = CostModel::shipped(space_.machine()); // reading it takes milliseconds, once
+            if (model->empty()) return;
+            const std::vector<float> scores = model->score({best_->features, other->features});
+            if (scores[1] <= scores[0]) return;
+        }
+        best_ = std::move(other);
+        point_ = point;
+    }
+
+private:
+    const Space &space_;
+    std::optional<Candidate> best_;
+    Features beside_; // of the first point, which the model has learnt to compare with
+    Point point_;
+
+    // With features and counted time; nothing where the point has no schedule that can be counted.
+    std::optional<Candidate> counted(const Point &point) const {
+        auto [candidate, schedule] = make_with_schedule(space_, point);
+        if (!schedule) return std::nullopt;
+        describe(candidate, *schedule, space_, static_cast<int>(library::threads_of(space_.machine())), {});
+        if (candidate.outcome != Outcome::Ok) return std::nullopt;
+        return candidate;
+    }
+};
 
 } // namespace
 
 bool has_choice(const Op &op, const Schedule &by_rules) { return !open_stages(op, by_rules).empty(); }
 
+bool reduces_short_rows(const Op &op, const Machine &machine) {
+    constexpr int64_t few_vectors = 4;
+    if (!op.sizes().empty()) return false;
+    return std::any_of(op.stages().begin(), op.stages().end(), [&](const Stage &stage) {
+        if (!stage.is_reduction() || stage.axes.empty()) return false;
+        int64_t steps = 1;
+        for (const Axis &k : stage.reduction_axes) steps *= extent_of(k);
+        return steps < few_vectors * library::vector_lanes(machine, stage.type) &&
+               sketch_stage(stage, machine).steps >= fewest_steps;
+    });
+}
+
+Point choose_point(const Space &space, const Point &first, const Point &other) {
+    Comparison all(space, first);
+    all.consider(other);
+    return all.point();
+}
+
 Point choose_loops(const Space &space, const Point &by_rules) {
     const std::vector<std::string> open = open_stages(space.op(), space.schedule(by_rules));
     if (open.empty()) return by_rules;
-    auto best = counted(space, by_rules);
-    if (!best) return by_rules;
-    const Features beside = best->features;
-    set_beside(best->features, beside);
+    Comparison all(space, by_rules);
     for (const std::string &stage : open) {
-        Point point = best->point;
+        Point point = all.point();
         for (size_t n = 0; n < point.size(); n++) {
             const ParameterInfo &p = space.parameters()[n];
             if (p.name != stage + ".loops") continue;
             point[n] = static_cast<uint32_t>(std::find(p.values.begin(), p.values.end(), "sketch") - p.values.begin());
         }
-        auto other = point == best->point ? std::nullopt : counted(space, point);
-        if (!other || other->estimated_seconds > worth * best->estimated_seconds) continue;
-        set_beside(other->features, beside);
-        const auto model = CostModel::shipped(space.machine()); // reading it takes milliseconds, once
-        if (model->empty()) return by_rules;
-        const std::vector<float> scores = model->score({best->features, other->features});
-        if (scores[1] > scores[0]) best = std::move(other);
+        if (point != all.point()) all.consider(point);
     }
-    return best->point;
+    return all.point();
 }
 
 } // namespace kumiko

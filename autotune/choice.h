@@ -8,12 +8,19 @@ namespace kumiko {
 // A point of a space of autotune/spaces/auto_space.h, beginning with `by_rules`, whose decisions are
 // all by rules. Each of a few reductions at the root that the rules give no register tile is
 // counted with the loops of its sketch too, and gets them where the counted time is at least 10 %
-// less and the cost model of the machine expects them to be faster. The result depends on the op and
-// the machine alone. Each stage that is counted costs one lowering of the op, some milliseconds.
-// `by_rules` itself if the op has symbolic sizes or the machine no cost model.
+// less and the cost model of the machine expects them to be faster, or is at least 45 % less. The
+// result depends on the op and the machine alone. Each stage that is counted costs one lowering of the op, some milliseconds.
+// `by_rules` itself if the op has symbolic sizes.
 Point choose_loops(const Space &space, const Point &by_rules);
 
 // Whether choose_loops counts any stage. `by_rules` is the op's schedule by rules.
 bool has_choice(const Op &op, const Schedule &by_rules);
+
+// The first point, or the other one if it is expected to be faster in the same way.
+Point choose_point(const Space &space, const Point &first, const Point &other);
+
+// Whether rows are reduced that fill few vectors, so that lanes may be better along other axes than
+// the library's schedules of rows have them. False for symbolic sizes.
+bool reduces_short_rows(const Op &op, const Machine &machine);
 
 } // namespace kumiko

@@ -1,6 +1,7 @@
 #include "autotune/tune.h"
 
 #include "autotune/build.h"
+#include "autotune/choice.h"
 #include "autotune/session.h"
 #include "autotune/spaces/auto_space.h"
 #include "autotune/spaces/stage_sketch.h"
@@ -58,7 +59,8 @@ std::pair<std::string, std::unique_ptr<Space>> space_for(const Op &op, const Mac
         return s.is_reduction() && (any || (rows && !sketch_stage(s, machine).tiles.empty()));
     };
     const std::vector<Stage> &stages = op.stages();
-    const bool poor = (any && stages.size() > 1) || std::any_of(stages.begin(), stages.end(), leaves);
+    const bool poor = (any && stages.size() > 1) || std::any_of(stages.begin(), stages.end(), leaves) ||
+                      (rows && reduces_short_rows(op, machine));
     if (kind == SpaceKind::Fitting && poor && stages.size() <= most_stages) {
         if (auto space = auto_space(op, machine, any ? nullptr : &fitting); has_schedule(*space))
             return {"auto", std::move(space)};

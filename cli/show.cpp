@@ -63,13 +63,28 @@ std::string alternatives_text(const Op &op, const Schedule &schedule, const Spac
                               text;
 }
 
+// The stages to which the default gives the loops of their sketch (autotune/choice.h).
+std::string sketched_text(const Space &space) {
+    const Json decisions = space.to_json(space.default_point());
+    std::string stages;
+    for (const auto &[name, value] : decisions.items()) {
+        if (value == "sketch") stages += (stages.empty() ? "; sketch of " : ", ") + name.substr(0, name.rfind('.'));
+    }
+    return stages;
+}
+
 // What the schedule decides for each stage, and what other decisions are expected to cost.
 std::string explain_choice(const ShowArguments &a, const Op &op, const Schedule &schedule, const Target &target,
                            const std::string &origin, const std::string &candidate, Json &report) {
+    std::unique_ptr<Space> space; // none around other schedules than the default
+    if (!candidate.empty()) {
+        const PackedBy packed_by = a.schedule.ahead ? PackedBy::Caller : PackedBy::Kernel;
+        space = space_for(op, target.machine, SpaceKind::Fitting, packed_by).second;
+    }
     std::string text = "schedule: " + origin;
     if (candidate == "elementwise")
-        text += ", by rules for each stage";
-    else if (!candidate.empty())
+        text += ", by rules for each stage" + sketched_text(*space);
+    else if (space)
         text += ", the library's " + candidate;
     text += "\n\n";
     const std::vector<StageSummary> stages = summaries(schedule);
@@ -79,9 +94,7 @@ std::string explain_choice(const ShowArguments &a, const Op &op, const Schedule 
         text += fmt::format("{:<{}}  {}\n", s.stage, width, s.text);
         report["stages"].push_back({{"stage", s.stage}, {"text", s.text}});
     }
-    if (candidate.empty()) return text; // around others there is no space
-    const PackedBy packed_by = a.schedule.ahead ? PackedBy::Caller : PackedBy::Kernel;
-    const auto space = space_for(op, target.machine, SpaceKind::Fitting, packed_by).second;
+    if (!space) return text;
     return text + alternatives_text(op, schedule, *space, a.op.bound_sizes(), report);
 }
 

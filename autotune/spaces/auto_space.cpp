@@ -120,6 +120,7 @@ public:
     }
     void choose_default() {
         if (by_rules_) default_ = choose_loops(*this, default_);
+        if (other_ && reduces_short_rows(op(), machine())) default_ = choose_point(*this, default_, sketched_);
     }
 
     Point default_point() const override { return default_; }

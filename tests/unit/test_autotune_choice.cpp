@@ -2,10 +2,13 @@
 // Links: driver
 #include "autotune/choice.h"
 #include "autotune/spaces/auto_space.h"
+#include "autotune/tune.h"
 #include "driver/default_schedule.h"
 #include "dsl/reduction.h"
 #include "schedules/library/elementwise.h"
+#include "schedules/library/table.h"
 #include "tests/unit/check_runs.h"
+#include "tests/unit/count.h"
 
 #include <doctest/doctest.h>
 
@@ -47,6 +50,23 @@ TEST_CASE("the default takes sketches that count and model prefer") {
     const auto space = auto_space(op, machine); // tuning begins there
     CHECK(space->schedule(space->default_point()).to_json() == chosen.to_json());
     CHECK(space->to_json(space->default_point()).at("sad.loops") == "sketch");
+}
+
+TEST_CASE("lanes run across short rows where that counts much less") {
+    const Machine machine = Machine::named("x86-64-avx512");
+    Axis i("i", 5000), j("j", 5);
+    Tensor X = input("X", f32, {i, j});
+    const Op least("least", {X}, {compute("label", {i}, argmin(X(i, j), j))}),
+        total("total", {X}, {compute("S", {i}, sum(X(i, j), j))});
+    CHECK(library::find_template(least)->name == "rows");
+    const std::string nest = default_schedule(least, machine).nest();
+    CHECK(says(nest, "label(i) argmin= …"));
+    CHECK(!says(nest, "label.rf"));
+    const auto space = space_for(least, machine, SpaceKind::Fitting).second;
+    CHECK(space->schedule(space->default_point()).nest() == nest);
+    const auto rows = library::find_template(total)->make_space(total, machine);
+    CHECK(default_schedule(total, machine).to_json() == rows->schedule(rows->default_point()).to_json());
+    check_runs(default_schedule(least, Machine::host()));
 }
 
 TEST_CASE("the rules stay where little is to be gained") {
