@@ -4,6 +4,7 @@
 #include "bench/known.h"
 #include "bench/own_ops/loops.h"
 #include "driver/kernel.h"
+#include "dsl/inout.h"
 #include "runtime/kumiko_runtime.h"
 #include "support/table.h"
 
@@ -27,11 +28,11 @@ double processor_seconds() {
     return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-// A kernel or a loop, with output arrays of its own.
+// A kernel or a loop, with outputs and inout tensors of its own.
 struct Contestant {
     double OwnOpRow::*seconds = nullptr;
     std::function<void(void **)> call;
-    std::vector<Buffer<>> outputs;
+    std::vector<Buffer<>> arguments;
     std::vector<void *> arrays;
     nlohmann::json schedule; // null for the loop
 };
@@ -58,15 +59,17 @@ public:
         add_contestant(&OwnOpRow::loop, [loop](void **arrays) { loop(arrays); });
     }
 
-    // Compares the first contestant with `interpret`, and the others with the first.
+    // Compares the first contestant with `interpret`, and the others with the first, each after one
+    // call.
     void check() {
         for (Contestant &c : contestants_) {
-            for (const Buffer<> &out : c.outputs) fill_unwritten(out);
+            reset(c);
             c.call(c.arrays.data());
         }
-        check_outputs(own_, op_, inputs_, contestants_.front().outputs, check_seconds);
+        const std::vector<Buffer<>> first = output_arrays(op_, contestants_.front().arguments);
+        check_outputs(own_, op_, inputs_, first, check_seconds);
         for (size_t i = 1; i < contestants_.size(); i++)
-            check_same(own_, contestants_[i].outputs, contestants_.front().outputs);
+            check_same(own_, output_arrays(op_, contestants_[i].arguments), first);
     }
 
     OwnOpRow time(double budget_seconds) {
@@ -132,10 +135,13 @@ private:
     void add_contestant(double OwnOpRow::*seconds, std::function<void(void **)> call,
                         const nlohmann::json &schedule = nullptr) {
         Contestant c{seconds, std::move(call), {}, {}, schedule};
-        for (const std::string &out : op_.separate_outputs()) c.outputs.push_back(make_output(op_, out, {}));
-        for (const Buffer<> &b : inputs_) c.arrays.push_back(b.data());
-        for (const Buffer<> &b : c.outputs) c.arrays.push_back(b.data());
+        reset(c);
         contestants_.push_back(std::move(c));
+    }
+    void reset(Contestant &c) const {
+        c.arguments = make_arguments(op_, inputs_);
+        c.arrays.clear();
+        for (const Buffer<> &b : c.arguments) c.arrays.push_back(b.data());
     }
 };
 

@@ -145,6 +145,97 @@ void separable_block_hand(Schedule &s) {
     s.stage("Y.sum").finish_in("Y");
 }
 
+// Averages of 3×3 elements with stride 2. Elements outside the image are not counted.
+Op avgpool_exclude(const Extents &e) {
+    Axis n("n", e["N"]), y("y", e["H"]), x("x", e["W"]), c("c", e["C"]), v("v", (e["H"] + 1) / 2),
+        u("u", (e["W"] + 1) / 2), j("j", 3), i("i", 3);
+    Tensor X = input("X", f32, {n, y, x, c}), P = zero_padded(X);
+    const Expr high = min(v * 2 + 2, e["H"]) - max(v * 2 - 1, 0), wide = min(u * 2 + 2, e["W"]) - max(u * 2 - 1, 0);
+    return Op(
+        "avgpool_exclude", {X},
+        {compute("Y", {n, v, u, c}, sum(P(n, v * 2 + j - 1, u * 2 + i - 1, c), {j, i}) / cast(f32, high * wide))});
+}
+const char *avgpool_exclude_loop = R"(
+    for (int n = 0; n < N; n++)
+        for (int v = 0; v < (H + 1) / 2; v++)
+            for (int u = 0; u < (W + 1) / 2; u++) {
+                float s[C] = {};
+                const int y0 = max(2 * v - 1, 0), y1 = min(2 * v + 2, H), x0 = max(2 * u - 1, 0), x1 = min(2 * u + 2, W);
+                for (int y = y0; y < y1; y++)
+                    for (int x = x0; x < x1; x++)
+                        for (int c = 0; c < C; c++) s[c] += X[n][y][x][c];
+                const float r = 1.f / ((y1 - y0) * (x1 - x0));
+                for (int c = 0; c < C; c++) Y[n][v][u][c] = s[c] * r;
+            }
+)";
+
+// A transposed convolution of 4×4 with stride 2 and padding 1, then a bias and ReLU.
+Op deconv(const Extents &e) {
+    Axis c("c", e["C"]), o("o", e["O"]), y("y", e["H"]), x("x", e["W"]), v("v", e["H"] * 2), u("u", e["W"] * 2),
+        l("l", 4), k("k", 4), j("j", 2), i("i", 2);
+    Tensor X = input("X", f32, {c, y, x}), F = input("F", f32, {c, o, l, k}), b = input("b", f32, {o}),
+           P = zero_padded(X);
+    Tensor s = compute(
+        "s", {o, v, u},
+        sum(P(c, (v + 1) / 2 - j, (u + 1) / 2 - i) * F(c, o, (v + 1) % 2 + 2 * j, (u + 1) % 2 + 2 * i), {c, j, i}));
+    return Op("deconv", {X, F, b}, {compute("Y", {o, v, u}, max(s(o, v, u) + b(o), 0.f))});
+}
+const char *deconv_loop = R"(
+    static float P[C][H + 2][W + 2];
+    for (int c = 0; c < C; c++)
+        for (int y = 0; y < H; y++)
+            for (int x = 0; x < W; x++) P[c][y + 1][x + 1] = X[c][y][x];
+    for (int o = 0; o < O; o++)
+        for (int y = 0; y < H; y++)
+            for (int a = 0; a < 2; a++) {
+                float s[2][W];
+                for (int z = 0; z < 2; z++)
+                    for (int x = 0; x < W; x++) s[z][x] = b[o];
+                for (int c = 0; c < C; c++)
+                    // Output row 2y + a reads row y + a − j and tap 1 − a + 2j.
+                    for (int j = 0; j < 2; j++)
+                        for (int i = 0; i < 2; i++) {
+                            const float *from = P[c][y + a - j + 1], *f = F[c][o][1 - a + 2 * j];
+                            for (int x = 0; x < W; x++) {
+                                s[0][x] += from[x - i + 1] * f[1 + 2 * i];
+                                s[1][x] += from[x - i + 2] * f[2 * i];
+                            }
+                        }
+                for (int x = 0; x < W; x++)
+                    Y[o][2 * y + a][2 * x] = max(s[0][x], 0.f), Y[o][2 * y + a][2 * x + 1] = max(s[1][x], 0.f);
+            }
+)";
+
+// A grouped convolution of 3×3 with dilation 2, channels last, then a bias and leaky ReLU.
+Op conv_dilated_groups(const Extents &e) {
+    Axis y("y", e["H"]), x("x", e["W"]), g("g", e["G"]), c("c", e["C"]), o("o", e["O"]), j("j", 3), i("i", 3);
+    Tensor X = input("X", f32, {y, x, g, c}), F = input("F", f32, {g, j, i, c, o}), b = input("b", f32, {g, o}),
+           P = zero_padded(X);
+    Tensor s =
+        compute("s", {y, x, g, o}, sum(P(y + 2 * j - 2, x + 2 * i - 2, g, c) * F(g, j, i, c, o), {j, i, c}) + b(g, o));
+    return Op("conv_dilated_groups", {X, F, b},
+              {compute("Y", {y, x, g, o}, select(s(y, x, g, o) > 0.f, s(y, x, g, o), 0.1f * s(y, x, g, o)))});
+}
+const char *conv_dilated_groups_loop = R"(
+    for (int y = 0; y < H; y++)
+        for (int x = 0; x < W; x++)
+            for (int g = 0; g < G; g++) {
+                float s[O];
+                for (int o = 0; o < O; o++) s[o] = b[g][o];
+                for (int j = 0; j < 3; j++) {
+                    const int v = y + 2 * j - 2;
+                    if (v < 0 || v >= H) continue;
+                    for (int i = 0; i < 3; i++) {
+                        const int u = x + 2 * i - 2;
+                        if (u < 0 || u >= W) continue;
+                        for (int c = 0; c < C; c++)
+                            for (int o = 0; o < O; o++) s[o] += X[v][u][g][c] * F[g][j][i][c][o];
+                    }
+                }
+                for (int o = 0; o < O; o++) Y[y][x][g][o] = s[o] > 0 ? s[o] : 0.1f * s[o];
+            }
+)";
+
 } // namespace
 
 std::vector<OwnOp> convolution_ops() {
@@ -165,6 +256,12 @@ std::vector<OwnOp> convolution_ops() {
          separable_block,
          separable_block_loop,
          separable_block_hand},
+        {"avgpool_exclude", {{"N", 3}, {"H", 57}, {"W", 57}, {"C", 40}}, avgpool_exclude, avgpool_exclude_loop},
+        {"deconv", {{"C", 16}, {"O", 12}, {"H", 20}, {"W", 20}}, deconv, deconv_loop},
+        {"conv_dilated_groups",
+         {{"H", 24}, {"W", 25}, {"G", 4}, {"C", 8}, {"O", 16}},
+         conv_dilated_groups,
+         conv_dilated_groups_loop},
     };
 }
 

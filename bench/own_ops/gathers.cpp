@@ -133,6 +133,29 @@ void quaternion_rotation_hand(Schedule &s) {
     s.stage("Y").reorder({"n.o", "c", "n.i"}).vectorize("n.i").unroll("c");
 }
 
+// The mean of the rows of each segment, and their number.
+Op segment_mean(const Extents &e) {
+    Axis n("n", e["N"]), d("d", e["D"]), s("s", e["S"]);
+    Tensor X = input("X", f32, {n, d}), seg = input("seg", i32, {n});
+    Tensor total = compute("total", {s, d}, scatter(sum, X(n, d), s, seg(n), n));
+    Tensor count = compute("count", {s}, scatter(sum, Expr(1), s, seg(n), n));
+    return Op("segment_mean", {X, seg}, {compute("mean", {s, d}, total(s, d) / max(cast(f32, count(s)), 1.f)), count});
+}
+const char *segment_mean_loop = R"(
+    for (int s = 0; s < S; s++) {
+        count[s] = 0;
+        for (int d = 0; d < D; d++) mean[s][d] = 0;
+    }
+    for (int n = 0; n < N; n++) {
+        count[seg[n]]++;
+        for (int d = 0; d < D; d++) mean[seg[n]][d] += X[n][d];
+    }
+    for (int s = 0; s < S; s++) {
+        const float r = 1.f / max(count[s], 1);
+        for (int d = 0; d < D; d++) mean[s][d] *= r;
+    }
+)";
+
 } // namespace
 
 std::vector<OwnOp> gather_ops() {
@@ -162,6 +185,7 @@ std::vector<OwnOp> gather_ops() {
          quaternion_rotation,
          quaternion_rotation_loop,
          quaternion_rotation_hand},
+        {"segment_mean", {{"N", 4000}, {"D", 20}, {"S", 100}}, segment_mean, segment_mean_loop},
     };
 }
 

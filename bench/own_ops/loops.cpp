@@ -14,13 +14,32 @@ namespace kumiko::bench {
 
 namespace {
 
-const char *prelude = R"(#include <algorithm>
-#include <cmath>
+// max and min take numbers, since GCC 12 keeps loops scalar for those of <algorithm>, which take
+// references.
+const char *prelude = R"(#include <cmath>
 #include <cstdint>
-using namespace std;
+#include <cstdlib>
+#include <cstring>
+using std::abs; using std::atan2; using std::ceil; using std::cos; using std::erf; using std::erfc;
+using std::exp; using std::fabs; using std::floor; using std::log; using std::nearbyint; using std::pow;
+using std::sin; using std::sqrt; using std::tanh;
+template<class T> static inline T max(T a, T b) { return a > b ? a : b; }
+template<class T> static inline T min(T a, T b) { return a < b ? a : b; }
+static inline float from_bf16(uint16_t x) {
+    const uint32_t bits = uint32_t(x) << 16;
+    float f;
+    memcpy(&f, &bits, 4);
+    return f;
+}
+static inline uint16_t to_bf16(float f) {
+    uint32_t bits;
+    memcpy(&bits, &f, 4);
+    return uint16_t((bits + 0x7fff + ((bits >> 16) & 1)) >> 16);
+}
 )";
 
 std::string c_type(halide_type_t type) {
+    if (type.code == halide_type_bfloat) return "uint16_t";
     if (type.code == halide_type_float) return type.bits == 64 ? "double" : type.bits == 16 ? "_Float16" : "float";
     if (type.bits == 1) return "bool";
     return fmt::format("{}int{}_t", type.code == halide_type_uint ? "u" : "", type.bits);
@@ -49,7 +68,7 @@ std::string loop_source(const OwnOp &own) {
     std::string text = fmt::format("extern \"C\" void {}(void **arrays) {{\n", own.name);
     for (const auto &[name, value] : own.sizes) text += fmt::format("    constexpr int {} = {};\n", name, value);
     size_t number = 0;
-    for (const Input &in : op.inputs()) text += declaration(make_input(in, {}), in.name, number++, false);
+    for (const Input &in : op.inputs()) text += declaration(make_input(in, {}), in.name, number++, in.inout);
     for (const std::string &out : op.separate_outputs())
         text += declaration(make_output(op, out, {}), out, number++, true);
     return text + own.loop + "}\n";

@@ -95,6 +95,86 @@ void triplet_loss_hand(Schedule &s) {
     for (const char *name : {"near", "far"}) s.stage(name).compute_at("L", "i").vectorize("k", 4 * lanes(s));
 }
 
+// The Kullback-Leibler divergence of two rows of logits.
+Op kl_rows(const Extents &e) {
+    Axis i("i", e["M"]), j("j", e["N"]);
+    Tensor A = input("A", f32, {i, j}), B = input("B", f32, {i, j});
+    Tensor ma = compute("ma", {i}, maximum(A(i, j), j)), mb = compute("mb", {i}, maximum(B(i, j), j));
+    Tensor ta = compute("ta", {i}, sum(exp(A(i, j) - ma(i)), j)), tb = compute("tb", {i}, sum(exp(B(i, j) - mb(i)), j));
+    Tensor la = compute("la", {i, j}, A(i, j) - ma(i) - log(ta(i))),
+           lb = compute("lb", {i, j}, B(i, j) - mb(i) - log(tb(i)));
+    return Op("kl_rows", {A, B}, {compute("L", {i}, sum(exp(la(i, j)) * (la(i, j) - lb(i, j)), j))});
+}
+const char *kl_rows_loop = R"(
+    for (int i = 0; i < M; i++) {
+        float ma = -INFINITY, mb = -INFINITY, ta = 0, tb = 0, d = 0;
+        for (int j = 0; j < N; j++) ma = max(ma, A[i][j]), mb = max(mb, B[i][j]);
+        for (int j = 0; j < N; j++) {
+            const float p = exp(A[i][j] - ma);
+            ta += p, tb += exp(B[i][j] - mb), d += p * (A[i][j] - B[i][j]);
+        }
+        L[i] = d / ta - ma - log(ta) + mb + log(tb);
+    }
+)";
+
+// A contrastive loss: cross entropies along the rows and along the columns of the similarities.
+Op info_nce(const Extents &e) {
+    Axis i("i", e["N"]), j("j", e["N"]), k("k", e["K"]);
+    Tensor A = input("A", f32, {i, k}), B = input("B", f32, {j, k});
+    Tensor S = compute("S", {i, j}, sum(A(i, k) * B(j, k), k) * 2.f);
+    Tensor rm = compute("rm", {i}, maximum(S(i, j), j)), cm = compute("cm", {j}, maximum(S(i, j), i));
+    Tensor rt = compute("rt", {i}, sum(exp(S(i, j) - rm(i)), j)), ct = compute("ct", {j}, sum(exp(S(i, j) - cm(j)), i));
+    Tensor L = compute("L", {i}, 0.5f * (rm(i) + log(rt(i)) + cm(i) + log(ct(i))) - S(i, i));
+    return Op("info_nce", {A, B}, {compute("loss", {}, sum(L(i), i) / cast(f32, e["N"]))});
+}
+const char *info_nce_loop = R"(
+    static float S[N][N];
+    float cm[N], ct[N] = {}, sum = 0;
+    for (int j = 0; j < N; j++) cm[j] = -INFINITY;
+    for (int i = 0; i < N; i++) {
+        for (int j = 0; j < N; j++) {
+            float s = 0;
+            for (int k = 0; k < K; k++) s += A[i][k] * B[j][k];
+            S[i][j] = s * 2;
+        }
+        float most = -INFINITY, total = 0;
+        for (int j = 0; j < N; j++) most = max(most, S[i][j]), cm[j] = max(cm[j], S[i][j]);
+        for (int j = 0; j < N; j++) total += exp(S[i][j] - most);
+        sum += 0.5f * (most + log(total)) - S[i][i];
+    }
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < N; j++) ct[j] += exp(S[i][j] - cm[j]);
+    for (int j = 0; j < N; j++) sum += 0.5f * (cm[j] + log(ct[j]));
+    *loss = sum / N;
+)";
+
+// One iteration of Sinkhorn's algorithm: row factors, then column factors.
+Op sinkhorn(const Extents &e) {
+    Axis i("i", e["M"]), j("j", e["N"]);
+    Tensor K = input("K", f32, {i, j}), a = input("a", f32, {i}), b = input("b", f32, {j}), v = input("v", f32, {j});
+    Tensor u = compute("u", {i}, a(i) / sum(K(i, j) * v(j), j));
+    return Op("sinkhorn", {K, a, b, v}, {u, compute("w", {j}, b(j) / sum(K(i, j) * u(i), i))});
+}
+const char *sinkhorn_loop = R"(
+    float sums[N] = {};
+    for (int i = 0; i < M; i++) {
+        float sum = 0;
+        for (int j = 0; j < N; j++) sum += K[i][j] * v[j];
+        const float r = u[i] = a[i] / sum;
+        for (int j = 0; j < N; j++) sums[j] += K[i][j] * r;
+    }
+    for (int j = 0; j < N; j++) w[j] = b[j] / sums[j];
+)";
+// 11 vectors of column sums stay in registers.
+void sinkhorn_hand(Schedule &s) {
+    const int64_t v = lanes(s);
+    s.stage("u.sum").vectorize("j", 4 * v);
+    s.stage("u").vectorize("i", v);
+    s.stage("w.sum").split("j", 11 * v);
+    s.stage("w.sum").reorder({"j.o", "i", "j.i"}).vectorize("j.i", v).unroll("j.i.o");
+    s.stage("w.sum").accumulate_in("registers", "j.o").finish_in("w");
+}
+
 } // namespace
 
 std::vector<OwnOp> loss_ops() {
@@ -103,6 +183,20 @@ std::vector<OwnOp> loss_ops() {
         {"cross_entropy", {{"M", 128}, {"N", 1000}}, cross_entropy, cross_entropy_loop, cross_entropy_hand},
         {"huber_loss", {{"N", 50000}}, huber_loss, huber_loss_loop, huber_loss_hand, {{"X", {-2, 2}}}},
         {"triplet_loss", {{"M", 1000}, {"K", 128}}, triplet_loss, triplet_loss_loop, triplet_loss_hand},
+        {"kl_rows",
+         {{"M", 128}, {"N", 503}},
+         kl_rows,
+         kl_rows_loop,
+         {},
+         {{"A", {-3, 3}}, {"B", {-3, 3}}},
+         {1e-4, 1e-4}},
+        {"info_nce", {{"N", 130}, {"K", 64}}, info_nce, info_nce_loop},
+        {"sinkhorn",
+         {{"M", 600}, {"N", 517}},
+         sinkhorn,
+         sinkhorn_loop,
+         sinkhorn_hand,
+         {{"K", {0.1, 1}}, {"a", {0.5, 1}}, {"b", {0.5, 1}}, {"v", {0.5, 1}}}},
     };
 }
 

@@ -168,6 +168,24 @@ const char *softmax_bias_loop = R"(
         }
 )";
 
+// Local response normalisation across 5 channels.
+Op lrn(const Extents &e) {
+    Axis n("n", e["N"]), c("c", e["C"]), p("p", e["P"]), k("k", 5);
+    Tensor X = input("X", f32, {n, c, p});
+    Tensor S = zero_padded(compute("S", {n, c, p}, X(n, c, p) * X(n, c, p)));
+    Tensor total = compute("total", {n, c, p}, sum(S(n, c + k - 2, p), k));
+    return Op("lrn", {X}, {compute("Y", {n, c, p}, X(n, c, p) * pow(1.f + 2e-2f * total(n, c, p), -0.75f))});
+}
+const char *lrn_loop = R"(
+    for (int n = 0; n < N; n++)
+        for (int c = 0; c < C; c++) {
+            float s[P] = {};
+            for (int k = max(c - 2, 0); k <= min(c + 2, C - 1); k++)
+                for (int p = 0; p < P; p++) s[p] += X[n][k][p] * X[n][k][p];
+            for (int p = 0; p < P; p++) Y[n][c][p] = X[n][c][p] * pow(1 + 2e-2f * s[p], -0.75f);
+        }
+)";
+
 } // namespace
 
 std::vector<OwnOp> normalisation_ops() {
@@ -190,6 +208,7 @@ std::vector<OwnOp> normalisation_ops() {
          layer_norm_moments_hand},
         {"layernorm3", {{"M", 256}, {"N", 512}}, layernorm3, layernorm3_loop, layernorm3_hand},
         {"softmax_bias", {{"B", 8}, {"M", 50}, {"N", 197}}, softmax_bias, softmax_bias_loop, {}, {{"t", {0.5, 2}}}},
+        {"lrn", {{"N", 3}, {"C", 64}, {"P", 200}}, lrn, lrn_loop},
     };
 }
 

@@ -1,5 +1,6 @@
 #include "bench/own_ops/own_ops.h"
 
+#include "dsl/inout.h"
 #include "dsl/interpret.h"
 #include "dsl/interpret_element.h"
 #include "machine/machine.h"
@@ -81,7 +82,7 @@ std::vector<Buffer<>> make_inputs(const OwnOp &own, const Op &op) {
         const auto stated = own.ranges.find(in.name);
         const Range range = stated == own.ranges.end() ? usual_range(b.type()) : stated->second;
         inputs.push_back(b);
-        if (b.type().code == halide_type_float)
+        if (Type(b.type()).is_float())
             fill_random(b, inputs.size(), range.low, range.high);
         else
             fill_random_integers(b, inputs.size(), static_cast<int64_t>(range.low),
@@ -90,13 +91,22 @@ std::vector<Buffer<>> make_inputs(const OwnOp &own, const Op &op) {
     return inputs;
 }
 
+std::vector<Buffer<>> make_arguments(const Op &op, const std::vector<Buffer<>> &inputs) {
+    std::vector<Buffer<>> arguments = with_inouts_copied(op, inputs);
+    for (const std::string &out : op.separate_outputs()) {
+        arguments.push_back(make_output(op, out, {}));
+        fill_unwritten(arguments.back());
+    }
+    return arguments;
+}
+
 void check_outputs(const OwnOp &own, const Op &op, const std::vector<Buffer<>> &inputs,
                    const std::vector<Buffer<>> &outputs, double seconds) {
     if (interpret_seconds(op, {}, false) <= seconds) {
-        check_same(own, outputs, interpret(op, inputs));
+        check_same(own, outputs, interpret(op, with_inouts_copied(op, inputs)));
         return;
     }
-    const std::vector<std::string> names = op.separate_outputs();
+    const std::vector<std::string> &names = op.outputs();
     for (size_t o = 0; o < names.size(); o++)
         check_samples(own, op, inputs, names[o], outputs[o], seconds / static_cast<double>(names.size()));
 }
@@ -108,9 +118,10 @@ void check_same(const OwnOp &own, const std::vector<Buffer<>> &actual, const std
 const std::vector<OwnOp> &own_ops() {
     static const std::vector<OwnOp> all = [] {
         std::vector<OwnOp> ops;
-        for (const auto &part :
-             {reduction_ops, normalisation_ops, loss_ops, attention_ops, product_ops, cell_ops, image_ops, pixel_ops,
-              stencil_ops, convolution_ops, signal_ops, recurrence_ops, gather_ops}) {
+        for (const auto &part : {reduction_ops, normalisation_ops, loss_ops,   attention_ops, product_ops,
+                                 cell_ops,      image_ops,         pixel_ops,  stencil_ops,   convolution_ops,
+                                 signal_ops,    recurrence_ops,    gather_ops, embedding_ops, selection_ops,
+                                 training_ops,  quantisation_ops,  vision_ops, physics_ops,   finance_ops}) {
             for (OwnOp &own : part()) ops.push_back(std::move(own));
         }
         return ops;

@@ -34,10 +34,13 @@ struct OwnOp {
     Sizes sizes;
     std::function<Op(const Extents &)> formula;
     // The body of a C++ function in which sizes are constants and tensors are arrays, all by their
-    // names. <algorithm>, <cmath> and <cstdint> are included (bench/own_ops/loops.h).
+    // names. Arrays of bf16 have elements of uint16_t, which from_bf16 and to_bf16 convert. The
+    // prelude of bench/own_ops/loops.cpp declares these and the functions of mathematics.
     std::string loop;
     std::function<void(Schedule &)> hand = {}; // null if none beats the default schedule
-    std::map<std::string, Range> ranges = {};  // of inputs; see make_inputs for the others
+    // Of inputs; see make_inputs for the others. Inout tensors stay finite if the op is called again
+    // and again.
+    std::map<std::string, Range> ranges = {};
     // Of results: relative to the largest element of an output, and absolute.
     Tolerance tolerance = {1e-4, 1e-6};
 
@@ -51,8 +54,13 @@ const std::vector<OwnOp> &own_ops();
 // integers have their full range, and other integers are in [0, 100).
 std::vector<Buffer<>> make_inputs(const OwnOp &own, const Op &op);
 
-// Compares outputs with `interpret`: all elements if that takes less than `seconds`, else a random
-// sample that takes about that long. Throws UserError for a difference.
+// The arguments of one call: copies of inout inputs, the other inputs themselves, and new outputs,
+// which hold fill_unwritten.
+std::vector<Buffer<>> make_arguments(const Op &op, const std::vector<Buffer<>> &inputs);
+
+// Compares outputs, in the order of op.outputs(), with `interpret`: all elements if that takes less
+// than `seconds`, else a random sample that takes about that long. `inputs` are those before the
+// call. Throws UserError for a difference.
 void check_outputs(const OwnOp &own, const Op &op, const std::vector<Buffer<>> &inputs,
                    const std::vector<Buffer<>> &outputs, double seconds);
 // Compares all elements. Throws UserError for a difference.
@@ -82,5 +90,12 @@ std::vector<OwnOp> convolution_ops();
 std::vector<OwnOp> signal_ops();
 std::vector<OwnOp> recurrence_ops();
 std::vector<OwnOp> gather_ops();
+std::vector<OwnOp> embedding_ops();
+std::vector<OwnOp> selection_ops();
+std::vector<OwnOp> training_ops();
+std::vector<OwnOp> quantisation_ops();
+std::vector<OwnOp> vision_ops();
+std::vector<OwnOp> physics_ops();
+std::vector<OwnOp> finance_ops();
 
 } // namespace kumiko::bench

@@ -158,6 +158,61 @@ const char *f16_chain_loop = R"(
         }
 )";
 
+// Interleaved bytes of red, green and blue to interleaved hue, saturation and value.
+Op rgb_hsv(const Extents &e) {
+    Axis p("p", e["P"]), c("c", 3);
+    Tensor X = input("X", u8, {p, c});
+    const auto at = [&](int k) { return cast(f32, X(p, k)) * (1.f / 255); };
+    const Element r = at(0), g = at(1), b = at(2);
+    Tensor v = compute("v", {p}, max(r, g, b));
+    Tensor d = compute("d", {p}, v(p) - min(r, g, b));
+    Tensor s = compute("s", {p}, d(p) / max(v(p), 1e-6f));
+    const Element q = 1.f / max(d(p), 1e-6f);
+    Tensor h0 = compute("h0", {p}, select(v(p) == r, (g - b) * q, v(p) == g, 2.f + (b - r) * q, 4.f + (r - g) * q));
+    Tensor h = compute("h", {p}, select(h0(p) < 0.f, h0(p) + 6.f, h0(p)) * (1.f / 6));
+    return Op("rgb_hsv", {X}, {compute("Y", {p, c}, select(c == 0, h(p), c == 1, s(p), v(p)))});
+}
+const char *rgb_hsv_loop = R"(
+    for (int p = 0; p < P; p++) {
+        const float r = X[p][0] * (1.f / 255), g = X[p][1] * (1.f / 255), b = X[p][2] * (1.f / 255);
+        const float v = max(max(r, g), b), d = v - min(min(r, g), b), q = 1 / max(d, 1e-6f);
+        float h = v == r ? (g - b) * q : v == g ? 2 + (b - r) * q : 4 + (r - g) * q;
+        h = h < 0 ? h + 6 : h;
+        Y[p][0] = h * (1.f / 6), Y[p][1] = d / max(v, 1e-6f), Y[p][2] = v;
+    }
+)";
+void rgb_hsv_hand(Schedule &s) {
+    for (const char *name : {"v", "d", "h0", "h", "s"}) s.stage(name).inline_into();
+    s.stage("Y").split("p", lanes(s));
+    s.stage("Y").reorder({"p.o", "c", "p.i"}).vectorize("p.i").unroll("c");
+}
+
+// Four planes per channel to one image of twice the size, with interleaved bytes.
+Op pixel_shuffle_u8(const Extents &e) {
+    Axis q("q", 12), y("y", e["H"]), x("x", e["W"]), v("v", e["H"] * 2), u("u", e["W"] * 2), c("c", 3);
+    Tensor X = input("X", f32, {q, y, x});
+    return Op("pixel_shuffle_u8", {X},
+              {compute("Y", {v, u, c},
+                       cast(u8, clamp(round(X(c * 4 + v % 2 * 2 + u % 2, v / 2, u / 2) * 255.f), 0.f, 255.f)))});
+}
+const char *pixel_shuffle_u8_loop = R"(
+    for (int y = 0; y < H; y++)
+        for (int a = 0; a < 2; a++)
+            for (int x = 0; x < W; x++)
+                for (int b = 0; b < 2; b++)
+                    for (int c = 0; c < 3; c++)
+                        Y[2 * y + a][2 * x + b][c] =
+                            uint8_t(min(max(nearbyint(X[c * 4 + a * 2 + b][y][x] * 255), 0.f), 255.f));
+)";
+// The six bytes that the parities of a row and a column and the channel name are unrolled.
+void pixel_shuffle_u8_hand(Schedule &s) {
+    s.stage("Y").split("v", 2);
+    s.stage("Y").split("u", 2);
+    s.stage("Y").split("u.o", lanes(s));
+    s.stage("Y").reorder({"v.o", "v.i", "u.o.o", "u.i", "c", "u.o.i"});
+    s.stage("Y").unroll("v.i").unroll("c").unroll("u.i").vectorize("u.o.i");
+}
+
 } // namespace
 
 std::vector<OwnOp> pixel_ops() {
@@ -183,6 +238,14 @@ std::vector<OwnOp> pixel_ops() {
          one_step},
         {"dequantise_gemv", {{"M", 512}, {"K", 1024}}, dequantise_gemv, dequantise_gemv_loop, dequantise_gemv_hand},
         {"f16_chain", {{"M", 100}, {"N", 500}}, f16_chain, f16_chain_loop, {}, {}, {2e-3, 1e-4}},
+        {"rgb_hsv", {{"P", 30000}}, rgb_hsv, rgb_hsv_loop, rgb_hsv_hand},
+        {"pixel_shuffle_u8",
+         {{"H", 90}, {"W", 121}},
+         pixel_shuffle_u8,
+         pixel_shuffle_u8_loop,
+         pixel_shuffle_u8_hand,
+         {},
+         {0, 1}},
     };
 }
 

@@ -1,4 +1,4 @@
-// Matrix products that feed each other, a softmax, a norm or a gate.
+// Matrix products that feed each other, a softmax, a norm or a gate, triangular ones, and inverses.
 #include "bench/own_ops/own_ops.h"
 
 #include "dsl/math.h"
@@ -179,6 +179,47 @@ const char *mahalanobis_loop = R"(
     }
 )";
 
+// A lower triangular matrix times a matrix.
+Op trmm(const Extents &e) {
+    Axis i("i", e["M"]), k("k", e["M"]), j("j", e["N"]);
+    Tensor L = input("L", f32, {i, k}), B = input("B", f32, {k, j});
+    return Op("trmm", {L, B}, {compute("Y", {i, j}, sum(L(i, k) * B(k, j), k, where(k <= i)))});
+}
+const char *trmm_loop = R"(
+    for (int i = 0; i < M; i++) {
+        for (int j = 0; j < N; j++) Y[i][j] = 0;
+        for (int k = 0; k <= i; k++)
+            for (int j = 0; j < N; j++) Y[i][j] += L[i][k] * B[k][j];
+    }
+)";
+
+// The inverses of N matrices of 3×3.
+Op inverse3(const Extents &e) {
+    Axis n("n", e["N"]), r("r", 3), c("c", 3);
+    Tensor A = input("A", f32, {n, r, c});
+    const auto minor = [&](const Expr &r, const Expr &c) { // cofactor of row r, column c
+        return A(n, (r + 1) % 3, (c + 1) % 3) * A(n, (r + 2) % 3, (c + 2) % 3) -
+               A(n, (r + 1) % 3, (c + 2) % 3) * A(n, (r + 2) % 3, (c + 1) % 3);
+    };
+    Tensor det = compute("det", {n}, A(n, 0, 0) * minor(0, 0) + A(n, 0, 1) * minor(0, 1) + A(n, 0, 2) * minor(0, 2));
+    return Op("inverse3", {A}, {compute("Y", {n, r, c}, minor(c, r) / det(n))});
+}
+const char *inverse3_loop = R"(
+    for (int n = 0; n < N; n++) {
+        const float a = A[n][0][0], b = A[n][0][1], c = A[n][0][2], d = A[n][1][0], e = A[n][1][1], f = A[n][1][2],
+                    g = A[n][2][0], h = A[n][2][1], i = A[n][2][2];
+        const float p = e * i - f * h, q = f * g - d * i, r = d * h - e * g, s = 1 / (a * p + b * q + c * r);
+        Y[n][0][0] = p * s, Y[n][0][1] = (c * h - b * i) * s, Y[n][0][2] = (b * f - c * e) * s;
+        Y[n][1][0] = q * s, Y[n][1][1] = (a * i - c * g) * s, Y[n][1][2] = (c * d - a * f) * s;
+        Y[n][2][0] = r * s, Y[n][2][1] = (b * g - a * h) * s, Y[n][2][2] = (a * e - b * d) * s;
+    }
+)";
+void inverse3_hand(Schedule &s) {
+    s.stage("Y").split("n", lanes(s));
+    s.stage("Y").reorder({"n.o", "r", "c", "n.i"}).vectorize("n.i").unroll("r").unroll("c");
+    s.stage("det").inline_into();
+}
+
 } // namespace
 
 std::vector<OwnOp> product_ops() {
@@ -191,6 +232,8 @@ std::vector<OwnOp> product_ops() {
         {"cosine_matrix", {{"M", 128}, {"N", 128}, {"K", 96}}, cosine_matrix, cosine_matrix_loop, cosine_matrix_hand},
         {"covariance", {{"N", 500}, {"D", 60}}, covariance, covariance_loop},
         {"mahalanobis", {{"N", 500}, {"D", 48}}, mahalanobis, mahalanobis_loop},
+        {"trmm", {{"M", 180}, {"N", 150}}, trmm, trmm_loop},
+        {"inverse3", {{"N", 10000}}, inverse3, inverse3_loop, inverse3_hand, {{"A", {0.1, 1}}}, {1e-2, 1e-2}},
     };
 }
 

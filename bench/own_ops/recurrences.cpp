@@ -3,6 +3,8 @@
 
 #include "dsl/math.h"
 #include "dsl/recurrence.h"
+#include "dsl/reduction.h"
+#include "dsl/scan.h"
 
 namespace kumiko::bench {
 
@@ -55,7 +57,7 @@ const char *alignment_loop = R"(
             const int score = S[i] % 4 == R[j] % 4 ? 3 : -2;
             const int up = i > 0 ? H[i - 1][j] : 0, left = j > 0 ? H[i][j - 1] : 0;
             const int corner = i > 0 && j > 0 ? H[i - 1][j - 1] : 0;
-            H[i][j] = std::max(std::max(corner + score, std::max(up, left) - 1), 0);
+            H[i][j] = max(max(corner + score, max(up, left) - 1), 0);
         }
 )";
 
@@ -68,11 +70,75 @@ Op knapsack(const Extents &e) {
               })});
 }
 const char *knapsack_loop = R"(
-    for (int w = 0; w < W; w++) best[0][w] = std::max(0.f, V[0]);
+    for (int w = 0; w < W; w++) best[0][w] = max(0.f, V[0]);
     for (int n = 1; n < N; n++) {
-        for (int w = 0; w < 7 && w < W; w++) best[n][w] = std::max(best[n - 1][w], V[n]);
-        for (int w = 7; w < W; w++) best[n][w] = std::max(best[n - 1][w], best[n - 1][w - 7] + V[n]);
+        for (int w = 0; w < 7 && w < W; w++) best[n][w] = max(best[n - 1][w], V[n]);
+        for (int w = 7; w < W; w++) best[n][w] = max(best[n - 1][w], best[n - 1][w - 7] + V[n]);
     }
+)";
+
+// A smoother of first order along time, forwards and then backwards.
+Op zero_phase(const Extents &e) {
+    Axis c("c", e["C"]), t("t", e["T"]);
+    Tensor X = input("X", f32, {c, t});
+    const auto step = [](Expr a, Expr b) { return a * 0.8f + b * 0.2f; };
+    Tensor f = compute("f", {c, t}, scan(step, 0.f, X(c, t), t));
+    Tensor r = compute("r", {c, t}, scan(step, 0.f, f(c, e["T"] - 1 - t), t));
+    return Op("zero_phase", {X}, {compute("Y", {c, t}, r(c, e["T"] - 1 - t))});
+}
+const char *zero_phase_loop = R"(
+    for (int c = 0; c < C; c++) {
+        float s = 0;
+        for (int t = 0; t < T; t++) Y[c][t] = s = s * 0.8f + X[c][t] * 0.2f;
+        s = 0;
+        for (int t = T - 1; t >= 0; t--) Y[c][t] = s = s * 0.8f + Y[c][t] * 0.2f;
+    }
+)";
+
+// The score of the best path to each state of a hidden Markov model at each time.
+Op viterbi(const Extents &e) {
+    Axis t("t", e["T"]), s("s", e["S"]), p("p", e["S"]);
+    Tensor E = input("E", f32, {t, s}), A = input("A", f32, {p, s});
+    return Op("viterbi", {E, A}, {recurrence("V", f32, {t, s}, 0, [&](const Earlier &V) {
+                  return maximum(V(t - 1, p) + A(p, s), p) + E(t, s);
+              })});
+}
+const char *viterbi_loop = R"(
+    for (int t = 0; t < T; t++) {
+        float most[S];
+        for (int s = 0; s < S; s++) most[s] = -INFINITY;
+        for (int p = 0; p < S; p++) {
+            const float before = t > 0 ? V[t - 1][p] : 0;
+            for (int s = 0; s < S; s++) most[s] = max(most[s], before + A[p][s]);
+        }
+        for (int s = 0; s < S; s++) V[t][s] = most[s] + E[t][s];
+    }
+)";
+
+// A selective scan (A. Gu and T. Dao, "Mamba", 2023): N states per channel decay by a gate that
+// depends on time.
+Op mamba_scan(const Extents &e) {
+    Axis t("t", e["T"]), d("d", e["D"]), n("n", e["N"]);
+    Tensor X = input("X", f32, {t, d}), delta = input("delta", f32, {t, d}), A = input("A", f32, {d, n}),
+           B = input("B", f32, {t, n}), C = input("C", f32, {t, n}), skip = input("skip", f32, {d});
+    Tensor h = recurrence("h", f32, {t, d, n}, 0, [&](const Earlier &h) {
+        return exp(delta(t, d) * A(d, n)) * h(t - 1, d, n) + delta(t, d) * B(t, n) * X(t, d);
+    });
+    return Op("mamba_scan", {X, delta, A, B, C, skip},
+              {compute("Y", {t, d}, sum(h(t, d, n) * C(t, n), n) + skip(d) * X(t, d))});
+}
+const char *mamba_scan_loop = R"(
+    float h[D][N] = {};
+    for (int t = 0; t < T; t++)
+        for (int d = 0; d < D; d++) {
+            const float x = X[t][d], s = delta[t][d];
+            float sum = 0;
+            for (int n = 0; n < N; n++) {
+                h[d][n] = exp(s * A[d][n]) * h[d][n] + s * B[t][n] * x;
+                sum += h[d][n] * C[t][n];
+            }
+            Y[t][d] = sum + skip[d] * x;
+        }
 )";
 
 } // namespace
@@ -88,6 +154,14 @@ std::vector<OwnOp> recurrence_ops() {
          {{"A", {0.1, 0.9}}, {"B", {0.1, 0.3}}}},
         {"alignment", {{"M", 200}, {"N", 250}}, alignment, alignment_loop},
         {"knapsack", {{"N", 50}, {"W", 1000}}, knapsack, knapsack_loop},
+        {"zero_phase", {{"C", 60}, {"T", 1000}}, zero_phase, zero_phase_loop},
+        {"viterbi", {{"T", 300}, {"S", 40}}, viterbi, viterbi_loop},
+        {"mamba_scan",
+         {{"T", 128}, {"D", 48}, {"N", 16}},
+         mamba_scan,
+         mamba_scan_loop,
+         {},
+         {{"delta", {0.01, 0.5}}, {"A", {-2, -0.1}}}},
     };
 }
 

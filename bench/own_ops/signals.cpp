@@ -1,4 +1,4 @@
-// Fourier transforms by products, complex numbers, and scans.
+// Fourier transforms, filters, beams, complex numbers, and scans.
 #include "bench/own_ops/own_ops.h"
 
 #include "dsl/math.h"
@@ -139,6 +139,78 @@ const char *qubit_gate_loop = R"(
             }
 )";
 
+// One pass of Stockham's FFT of radix 4. Complex numbers are interleaved.
+Op fft_radix4(const Extents &e) {
+    Axis k("k", 4), p("p", e["P"]), q("q", e["Q"]), z("z", 2), r("r", 4);
+    Tensor X = input("X", f32, {k, p, q, z}), W = input("W", f32, {p, r, z});
+    const auto re = [&](int n) { return X(n, p, q, 0); };
+    const auto im = [&](int n) { return X(n, p, q, 1); };
+    // y0 and y2 are (a + c) ± (b + d). y1 and y3 are (a − c) ∓ i(b − d).
+    Tensor U = compute("U", {p, r, q},
+                       select(r == 0, re(0) + re(2) + re(1) + re(3), r == 1, re(0) - re(2) + im(1) - im(3), r == 2,
+                              re(0) + re(2) - re(1) - re(3), re(0) - re(2) - im(1) + im(3)));
+    Tensor V = compute("V", {p, r, q},
+                       select(r == 0, im(0) + im(2) + im(1) + im(3), r == 1, im(0) - im(2) - re(1) + re(3), r == 2,
+                              im(0) + im(2) - im(1) - im(3), im(0) - im(2) + re(1) - re(3)));
+    return Op("fft_radix4", {X, W},
+              {compute("Y", {p, r, q, z},
+                       select(z == 0, U(p, r, q) * W(p, r, 0) - V(p, r, q) * W(p, r, 1),
+                              U(p, r, q) * W(p, r, 1) + V(p, r, q) * W(p, r, 0)))});
+}
+const char *fft_radix4_loop = R"(
+    for (int p = 0; p < P; p++)
+        for (int q = 0; q < Q; q++) {
+            const float *a = X[0][p][q], *b = X[1][p][q], *c = X[2][p][q], *d = X[3][p][q];
+            const float sr = a[0] + c[0], si = a[1] + c[1], dr = a[0] - c[0], di = a[1] - c[1];
+            const float tr = b[0] + d[0], ti = b[1] + d[1], er = b[0] - d[0], ei = b[1] - d[1];
+            const float ur[4] = {sr + tr, dr + ei, sr - tr, dr - ei}, ui[4] = {si + ti, di - er, si - ti, di + er};
+            for (int r = 0; r < 4; r++) {
+                Y[p][r][q][0] = ur[r] * W[p][r][0] - ui[r] * W[p][r][1];
+                Y[p][r][q][1] = ur[r] * W[p][r][1] + ui[r] * W[p][r][0];
+            }
+        }
+)";
+
+// A filter of 31 taps that keeps every fourth sample, in i16 with saturation.
+Op fir_decimate(const Extents &e) {
+    Axis c("c", e["C"]), t("t", e["T"] * 4 + 27), s("s", e["T"]), k("k", 31);
+    Tensor X = input("X", i16, {c, t}), h = input("h", i16, {k});
+    Tensor y = compute("y", {c, s}, sum(cast(i32, X(c, s * 4 + k)) * cast(i32, h(k)), k));
+    return Op("fir_decimate", {X, h}, {compute("Y", {c, s}, cast(i16, clamp((y(c, s) + 16384) >> 15, -32768, 32767)))});
+}
+const char *fir_decimate_loop = R"(
+    for (int c = 0; c < C; c++)
+        for (int s = 0; s < T; s++) {
+            int sum = 0;
+            for (int k = 0; k < 31; k++) sum += X[c][4 * s + k] * h[k];
+            Y[c][s] = int16_t(min(max((sum + 16384) >> 15, -32768), 32767));
+        }
+)";
+
+// Each beam is a weighted sum of the microphones, each at a delay.
+Op beamform(const Extents &e) {
+    Axis b("b", e["B"]), m("m", e["M"]), t("t", e["T"]), s("s", e["T"] + 64);
+    Tensor X = input("X", f32, {m, s}), delay = input("delay", i32, {b, m}), w = input("w", f32, {b, m});
+    return Op("beamform", {X, delay, w}, {compute("Y", {b, t}, sum(w(b, m) * X(m, t + clamp(delay(b, m), 0, 63)), m))});
+}
+const char *beamform_loop = R"(
+    for (int b = 0; b < B; b++) {
+        for (int t = 0; t < T; t++) Y[b][t] = 0;
+        for (int m = 0; m < M; m++) {
+            const float *x = X[m] + delay[b][m], v = w[b][m];
+            for (int t = 0; t < T; t++) Y[b][t] += v * x[t];
+        }
+    }
+)";
+// A block of the samples stays in L1 for all beams.
+void beamform_hand(Schedule &s) {
+    const int64_t v = lanes(s);
+    s.stage("Y").split("t", 35 * v);
+    s.stage("Y").split("t.i", 5 * v);
+    s.stage("Y").reorder({"t.o", "t.i.o", "b", "m", "t.i.i"}).vectorize("t.i.i", v);
+    s.stage("Y").unroll("t.i.i.o").unroll("m", 2).accumulate_in("registers", "b");
+}
+
 } // namespace
 
 std::vector<OwnOp> signal_ops() {
@@ -161,6 +233,15 @@ std::vector<OwnOp> signal_ops() {
          {{"X", {0.95, 1.05}}}},
         {"complex_product", {{"N", 65536}}, complex_product, complex_product_loop},
         {"qubit_gate", {{"N", 64}, {"L", 500}}, qubit_gate, qubit_gate_loop},
+        {"fft_radix4", {{"P", 128}, {"Q", 60}}, fft_radix4, fft_radix4_loop},
+        {"fir_decimate",
+         {{"C", 8}, {"T", 1500}},
+         fir_decimate,
+         fir_decimate_loop,
+         {},
+         {{"X", {-32768, 32768}}, {"h", {-2000, 2000}}},
+         {0, 0}},
+        {"beamform", {{"B", 8}, {"M", 16}, {"T", 2000}}, beamform, beamform_loop, beamform_hand, {{"delay", {0, 64}}}},
     };
 }
 

@@ -4,6 +4,8 @@
 #include "dsl/math.h"
 #include "dsl/reduction.h"
 
+#include <cstdlib>
+
 namespace kumiko::bench {
 
 namespace {
@@ -117,6 +119,51 @@ void life_hand(Schedule &s) {
     s.stage("Y").vectorize("x", bytes);
 }
 
+// A stencil of 27 points in a periodic box, with one weight for each kind of neighbour, in f64.
+Op box27(const Extents &e) {
+    Axis z("z", e["D"]), y("y", e["H"]), x("x", e["W"]);
+    Tensor X = input("X", f64, {z, y, x});
+    const double w[4] = {0.4, 0.05, 0.015, 0.015};
+    const auto at = [](const Axis &a, int d) -> Expr {
+        return d == 0 ? Expr(a) : d > 0 ? (a + 1) % a.extent() : (a + a.extent() - 1) % a.extent();
+    };
+    Element total = X(z, y, x) * w[0];
+    for (int k = -1; k <= 1; k++)
+        for (int j = -1; j <= 1; j++)
+            for (int i = -1; i <= 1; i++)
+                if (k || j || i) total += X(at(z, k), at(y, j), at(x, i)) * w[std::abs(k) + std::abs(j) + std::abs(i)];
+    return Op("box27", {X}, {compute("Y", {z, y, x}, total)});
+}
+const char *box27_loop = R"(
+    const double w0 = 0.4, w1 = 0.05, w2 = 0.015;
+    static double P[D + 2][H + 2][W + 2];
+    for (int z = 0; z < D + 2; z++)
+        for (int y = 0; y < H + 2; y++) {
+            const double *from = X[(z + D - 1) % D][(y + H - 1) % H];
+            P[z][y][0] = from[W - 1], P[z][y][W + 1] = from[0];
+            for (int x = 0; x < W; x++) P[z][y][x + 1] = from[x];
+        }
+    for (int z = 0; z < D; z++)
+        for (int y = 0; y < H; y++)
+            for (int x = 0; x < W; x++) {
+                double faces = 0, others = 0;
+                for (int k = 0; k < 3; k++)
+                    for (int j = 0; j < 3; j++)
+                        for (int i = 0; i < 3; i++) {
+                            const int kind = (k != 1) + (j != 1) + (i != 1);
+                            if (kind == 1) faces += P[z + k][y + j][x + i];
+                            if (kind > 1) others += P[z + k][y + j][x + i];
+                        }
+                Y[z][y][x] = w0 * P[z + 1][y + 1][x + 1] + w1 * faces + w2 * others;
+            }
+)";
+// Only the first and last planes, rows and blocks wrap their reads around.
+void box27_hand(Schedule &s) {
+    const int64_t v = std::max<int64_t>(lanes(s) / 2, 1);
+    s.stage("Y").peel("z", 1, 1).peel("y", 1, 1).split("x", 2 * v);
+    s.stage("Y").peel("x.o", 1, 1).vectorize("x.i", v).unroll("x.i.o");
+}
+
 } // namespace
 
 std::vector<OwnOp> stencil_ops() {
@@ -127,6 +174,7 @@ std::vector<OwnOp> stencil_ops() {
         {"wave", {{"H", 250}, {"W", 401}}, wave, bordered(wave_loop), wave_hand},
         {"stencil7", {{"D", 30}, {"H", 45}, {"W", 77}}, stencil7, stencil7_loop},
         {"life", {{"H", 500}, {"W", 703}}, life, life_loop, life_hand, {{"X", {0, 2}}}},
+        {"box27", {{"D", 40}, {"H", 41}, {"W", 43}}, box27, box27_loop, box27_hand, {}, {1e-9, 1e-9}},
     };
 }
 
