@@ -1,6 +1,7 @@
 #include "bench/own_ops_suite.h"
 
 #include "autotune/tune.h"
+#include "bench/halide_peer.h"
 #include "bench/known.h"
 #include "bench/own_ops/loops.h"
 #include "driver/kernel.h"
@@ -10,8 +11,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <ctime>
+#include <memory>
 #include <optional>
 
 namespace kumiko::bench {
@@ -20,6 +23,7 @@ namespace {
 
 constexpr double check_seconds = 0.1; // of interpreting each op
 constexpr double surely_faster = 1.05;
+constexpr int halide_seconds = 60; // of each search for a schedule
 
 // Processor time of this thread.
 double processor_seconds() {
@@ -59,6 +63,37 @@ public:
         add_contestant(&OwnOpRow::loop, [loop](void **arrays) { loop(arrays); });
     }
 
+    // Of the forms that Halide takes and that compute the same, the faster one. Without any, the row
+    // says why.
+    void add_halide() {
+        std::shared_ptr<HalidePeer> fastest;
+        double least = 0;
+        const std::vector<Stage> &stages = op_.stages();
+        const bool bounded = std::any_of(stages.begin(), stages.end(), [](const Stage &s) { return s.bounded; });
+        for (const bool domain_conditions : {true, false}) {
+            if (!domain_conditions && !bounded) break;
+            try {
+                HalideForm form;
+                form.domain_conditions = domain_conditions;
+                const auto peer = std::make_shared<HalidePeer>(op_, form, halide_seconds);
+                Contestant ours = contestants_.front(), theirs{nullptr, {}, {}, {}, nullptr};
+                reset(ours), reset(theirs);
+                ours.call(ours.arrays.data()), peer->call(theirs.arrays.data());
+                check_same(own_, output_arrays(op_, theirs.arguments), output_arrays(op_, ours.arguments));
+                const double start = processor_seconds();
+                for (int i = 0; i < 10; i++) peer->call(theirs.arrays.data());
+                const double seconds = processor_seconds() - start;
+                if (!fastest || seconds < least) fastest = peer, least = seconds;
+            } catch (const std::exception &e) {
+                row_.no_halide = e.what();
+            }
+        }
+        if (!fastest) return;
+        row_.no_halide.clear();
+        row_.halide_beam = fastest->beam();
+        add_contestant(&OwnOpRow::halide, [fastest](void **arrays) { fastest->call(arrays); });
+    }
+
     // Compares the first contestant with `interpret`, and the others with the first, each after one
     // call.
     void check() {
@@ -85,18 +120,22 @@ public:
         TimerOptions timer;
         timer.budget_seconds = budget_seconds;
         times_ = time_interleaved(work, timer);
-        const Timing *loop = nullptr, *tuned = nullptr, *best = &times_[0];
+        const Timing *loop = nullptr, *tuned = nullptr, *halide = nullptr, *best = &times_[0];
         for (size_t i = 0; i < times_.size(); i++) {
             row_.*contestants_[i].seconds = times_[i].median;
             if (contestants_[i].seconds == &OwnOpRow::loop) loop = &times_[i];
             if (contestants_[i].seconds == &OwnOpRow::tuned) tuned = &times_[i];
-            if (times_[i].median < best->median) best = &times_[i];
+            if (contestants_[i].seconds == &OwnOpRow::halide)
+                halide = &times_[i];
+            else if (times_[i].median < best->median)
+                best = &times_[i];
         }
         row_.best = best->median;
         row_.default_to_best = speedup(times_[0], *best);
         if (loop) row_.default_to_loop = speedup(times_[0], *loop);
         if (tuned) row_.tuned_to_best = speedup(*tuned, *best);
         if (tuned && loop) row_.tuned_to_loop = speedup(*tuned, *loop);
+        if (halide) row_.default_to_halide = speedup(times_[0], *halide);
         row_.spread = times_[0].spread();
         return row_;
     }
@@ -172,6 +211,9 @@ Json OwnOpRow::json() const {
     j["known_ms"] = number(1e3 * known), j["best_known_ms"] = number(1e3 * best);
     j["ofast"] = number(default_to_loop), j["best_known"] = number(default_to_best);
     j["tuned_ofast"] = number(tuned_to_loop), j["tuned_best_known"] = number(tuned_to_best);
+    if (halide > 0)
+        j["halide_ms"] = number(1e3 * halide), j["halide"] = number(default_to_halide), j["halide_beam"] = halide_beam;
+    if (!no_halide.empty()) j["no_halide"] = no_halide;
     j["spread"] = spread;
     return j;
 }
@@ -205,6 +247,7 @@ std::vector<OwnOpRow> run_own_ops_suite(const Target &target, const BenchOptions
             if (const Json *entry = known.find(own->name, run.op(), target.machine))
                 run.add(&OwnOpRow::known,
                         Schedule::from_json(run.op(), target.machine, nlohmann::json((*entry)["schedule"])));
+            if (options.halide) run.add_halide();
             if (options.check) run.check();
             rows.push_back(run.time(options.budget_seconds));
             run.keep(known, own_options.explore);
@@ -218,12 +261,15 @@ std::vector<OwnOpRow> run_own_ops_suite(const Target &target, const BenchOptions
 }
 
 std::string own_ops_suite_text(const std::vector<OwnOpRow> &rows) {
-    bool tuned = false, known = false;
-    for (const OwnOpRow &r : rows) tuned = tuned || r.tuned > 0, known = known || r.known > 0;
+    bool tuned = false, known = false, halide = false;
+    for (const OwnOpRow &r : rows)
+        tuned = tuned || r.tuned > 0, known = known || r.known > 0, halide = halide || r.halide > 0;
     std::vector<std::string> headings = {"own-ops", "schedule", "default ms", "hand ms", "Ofast ms"};
     if (tuned) headings.push_back("tuned ms");
     if (known) headings.push_back("known ms");
+    if (halide) headings.push_back("Halide ms");
     headings.insert(headings.end(), {"of Ofast", "of best"});
+    if (halide) headings.push_back("of Halide");
     if (tuned) headings.insert(headings.end(), {"tuned of Ofast", "tuned of best"});
     headings.push_back("spread");
     Table table(headings);
@@ -237,10 +283,15 @@ std::string own_ops_suite_text(const std::vector<OwnOpRow> &rows) {
                                           milliseconds(r.loop)};
         if (tuned) cells.push_back(milliseconds(r.tuned));
         if (known) cells.push_back(milliseconds(r.known));
+        if (halide) cells.push_back(milliseconds(r.halide));
         cells.insert(cells.end(), {ratio(r.default_to_loop), ratio(r.default_to_best)});
+        if (halide) cells.push_back(ratio(r.default_to_halide));
         if (tuned) cells.insert(cells.end(), {ratio(r.tuned_to_loop), ratio(r.tuned_to_best)});
         cells.push_back(fmt::format("{:.0f} %", 100 * r.spread));
         table.row(cells);
+    }
+    for (const OwnOpRow &r : rows) {
+        if (!r.no_halide.empty()) failures += r.name + " without Halide: " + r.no_halide + "\n";
     }
     std::string text = table.text() + failures;
     const auto line = [&](const char *what, double OwnOpRow::*figure) {
@@ -258,6 +309,7 @@ std::string own_ops_suite_text(const std::vector<OwnOpRow> &rows) {
     };
     line("default against the loop by -Ofast", &OwnOpRow::default_to_loop);
     line("default against the best known", &OwnOpRow::default_to_best);
+    line("default against Halide's Adams2019", &OwnOpRow::default_to_halide);
     line("tuned against the loop by -Ofast", &OwnOpRow::tuned_to_loop);
     line("tuned against the best known", &OwnOpRow::tuned_to_best);
     return text;

@@ -10,12 +10,16 @@ namespace kumiko::bench {
 struct OwnOpRow {
     std::string name, schedule; // schedule: the candidate that compile(op) took
     double plain_default = 0, hand = 0, loop = 0, tuned = 0, known = 0;
-    double best = 0; // the least of these
+    double best = 0;   // the least of these
+    double halide = 0; // by Halide's autoscheduler
     // Speed of the default and of the tuned schedule, relative to the loop and to the fastest:
-    // medians over rounds.
+    // medians over rounds. `best` and the fastest are without Halide.
     double default_to_loop = 0, default_to_best = 0, tuned_to_loop = 0, tuned_to_best = 0;
-    double spread = 0;   // of the default: (p90 − p10) / median
-    std::string failure; // why it was not measured; "" if it was
+    double default_to_halide = 0;
+    int halide_beam = 0;   // HalidePeer::beam
+    double spread = 0;     // of the default: (p90 − p10) / median
+    std::string no_halide; // why Halide was not measured although that was asked; "" otherwise
+    std::string failure;   // why it was not measured; "" if it was
     Json json() const;
 };
 
@@ -25,7 +29,9 @@ struct OwnOpsOptions {
     int explore = 0;   // trials of tuning each op first, kept in BenchOptions::database
 };
 
-// Runs on one thread and measures processor time, which excludes other processes. The schedule of an
+// Runs on one thread and measures processor time, which excludes other processes. With
+// BenchOptions::halide, the formula scheduled by Halide's autoscheduler (bench/halide_peer.h) is
+// measured too, if its results are the same. The schedule of an
 // op in the file `known` is measured too, and replaced if the tuned one is faster by more than 5 %
 // than all others of this run. An op whose results differ has a `failure`.
 std::vector<OwnOpRow> run_own_ops_suite(const Target &target, const BenchOptions &options, const OwnOpsOptions &own,

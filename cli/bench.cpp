@@ -238,7 +238,9 @@ void add_bench(CLI::App &app) {
         ->capture_default_str();
     command->add_flag("!--no-peers", a->peers, "ours alone");
     command->add_flag("!--no-check", a->options.check, "do not compare outputs");
-    command->add_flag("--halide", a->options.halide, "also the code that Halide's own generator makes of our nests");
+    command->add_flag("--halide", a->options.halide,
+                      "also the code that Halide's own generator makes of our nests; of own-ops, also the formula "
+                      "scheduled by Halide's autoscheduler Adams2019");
     auto *tuning = command->add_option_group(
         "of the suites tune and tune-chip; --only, --known and --explore also of own-ops, --only of stale");
     tuning->add_option("--trials", a->tune.trials, "of each task")->check(above_zero())->capture_default_str();
