@@ -3,6 +3,7 @@
 #include "dsl/definition.h"
 #include "dsl/float_casts.h"
 #include "dsl/interpreter/program.h"
+#include "dsl/nested.h"
 #include "dsl/print.h"
 #include "dsl/recurrence.h"
 #include "dsl/types.h"
@@ -169,7 +170,7 @@ protected:
             for (size_t a = 1; a < c->args.size(); a++) include(c->args[a]);
             return;
         }
-        if (kumiko::is_reduction(c)) {
+        if (kumiko::is_reduction(c) || is_nested(c)) {
             if (in_combiner || in_size) refuse("holds a reduction, which cannot stand there");
             return; // its parts are checked where they become a stage
         }

@@ -9,6 +9,7 @@
 
 #include "dsl/definition.h"
 #include "dsl/extern.h"
+#include "dsl/nested.h"
 #include "dsl/op.h"
 #include "dsl/recurrence.h"
 #include "dsl/types.h"
@@ -69,6 +70,7 @@ std::vector<Expr> printed_children(const Expr &e) {
     if (c && is_written(c)) return {};
     if (c && is_reduction(c)) return decode_reduction(c).terms;
     if (c && is_reference(c)) return {c->args.begin(), c->args.end() - 1};
+    if (c && is_nested(c)) return nested_indices(c);
     return children_of(e);
 }
 
@@ -176,6 +178,7 @@ private:
         if (is_reduction(c)) return reduction(decode_reduction(c));
         if (is_earlier(c))
             return c->args[0].as<StringImm>()->value + "(" + list({c->args.begin() + 1, c->args.end()}) + ")";
+        if (is_nested(c)) return decode_nested(c).name + "(" + list(nested_indices(c)) + ")";
         const std::string name = c->call_type == Call::PureExtern ? without_type_suffix(c->name) : c->name;
         return name + "(" + list(c->args) + ")";
     }

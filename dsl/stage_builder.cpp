@@ -3,6 +3,7 @@
 #include "dsl/definition.h"
 #include "dsl/extern.h"
 #include "dsl/legal.h"
+#include "dsl/nested.h"
 #include "dsl/print.h"
 #include "dsl/reads.h"
 #include "dsl/recurrence.h"
@@ -35,6 +36,41 @@ FreeVariables free_variables(const Expr &e) {
     e.accept(&f);
     return f;
 }
+
+// The variables of an expression: of nested tensors those around them, none of the definitions of
+// tensors. Nested tensors stand in each other many times, so each is looked at once.
+class AxesAround : public IRGraphVisitor {
+public:
+    using Known = std::map<const IRNode *, std::set<std::string>>; // of the values of nested tensors
+    explicit AxesAround(Known &known) : known_(known) {}
+
+    static std::set<std::string> of(const NestedTensor &tensor, Known &known) {
+        if (!known.count(tensor.value.get())) {
+            AxesAround value(known);
+            tensor.value.accept(&value);
+            known[tensor.value.get()] = value.used;
+        }
+        std::set<std::string> used = known.at(tensor.value.get());
+        for (const Axis &a : tensor.axes) used.erase(a.name());
+        return used;
+    }
+
+    std::set<std::string> used;
+
+private:
+    Known &known_;
+    using IRGraphVisitor::visit;
+    void visit(const Variable *v) override { used.insert(v->name); }
+    void visit(const Call *c) override {
+        if (is_nested(c)) {
+            used.merge(of(decode_nested(c), known_));
+            for (const Expr &index : nested_indices(c)) include(index);
+            return;
+        }
+        const size_t n = c->args.size() - (is_reference(c) ? 1 : 0);
+        for (size_t i = 0; i < n; i++) include(c->args[i]);
+    }
+};
 
 // How many nodes an expression has as a graph, and as the tree that a pass without memory walks.
 struct Size : IRGraphVisitor {
@@ -491,6 +527,10 @@ Expr StageBuilder::rewrite(const Expr &e, const std::string &owner, const std::v
                 return builder->written.back().value;
             }
             if (kumiko::is_reduction(op)) return builder->extract(op, *owner, *scope);
+            if (is_nested(op)) {
+                const Expr element = builder->nested_element(op, *owner, *scope);
+                return IRGraphMutator::visit(element.as<Call>());
+            }
             if (!is_earlier(op)) return IRGraphMutator::visit(op);
             const Expr e = IRGraphMutator::visit(op);
             return builder->earlier_element(e.as<Call>(), *owner, *scope);
@@ -502,29 +542,51 @@ Expr StageBuilder::rewrite(const Expr &e, const std::string &owner, const std::v
     return with_names_for_shared(rewriter.mutate(e), owner);
 }
 
+// The name, numbered where it is taken.
+std::string StageBuilder::free_name(const std::string &name) {
+    std::string free = name;
+    for (int n = 1; !taken_names_.insert(free).second; n++) free = name + std::to_string(n);
+    return free;
+}
+
+// A read of the stage of the nested tensor. Its indices are still those of the formula.
+Expr StageBuilder::nested_element(const Call *op, const std::string &owner, const std::vector<Axis> &scope) {
+    const NestedTensor tensor = decode_nested(op);
+    AxesAround::Known known;
+    const std::set<std::string> used = AxesAround::of(tensor, known);
+    TensorContents c{TensorContents::Kind::Compute, "", op->type, {}, {}, tensor.value};
+    std::vector<Expr> indices;
+    for (const Axis &a : scope) {
+        if (!used.count(a.name())) continue;
+        c.axes.push_back(a);
+        indices.push_back(a);
+    }
+    c.axes.insert(c.axes.end(), tensor.axes.begin(), tensor.axes.end());
+    const auto made = std::find_if(nested_.begin(), nested_.end(),
+                                   [&](const TensorContents &other) { return same_tensor(other, c); });
+    if (made != nested_.end()) {
+        c.name = made->name;
+    } else {
+        c.name = free_name(owner.substr(0, owner.find('.')) + "." + tensor.name);
+        nested_.push_back(c);
+        add(c);
+    }
+    const std::vector<Expr> own = nested_indices(op);
+    indices.insert(indices.end(), own.begin(), own.end());
+    return read_tensor(op->type, c.name, indices);
+}
+
 Expr StageBuilder::extract(const Call *op, const std::string &owner, const std::vector<Axis> &scope) {
     const ReductionTerm r = decode_reduction(op);
     if (const auto made = shared_part(r, scope)) return *made;
     Stage stage;
-    stage.name = owner + "." + r.kind;
-    for (int n = 1; reduction_names_.count(stage.name); n++) stage.name = owner + "." + r.kind + std::to_string(n);
-    reduction_names_.insert(stage.name);
-    // It ranges over those axes outside it that it uses; a definition's own variables do not count.
-    std::set<std::string> used;
-    struct Uses : IRGraphVisitor {
-        using IRGraphVisitor::visit;
-        std::set<std::string> *used;
-        void visit(const Variable *v) override { used->insert(v->name); }
-        void visit(const Call *c) override {
-            const size_t n = c->args.size() - (is_reference(c) ? 1 : 0);
-            for (size_t i = 0; i < n; i++) c->args[i].accept(this);
-        }
-    } uses;
-    uses.used = &used;
-    for (const Expr &e : r.terms) e.accept(&uses);
-    if (r.kind == "scan") used.insert(r.axes[0].name());
+    stage.name = free_name(owner + "." + r.kind);
+    AxesAround::Known known;
+    AxesAround around(known);
+    for (const Expr &e : r.terms) e.accept(&around);
+    if (r.kind == "scan") around.used.insert(r.axes[0].name());
     for (const Axis &a : scope) {
-        if (used.count(a.name())) stage.axes.push_back(a);
+        if (around.used.count(a.name())) stage.axes.push_back(a);
     }
     // The reduction's own axes hide outer ones of the same name only by mistake; fill_reduction reports it.
     fill_fold(stage, r, stage.axes);

@@ -43,13 +43,14 @@ private:
     std::map<std::string, TensorContents> done_;
     std::set<std::string> open_;
     std::vector<std::string> order_;
-    std::set<std::string> reduction_names_;
+    std::set<std::string> taken_names_; // of reductions and nested tensors
     std::vector<SharedTuple> tuples_;
     struct SharedRecurrence {
         RecurrenceTerm term;
         Stage stage;
     };
     std::vector<SharedRecurrence> recurrences_;
+    std::vector<TensorContents> nested_;
     // By stage, the tensors whose earlier elements it reads itself.
     std::map<std::string, std::vector<std::string>> recurring_;
     std::map<std::string, Input> recurrent_;          // those tensors, as they are named in stages
@@ -65,6 +66,8 @@ private:
     void fill_fold(Stage &stage, const ReductionTerm &r, const std::vector<Axis> &scope);
     void fill_scan(Stage &stage, const ReductionTerm &r, const std::vector<Axis> &scope);
     Expr rewrite(const Expr &e, const std::string &owner, const std::vector<Axis> &scope);
+    Expr nested_element(const Call *op, const std::string &owner, const std::vector<Axis> &scope);
+    std::string free_name(const std::string &name);
     Expr extract(const Call *op, const std::string &owner, const std::vector<Axis> &scope);
     std::optional<Expr> shared_part(const ReductionTerm &r, const std::vector<Axis> &scope) const;
     static Expr component(const Stage &stage, size_t c);

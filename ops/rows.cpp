@@ -148,16 +148,11 @@ Op log_softmax(Type t, const std::vector<Expr> &extents, int axis) {
 Op top_k(Type t, const std::vector<Expr> &extents, int axis, int k) {
     const Rows r = Rows::along("top_k", extents, axis);
     Tensor X = input("X", t, r.axes);
-    const Tuple best = kumiko::top_k(X.at(r.step), r.k, k);
     std::vector<Axis> axes = r.axes;
-    Axis n("n", k);
+    const Axis n("n", k);
     axes[r.at] = n;
-    const auto part = [&](int first) {
-        Expr e = best[static_cast<size_t>(first + k - 1)];
-        for (int p = k - 1; p-- > 0;) e = select(n == p, Expr(best[static_cast<size_t>(first + p)]), e);
-        return e;
-    };
-    return Op("top_k", {X}, {compute("Y", axes, part(0)), compute("P", axes, part(k))});
+    const Extreme best = kumiko::top_k(X.at(r.step), r.k, n);
+    return Op("top_k", {X}, {compute("Y", axes, best.value), compute("P", axes, best)});
 }
 
 Op logsumexp(Type t, const Expr &M, const Expr &N) {

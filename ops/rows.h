@@ -24,7 +24,7 @@ Op softmax(Type t, const Expr &M, const Expr &N);
 Op softmax(Type t, const std::vector<Expr> &extents, int axis);
 Op log_softmax(Type t, const std::vector<Expr> &extents, int axis);
 
-// The k largest elements along the axis at position `axis`, largest first: Y has their values and P
+// The k largest elements, up to 64, along the axis at position `axis`, largest first: Y has their values and P
 // their int32 positions, both over an axis n of k in its place. Ties, NaN and short rows as in
 // dsl/top_k.h.
 Op top_k(Type t, const std::vector<Expr> &extents, int axis, int k);

@@ -27,27 +27,34 @@ std::vector<int64_t> by_value(const std::vector<double> &row) {
 
 TEST_CASE("the k largest, their order, ties and NaN") {
     const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
-    for (const int k : {1, 2, 3, 7, 16}) {
-        const Op op = ops::top_k(f32, {4, 20}, -1, k);
-        CHECK(op.stages().size() == 3);
-        const std::vector<Buffer<>> in = random_inputs(op);
-        Buffer<> x = in[0];
-        fill_random_integers(x, 5, -3, 3); // many ties
-        float *values = static_cast<float *>(static_cast<void *>(x.raw_buffer()->host));
-        for (int n = 0; n < 20; n++) {
-            if (n % 3) values[20 + n] = nan;
-            values[40 + n] = n % 2 ? -inf : nan;
-        }
-        const Results results = interpret(op, {x});
-        for (int64_t r = 0; r < 4; r++) {
-            std::vector<double> row;
-            for (int64_t c = 0; c < 20; c++) row.push_back(at(x, {r, c}));
-            const std::vector<int64_t> order = by_value(row);
-            for (int64_t n = 0; n < k; n++) {
-                const bool some = n < int64_t(order.size());
-                CHECK(at(results[0], {r, n}) == (some ? row[size_t(order[size_t(n)])] : -inf));
-                CHECK(at(results[1], {r, n}) == (some ? double(order[size_t(n)]) : -1));
+    for (const int k : {1, 2, 3, 7, 16, 17, 20, 32, 64}) {
+        for (const int64_t n : {int64_t(20), int64_t(700)}) {
+            const bool tree = k > 16 || (k > 3 && n > 20);
+            const Op op = ops::top_k(f32, {4, static_cast<int>(n)}, -1, k);
+            CHECK((op.stages().size() == 3) == !tree);
+            Buffer<> x = random_inputs(op)[0];
+            fill_random_integers(x, 5, -3, 3); // many ties
+            float *values = static_cast<float *>(static_cast<void *>(x.raw_buffer()->host));
+            for (int64_t c = 0; c < n; c++) {
+                if (c % 3) values[n + c] = nan;
+                values[2 * n + c] = c % 2 ? -inf : nan;
+                values[3 * n + c] = c % 50 == 13 ? -inf : c % 50 == 14 ? float(c) : nan;
             }
+            const Results results = interpret(op, {x});
+            for (int64_t r = 0; r < 4; r++) {
+                std::vector<double> row;
+                for (int64_t c = 0; c < n; c++) row.push_back(at(x, {r, c}));
+                const std::vector<int64_t> order = by_value(row);
+                for (int64_t c = 0; c < k; c++) {
+                    const bool some = c < int64_t(order.size());
+                    CHECK(at(results[0], {r, c}) == (some ? row[size_t(order[size_t(c)])] : -inf));
+                    CHECK(at(results[1], {r, c}) == (some ? double(order[size_t(c)]) : -1));
+                }
+            }
+            std::vector<Buffer<>> args = {x, make_output(op, "Y", {}), make_output(op, "P", {})};
+            compile(default_schedule(op, Machine::host()))(args);
+            CHECK(difference(args[1], results[0]) == "");
+            CHECK(difference(args[2], results[1]) == "");
         }
     }
 }
@@ -71,11 +78,41 @@ TEST_CASE("schedules of top_k") {
     check_runs(s);
 }
 
+TEST_CASE("top_k by a tree") {
+    for (const int k : {17, 32, 64}) {
+        for (const std::vector<Expr> &shape : std::vector<std::vector<Expr>>{{1, 33}, {3, 5}, {5, 300}, {2, 4000}})
+            check_runs(default_schedule(ops::top_k(f32, shape, -1, k), Machine::host()));
+    }
+    check_runs(default_schedule(ops::top_k(f32, {3, 600}, 1, 5), Machine::host()));
+    check_runs(default_schedule(ops::top_k(i32, {1025, 3}, 0, 20), Machine::host()));
+    check_runs(default_schedule(ops::top_k(u8, {3, 777}, 1, 20), Machine::host()));
+    check_runs(default_schedule(ops::top_k(i64, {3, 70}, 1, 20), Machine::host()));
+    check_runs(default_schedule(ops::top_k(f64, {3, 513}, 1, 16), Machine::host()));
+    check_runs(default_schedule(ops::top_k(f32, {3, 0}, 1, 20), Machine::host()));
+    check_runs(default_schedule(ops::top_k(f32, {3, 900}, 1, 20), Machine::host()), {}, {.through_halide = true});
+    const Schedule any = default_schedule(ops::top_k(f32, {Size("M"), Size("N")}, 1, 17), Machine::host());
+    for (const int n : {1, 50, 300}) check_runs(any, {{"M", 3}, {"N", n}});
+    // Both forms share the stages of one row.
+    Axis i("i", 3), j("j", 600), n("n", 20), l("l", 4);
+    Tensor X = input("X", i32, {i, j}), W = input("W", i32, {j, l});
+    const Expr e = X(i, j) * sum(W(j, l), l);
+    const Tuple all = top_k(e, j, 20);
+    const Extreme best = top_k(e, j, n);
+    const Op both("both", {X, W},
+                  {compute("values", {i, n}, best.value), compute("at", {i, n}, best),
+                   compute("some", {i}, all[0] + all[7] + all[19]), compute("last", {i}, all[39])});
+    const Op alone("alone", {X, W}, {compute("values", {i, n}, best.value), compute("at", {i, n}, best)});
+    CHECK(both.stages().size() == alone.stages().size() + 2);
+    check_runs(default_schedule(both, Machine::host()));
+}
+
 TEST_CASE("what top_k refuses") {
     Axis i("i", 6), j("j", 64);
     Tensor X = input("X", f32, {i, j});
-    CHECK(refusal([&] { top_k(X(i, j), j, 0); }).find("top_k of 0 values; legal are 1 to 16") != std::string::npos);
-    CHECK(refusal([&] { top_k(X(i, j), j, 17); }).find("legal are 1 to 16") != std::string::npos);
+    CHECK(refusal([&] { top_k(X(i, j), j, 0); }).find("top_k of 0 values; legal are 1 to 64") != std::string::npos);
+    CHECK(refusal([&] { top_k(X(i, j), j, 65); }).find("legal are 1 to 64") != std::string::npos);
+    CHECK(refusal([&] { top_k(X(i, j), j, Axis("n", Size("K"))); }).find("over axis \"n\" of K elements; legal is") !=
+          std::string::npos);
     CHECK(refusal([&] { top_k(X(i, j) > 0.f, j, 2); }).find("of a bool expression; cast it") != std::string::npos);
     CHECK(refusal([&] { ops::top_k(f32, {4, 4}, 2, 1); }) == "top_k: axis 2 is not one of the 2 axes");
 }
