@@ -2,6 +2,7 @@
 
 #include "dsl/bounded.h"
 #include "dsl/reads.h"
+#include "dsl/recurrence.h"
 #include "schedules/parts.h"
 #include "schedules/primitives/table.h"
 #include "schedules/shared_loops.h"
@@ -56,6 +57,9 @@ public:
             for (size_t n = 0; n < places.size(); n++) all.insert(run_at(*readers[n], places[n][d], axis));
             if (all.count(Run(whole)) && !(beside && all.size() > 1))
                 runs.emplace_back(whole);
+            else if (all.size() == 1 && *all.begin() && is_ordered(s.def, axis.name()))
+                why = s.name() + " is a recurrence along " + axis.name() +
+                      ", of which each iteration computes all that comes before";
             else if (all.size() == 1 && *all.begin())
                 runs.push_back(**all.begin());
             else if (!s.def.step_axis.empty()) // of which each step has all

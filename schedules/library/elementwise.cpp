@@ -12,6 +12,7 @@
 #include "schedules/library/elementwise_loops.h"
 #include "schedules/library/elementwise_reads.h"
 #include "schedules/library/functions.h"
+#include "schedules/library/held_recurrences.h"
 #include "schedules/library/held_stages.h"
 #include "schedules/library/inlining.h"
 #include "schedules/library/one_nest.h"
@@ -95,17 +96,15 @@ void schedule_recurrence(Schedule &s, const Stage &stage, int lanes, const Eleme
         inside.back() = m;
         inside.push_back(i);
     } else {
-        constexpr int64_t most_operations = 256; // of the steps and rows together
-        const int64_t fit = std::max<int64_t>(1, most_operations / std::max<int64_t>(1, operations(stage)));
-        const int64_t together = std::clamp<int64_t>(fit, 1, 8), beside = std::clamp<int64_t>(fit / together, 1, 4);
+        const RecurrenceBlock block = block_of_recurrence(stage);
         const auto divisible = [&](const LoopName &l) { return !holds_stages(s, stage.name, l.name); };
         if (divisible(ordered.back())) {
-            auto [blocks, step] = S.split(ordered.back(), together);
+            auto [blocks, step] = S.split(ordered.back(), block.steps);
             inside.back() = blocks;
             unrolled.push_back(step);
         }
         if (!outside.empty() && divisible(outside.back())) {
-            auto [o, rows] = S.split(outside.back(), beside);
+            auto [o, rows] = S.split(outside.back(), block.rows);
             outside.back() = o;
             unrolled.insert(unrolled.begin(), rows);
         }
@@ -119,9 +118,10 @@ void schedule_recurrence(Schedule &s, const Stage &stage, int lanes, const Eleme
         if (p.unroll > 1) S.unroll(order.back().name + ".o");
     }
     for (const LoopName &l : unrolled) S.unroll(l);
+    const bool inside_reader = S.state().placement.kind == Placement::Kind::At;
     for (const LoopName &l : outside) {
         if (Halide::Internal::is_const_one(S.state().loop(l).extent)) continue;
-        if (p.parallel && work(stage) >= (1 << 16)) S.parallel(l);
+        if (p.parallel && !inside_reader && work(stage) >= (1 << 16)) S.parallel(l);
         break;
     }
 }
@@ -715,6 +715,8 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
         decided.hold(s);
     else
         parts = hold_stages(s, apart, p.parallel);
+    for (const auto &[name, loops] : decided.loops) apart.insert(name);
+    if (!decided.hold && !in_place) hold_recurrences(s, apart);
     for (const Stage &stage : op.stages()) {
         if (stage.kind != Stage::Kind::Padding || in_place || decided.places.count(stage.name)) continue;
         const auto readers = s.state().consumers(stage.name);

@@ -100,7 +100,7 @@ std::pair<std::string, std::optional<int64_t>> join_last_axes(const Op &op, Sche
     for (size_t d = stage.axes.size() - 1; d-- > 0 && extent && *extent % block != 0;) {
         const auto outer = constant_extent(stage.axes[d]);
         if (!outer || *outer < 1 || *extent < 1 || !one_run(op, s, stage, d)) break;
-        if (holds_stages(s, stage.name, stage.axes[d].name())) break;
+        if (!S.state().has_loop(stage.axes[d].name()) || holds_stages(s, stage.name, stage.axes[d].name())) break;
         if (*outer * *extent > std::numeric_limits<int32_t>::max()) break; // loops have 32-bit variables
         last = LoopName(S.fuse(stage.axes[d].name(), last)).name;
         extent = *outer * *extent;

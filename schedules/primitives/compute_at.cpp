@@ -57,7 +57,7 @@ bool may_enclose(const ScheduleState &state, const std::string &name, const Stag
         if (reader == c.name() || reader == end || !seen.insert(reader).second) continue;
         const StageState *s = state.find(reader);
         const std::vector<std::string> next = state.consumers(reader);
-        if (reader == name || !s || next.empty() || s->def.reads_itself()) return false;
+        if (reader == name || !s || next.empty() || s->def.takes_steps()) return false;
         open.insert(open.end(), next.begin(), next.end());
     }
     return name != c.name();
@@ -102,7 +102,9 @@ void apply_compute_at(ScheduleState &state, const Directive &d, size_t index) {
         refuse(state, d, stage.name() + " is computed where " + stage.finished_into + " is, which is finished in it",
                &stage, "", "compute_at of " + stage.finished_into);
     }
-    refuse_recurrence(state, d, stage, "a part of it needs all that comes before", "compute_root()");
+    if (stage.def.takes_steps())
+        refuse_recurrence(state, d, stage, "other stages read its earlier elements, and take each step with it",
+                          "compute_root()");
     if (!state.find(consumer)) refuse(state, d, "there is no stage \"" + consumer + "\"");
     const StageState &c = state.stage(consumer);
     Directive at_consumer = d;
@@ -181,14 +183,16 @@ const Primitive &compute_at_primitive() {
         "compute_at",
         "stages",
         "Computes a stage inside a loop of a stage that reads it. Each iteration computes the region that is needed "
-        "below. After store_at the stage is stored where store_at says, and compute_at may name three loops. A loop of "
+        "below, and of a recurrence all that comes before, from the first element along each axis at which it reads "
+        "itself. After store_at the stage is stored where store_at says, and compute_at may name three loops. A loop "
+        "of "
         "its first reader: each iteration computes the part that it reads. A loop directly inside the loop of "
         "store_at: each iteration computes the planes that no earlier one has computed. The loop of store_at itself: "
         "each iteration computes all of the stage that is stored there.",
-        "The stage is no recurrence; the loop stands, is not vectorized, and encloses all that reads the stage, also "
-        "in "
-        "the loops of stages that share it by compute_with. An output may be read later too, but iterations have to "
-        "write disjoint parts: what reads it inside does so at indices that are axes, and the loops so far, of "
+        "The stage is no recurrence whose earlier elements other stages read; the loop stands, is not vectorized, and "
+        "encloses all that reads the stage, also in the loops of stages that share it by compute_with. An output may "
+        "be read later too, but iterations have to write disjoint parts: what reads it inside does so at indices that "
+        "are axes, and the loops so far, of "
         "a stage at the root, are the outer parts of such axes. While later "
         "directives can still place its readers there, this one is pending. After store_at: the conditions of "
         "store_at.",

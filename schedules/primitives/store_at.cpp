@@ -103,6 +103,8 @@ private:
 std::string not_by_parts(const ScheduleState &state, const StageState &s) {
     if (!s.finished_into.empty()) return s.name() + " is not stored: it is finished in " + s.finished_into;
     if (s.prepacked) return s.name() + " is packed ahead of time";
+    if (s.def.reads_itself())
+        return s.name() + " is a recurrence, of which each part would compute all that comes before";
     if (s.level == "registers") return s.name() + " is kept in registers, of which every index has to be a number";
     if (s.buffers > 1) return s.name() + " is kept several times in turn";
     const StageState &by = s.finished_by.empty() ? s : state.stage(s.finished_by);
@@ -213,7 +215,8 @@ const Primitive &store_at_primitive() {
         "reader: the stage is no padding; the reader is "
         "computed at the loop where the stage is kept, and before the others; it reads each element that they read, at "
         "one index made of its axes; its loops so far are serial or unrolled. Neither is part of online or tensorized, "
-        "the stage is not in registers, the reader not part of finish_in. To a loop directly inside: it is serial or "
+        "the stage is not in registers, the reader not part of finish_in. To a loop directly inside: the stage is no "
+        "recurrence; the loop is serial or "
         "unrolled, no reduction, not peeled, and not of a split that does not divide; what it needs of the stage moves "
         "along exactly one axis, by the same step in each iteration; the stage's loop over that axis is neither split "
         "nor fused; what the stage reads at that loop is kept like it.",

@@ -133,6 +133,7 @@ private:
     void bound_steps(const StageState &s, Bounds &scope) const;
     bool leaves_out_terms(const StageState &s) const;
     std::optional<Frame> with_bounded_steps(const Frame &f, size_t depth) const;
+    void with_elements_before(const StageState &p, Region &region) const;
     Region existing(const StageState &p, Region region) const;
     Region from_whole_blocks(const StageState &p, Region region);
     std::optional<Region> needed(const StageState &p, const Frame &f, size_t depth);

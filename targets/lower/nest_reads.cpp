@@ -286,6 +286,7 @@ std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, s
         }
         add(*reader, scope);
     }
+    if (all && p.def.reads_itself()) with_elements_before(p, *all);
     const bool plain = p.placement.kind == Placement::Kind::At && !follows(p) && !p.online;
     if (all && plain && !covers_reads(p)) all = existing(p, *all);
     if (all && plain && !p.stored && !state_.op.is_output(p.name()) && !p.shared && in_nest_of(p).empty())
@@ -298,6 +299,24 @@ std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, s
         }
     }
     return known[p.name()] = all;
+}
+
+// The region of a recurrence with all elements that its elements are made of: along an axis at which
+// it reads itself lower it begins with the first element, and where it reads itself higher it ends
+// with the last one.
+void NestBuilder::with_elements_before(const StageState &p, Region &region) const {
+    for (size_t d = 0; d < region.min.size(); d++) {
+        const auto reads = [&](const auto &compares) {
+            return std::any_of(p.def.distances.begin(), p.def.distances.end(),
+                               [&](const std::vector<int64_t> &distance) { return compares(distance[d], 0); });
+        };
+        const Expr extent = p.def.axes[d].extent();
+        Expr first = region.min[d], end = region.end(d);
+        if (reads(std::greater<int64_t>())) first = proves(first >= 0, bounds_) ? Expr(0) : min(first, 0);
+        if (reads(std::less<int64_t>())) end = proves(end <= extent, bounds_) ? extent : max(end, extent);
+        region.min[d] = simplify_index(first, bounds_);
+        region.extent[d] = simplify_index(end - first, bounds_);
+    }
 }
 
 // Without elements that the stage does not have, which padding only seems to read, where as many

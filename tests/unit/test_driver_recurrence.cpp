@@ -50,6 +50,8 @@ Op diffusion(int M, int N) {
               })});
 }
 
+Expr plus(const Expr &a, const Expr &b) { return a + b; }
+
 Tuple largest_so_far(const Expr &e, const Expr &at, const Axis &j) {
     return scan(
         [](const Values &a, const Values &b) -> Values {
@@ -224,6 +226,121 @@ TEST_CASE("the value outside of the tensor is an expression over the axes") {
     }
     check_elements(op, in, {5, 7}, [&](const Index &n) { return H[n[0] + 1][n[1] + 1]; });
     check_runs(default_schedule(op, Machine::host()));
+}
+
+TEST_CASE("recurrences at loops of their readers begin with the first element") {
+    const auto run = [](const Op &op, const Sizes &sizes, const std::function<void(Schedule &)> &directives) {
+        for (const bool halide : {false, true}) {
+            Schedule s(op, Machine::host());
+            directives(s);
+            check_runs(s, sizes, {.through_halide = halide});
+        }
+    };
+    using S = Schedule &;
+    for (const auto &[M, N] : std::vector<std::pair<int, int>>{{1, 1}, {5, 7}, {16, 33}}) {
+        const Axis i("i", M), j("j", N), k("k", N);
+        const Tensor X = input("X", i32, {i, j});
+        const Tensor T = compute("T", {i, j}, scan(plus, 0, X(i, j), j));
+        const Op twice("twice", {X}, {compute("Y", {i, j}, T(i, j) * 2)});
+        run(twice, {}, [](S s) { s.stage("T").compute_at("Y", "i"); });
+        run(twice, {}, [](S s) { s.stage("T").compute_at("Y", "j"); });
+        const auto tiled = [](S s) {
+            StageHandle Y = s.stage("Y");
+            Y.split("i", 4), Y.split("j", 4);
+            Y.reorder({"i.o", "j.o", "i.i", "j.i"}).vectorize("j.i").parallel("i.o");
+            s.stage("T").compute_at("Y", "j.o").reorder({"j", "i"}).vectorize("i", 4);
+        };
+        run(twice, {}, tiled);
+        // Read at other places.
+        const Tensor padded = zero_padded(T, {j}), edge = clamped(T, {j});
+        const Op shifted("shifted", {X}, {compute("Y", {i, j}, T(i, j) - padded(i, j - 3) + edge(i, j + 2))});
+        const Op reversed("reversed", {X}, {compute("Y", {i, j}, T(i, N - 1 - j))});
+        const Op later("later", {X}, {compute("Y", {i, k}, T(i, min(k + 2, N - 1)))});
+        for (const Op &op : {shifted, reversed, later}) {
+            const std::string along = op.name() == "later" ? "k" : "j";
+            run(op, {}, [](S s) { s.stage("T").compute_at("Y", "i"); });
+            run(op, {}, [&](S s) {
+                s.stage("Y").split(along, 4);
+                s.stage("T").compute_at("Y", along + ".o");
+            });
+        }
+        // With other stages, before and after.
+        const Tensor P = compute("P", {i, j}, X(i, j) * 3 + 1);
+        const Tensor U = compute("U", {i, j}, scan(plus, 0, P(i, j), j));
+        const Op chain("chain", {X}, {compute("Y", {i, j}, U(i, j) - sum(U(i, k), k))});
+        run(chain, {}, [](S s) {
+            s.stage("Y.sum").compute_at("Y", "i");
+            s.stage("U").compute_at("Y", "i");
+            s.stage("P").compute_at("U", "j");
+        });
+        run(chain, {}, [](S s) { // the first two wait for the third
+            s.stage("P").compute_at("Y", "i").vectorize("j", 4);
+            s.stage("U").compute_at("Y", "i");
+            s.stage("Y.sum").compute_at("Y", "i");
+        });
+        const Tensor V = compute("V", {i, j}, scan(plus, 0, T(i, j), j));
+        const Op of_scan("of_scan", {X}, {compute("Y", {i, j}, V(i, j) * 2)});
+        run(of_scan, {}, [](S s) {
+            s.stage("V").compute_at("Y", "i");
+            s.stage("T").compute_at("V", "j");
+        });
+        run(of_scan, {}, [](S s) {
+            s.stage("V").compute_at("Y", "i");
+            s.stage("T").compute_at("Y", "i");
+        });
+        // An output is written once.
+        const Op both("both", {X}, {T, compute("Y", {i, j}, T(i, j) * 2)});
+        run(both, {}, [](S s) { s.stage("T").compute_at("Y", "i"); });
+        // Several values, which a reduction reads.
+        const Tuple best = largest_so_far(X(i, j), j, j);
+        const Op reduced("reduced", {X}, {compute("Y", {i}, sum(best[0] * 3 + best[1], j))});
+        run(reduced, {}, [](S s) { s.stage("Y.scan").compute_at("Y", "i"); });
+        // Along the first axis, in columns.
+        const Tensor C = compute("C", {i, j}, scan(plus, 0, X(i, j), i));
+        run(Op("columns", {X}, {compute("Y", {i, j}, C(i, j) * 2)}), {}, [](S s) {
+            s.stage("Y").split("j", 8);
+            s.stage("Y").reorder({"j.o", "i", "j.i"});
+            s.stage("C").compute_at("Y", "j.o").vectorize("j", 4);
+        });
+        // Reads on both sides of the row before: what is needed has all of the rows before.
+        const Tensor E = recurrence("E", i32, {i, j}, 0, [&](const Earlier &E) {
+            return (X(i, j) + 7 * E(i, j - 1) + 3 * E(i - 1, j + 1) + E(i - 1, j - 2)) % 31;
+        });
+        const Op spread("spread", {X}, {compute("Y", {i, j}, E(i, j) * 2)});
+        run(spread, {}, [](S s) { s.stage("E").compute_at("Y", "i"); });
+        run(spread, {}, [](S s) {
+            s.stage("Y").split("j", 4);
+            s.stage("Y").reorder({"j.o", "i", "j.i"});
+            s.stage("E").compute_at("Y", "j.o");
+        });
+    }
+    const Axis i("i", Size("M")), j("j", Size("N"));
+    const Tensor X = input("X", i32, {i, j}), T = compute("T", {i, j}, scan(plus, 0, X(i, j), j));
+    const Op any("any", {X}, {compute("Y", {i, j}, T(i, j) * 2)});
+    for (const int n : {0, 1, 30}) {
+        run(any, {{"M", n}, {"N", n + 3}}, [](S s) { s.stage("T").compute_at("Y", "i"); });
+        run(any, {{"M", n}, {"N", n + 3}}, [](S s) {
+            s.stage("Y").split("j", 4);
+            s.stage("T").compute_at("Y", "j.o");
+        });
+    }
+    const Op both("both", {X}, {T, compute("Y", {i, j}, T(i, j) * 2)});
+    CHECK(refusal([&] { Schedule(both).stage("T").compute_at("Y", "j"); })
+              .find("would not write disjoint parts of output T: T is a recurrence along j, of which each iteration "
+                    "computes all that comes before") != std::string::npos);
+}
+
+TEST_CASE("the default computes large recurrences in their readers") {
+    const Axis i("i", 1030), j("j", 1000), k("k", 1000);
+    const Tensor X = input("X", i32, {i, j}), T = compute("T", {i, j}, scan(plus, 0, X(i, j), j));
+    const Op op("normalised", {X}, {compute("Y", {i, j}, max(T(i, j), 0) * 2 - sum(X(i, k), k))});
+    const Schedule s = default_schedule(op, Machine::named("x86-64-avx2"));
+    CHECK(s.state().stage("T").placement.consumer == "Y");
+    check_runs(default_schedule(op, Machine::host()));
+    // Not one that is read at other rows.
+    const Op across("across", {X}, {compute("Y", {i, j}, T(1029 - i, j) * 2)});
+    CHECK(default_schedule(across, Machine::named("x86-64-avx2")).state().stage("T").placement.kind ==
+          Placement::Kind::Root);
 }
 
 TEST_CASE("one element alone needs those before it") {

@@ -307,6 +307,18 @@ TEST_CASE("schedules of steps") {
           }).find("h.earlier is written by the op while it is read") != std::string::npos);
 }
 
+TEST_CASE("a recurrence over steps stays at the root") {
+    const Axis t("t", 6), u("u", 8), k("k", 8);
+    const Tensor X = input("X", i32, {t, u}), R = input("R", i32, {k, u});
+    const Tensor h = recurrence("h", i32, {t, u}, 0,
+                                [&](const Earlier &h) { return (X(t, u) + sum(h(t - 1, k) * R(k, u), k)) % 61; });
+    const Op op("twice", {X, R}, {compute("Y", {t, u}, h(t, u) * 2)});
+    CHECK(refusal([&] {
+              Schedule(op).stage("h").compute_at("Y", "t");
+          }).find("h is a recurrence: other stages read its earlier elements, and take each step with it") !=
+          std::string::npos);
+}
+
 TEST_CASE("what steps refuse") {
     Axis t("t", 6), u("u", 12), k("k", 12);
     Tensor X = input("X", f32, {t, u});
