@@ -151,13 +151,21 @@ private:
     Expr size(int level) const { return simplify(top_ * (1 << level)); }
     Axis candidates(int level) const { return level_axis("candidate", level, level ? Expr(2 * k_) : top_); }
 
+    // The plain read at another place. Its last argument defines the tensor, over axes of its own.
+    Expr read_at(const Expr &at) const {
+        const auto *read = e_.as<Call>();
+        std::vector<Expr> args = read->args;
+        for (size_t d = 0; d + 1 < args.size(); d++) args[d] = substitute(axis_.name(), at, args[d]);
+        return Call::make(read->type, read->name, args, read->call_type);
+    }
+
     Entry entry(int level, const Expr &node) const {
         if (level < levels_) {
             const List &l = inner_[static_cast<size_t>(level)];
             return {l.values.at({node}), l.positions.at({node})};
         }
         const Expr at = whole_ ? node : clamp(node, 0, axis_.extent() - 1);
-        const Expr value = plain_ ? substitute(axis_.name(), at, e_) : NestedTensor{"row", {axis_}, e_}.at({at});
+        const Expr value = plain_ ? read_at(at) : NestedTensor{"row", {axis_}, e_}.at({at});
         Expr exists = whole_ ? const_true() : node < axis_.extent();
         // A NaN is not equal to itself.
         if (value.type().is_float()) exists = exists && value == value;

@@ -109,16 +109,6 @@ const char *knn_top4_loop = R"(
         i0[m] = at[0], i1[m] = at[1], i2[m] = at[2], i3[m] = at[3];
     }
 )";
-// A vector holds the best elements of several lists, which are merged at the end.
-void knn_top4_hand(Schedule &s) {
-    const int64_t v = lanes(s);
-    const std::string width = std::to_string(3 * v);
-    tile_in_registers(s.stage("score.sum"), "m", 7, "n", 3 * v, v, {"n.o", "m.o"}, {"d"});
-    s.place_in("X", "L2", "score.sum", "n.o");
-    s.stage("X.L2").layout({"n/" + width, "d", "n%" + width});
-    s.stage("score").inline_into();
-    s.stage("s0.reduce").vectorize("n", v);
-}
 
 } // namespace
 
@@ -126,7 +116,7 @@ std::vector<OwnOp> selection_ops() {
     return {
         {"moe_gate", {{"T", 200}, {"D", 128}, {"E", 16}}, moe_gate, moe_gate_loop},
         {"kmeans_assign", {{"N", 1000}, {"D", 24}, {"C", 20}}, kmeans_assign, kmeans_assign_loop, kmeans_assign_hand},
-        {"knn_top4", {{"M", 20}, {"N", 1000}, {"D", 32}}, knn_top4, knn_top4_loop, knn_top4_hand, {{"xx", {5, 15}}}},
+        {"knn_top4", {{"M", 20}, {"N", 1000}, {"D", 32}}, knn_top4, knn_top4_loop, nullptr, {{"xx", {5, 15}}}},
     };
 }
 

@@ -106,6 +106,26 @@ TEST_CASE("top_k by a tree") {
     check_runs(default_schedule(both, Machine::host()));
 }
 
+TEST_CASE("the k largest of a tensor over the same axes") {
+    for (const auto &[n, k] : {std::pair(700, 4), std::pair(100, 20), std::pair(64, 3)}) {
+        Axis i("i", 3), j("j", n);
+        Tensor X = input("X", i32, {i, j}), T = compute("T", {i, j}, X(i, j) * (j % 7 - 3));
+        const Tuple best = top_k(T(i, j), j, k);
+        const Op op("of_tensor", {X}, {T, compute("last", {i}, best[k - 1]), compute("at", {i}, best[2 * k - 1])});
+        Buffer<> x = random_inputs(op)[0];
+        fill_random_integers(x, 5, -90, 90);
+        const Results results = interpret(op, {x});
+        for (int64_t r = 0; r < 3; r++) {
+            std::vector<double> row;
+            for (int64_t c = 0; c < n; c++) row.push_back(at(results[0], {r, c}));
+            const int64_t last = by_value(row)[size_t(k) - 1];
+            CHECK(at(results[1], {r}) == row[size_t(last)]);
+            CHECK(at(results[2], {r}) == double(last));
+        }
+        check_runs(default_schedule(op, Machine::host()));
+    }
+}
+
 TEST_CASE("what top_k refuses") {
     Axis i("i", 6), j("j", 64);
     Tensor X = input("X", f32, {i, j});
