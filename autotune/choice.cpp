@@ -12,10 +12,10 @@ namespace kumiko {
 
 namespace {
 
-constexpr size_t most_counted = 4;        // stages, those of the most steps
-constexpr double worth = 0.9;             // of the counted time, where the model agrees
-constexpr double much = 0.55;             // of it, whatever the model says
-constexpr int64_t fewest_steps = 1 << 12; // of a stage
+constexpr size_t most_counted = 4;          // stages, those of the most steps
+constexpr double accepted_with_model = 0.9; // of the counted time, if the model expects less too
+constexpr double accepted_alone = 0.55;     // of the counted time, without the model
+constexpr int64_t fewest_steps = 1 << 12;   // of a stage
 
 // The stages to count, those of the most steps first.
 std::vector<std::string> open_stages(const Op &op, const Schedule &by_rules) {
@@ -62,9 +62,9 @@ public:
 
     void consider(const Point &point) {
         auto other = best_ ? counted(point) : std::nullopt;
-        if (!other || other->estimated_seconds > worth * best_->estimated_seconds) return;
+        if (!other || other->estimated_seconds > accepted_with_model * best_->estimated_seconds) return;
         set_beside(other->features, beside_);
-        if (other->estimated_seconds > much * best_->estimated_seconds) {
+        if (other->estimated_seconds > accepted_alone * best_->estimated_seconds) {
             const auto model = CostModel::shipped(space_.machine()); // reading it takes milliseconds, once
             if (model->empty()) return;
             const std::vector<float> scores = model->score({best_->features, other->features});

@@ -221,8 +221,8 @@ private:
         }
     };
 
-    // The axes as steps of a reduction domain, the last axis fastest. The domain of `in_order` has one
-    // dimension, since the scheduler reorders dimensions even where Halide then refuses it.
+    // The axes as steps of a reduction domain, the last axis fastest. The domain of `in_order` has
+    // one dimension, since the scheduler reorders dimensions even where Halide then refuses it.
     static std::map<std::string, Expr> over(const std::vector<Axis> &axes, bool in_order, Halide::RDom &domain) {
         std::map<std::string, Expr> steps;
         Halide::Region region;

@@ -63,8 +63,8 @@ public:
         add_contestant(&OwnOpRow::loop, [loop](void **arrays) { loop(arrays); });
     }
 
-    // Of the forms that Halide takes and that compute the same, the faster one. Without any, the row
-    // says why.
+    // Of the forms that Halide takes and that compute the same, the faster one. Without any, the
+    // row says why.
     void add_halide() {
         std::shared_ptr<HalidePeer> fastest;
         double least = 0;

@@ -3,6 +3,7 @@
 #include "autotune/choice.h"
 #include "autotune/spaces/auto_space.h"
 #include "dsl/halide_passes.h"
+#include "schedules/library/elementwise.h"
 #include "schedules/library/table.h"
 #include "support/error.h"
 #include "targets/lower/lower.h"
@@ -47,6 +48,14 @@ std::vector<DefaultCandidate> default_candidates(const Op &op, const Machine &ma
                                return schedule;
                            space = auto_space(op, machine, any ? nullptr : &t);
                            return space->schedule(space->default_point());
+                       }});
+        if (t.name != "elementwise") continue;
+        all.push_back({"apart", [op, machine] {
+                           library::StageDecisions decided;
+                           decided.share_nests = false;
+                           decided.hold = [](Schedule &) {};
+                           return library::schedule_by_rules(op, machine, library::elementwise_parameters(op, machine),
+                                                             decided);
                        }});
     }
     all.push_back({"plain", [op, machine] { return Schedule(op, machine); }});

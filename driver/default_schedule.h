@@ -14,13 +14,14 @@ namespace kumiko {
 
 // A schedule that compile(op) tries.
 struct DefaultCandidate {
-    std::string name;               // of the library's schedule, "stages" or "plain"
+    std::string name;               // of the library's schedule, "apart" or "plain"
     std::function<Schedule()> make; // may throw, when the schedule does not apply
 };
 
 // In the order in which they are tried: the library's schedules that match the op, the most special
-// first; "stages", every stage at the root with its innermost axis in vectors; "plain", the loops
-// of the formula, which applies to every op.
+// first; after "elementwise" the same with no stage in the loops of another, "apart"; "stages", every
+// stage at the root with its innermost axis in vectors; "plain", the loops of the formula, which
+// applies to every op.
 std::vector<DefaultCandidate> default_candidates(const Op &op, const Machine &machine);
 
 // A candidate that was left for the next one.

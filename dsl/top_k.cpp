@@ -82,6 +82,16 @@ struct List {
     NestedTensor values, positions; // over one axis of k
 };
 
+std::set<std::string> names_in(const Expr &e) {
+    struct Find : IRGraphVisitor {
+        using IRGraphVisitor::visit;
+        std::set<std::string> names;
+        void visit(const Variable *op) override { names.insert(op->name); }
+    } find;
+    e.accept(&find);
+    return find.names;
+}
+
 // Whether e reads a tensor, at the axis itself, along which it is as long.
 bool is_plain_read(const Expr &e, const Axis &axis) {
     const auto *read = e.as<Call>();
@@ -104,7 +114,7 @@ class Tree {
 public:
     Tree(const Expr &e, const Axis &axis, int k, const Place &where)
         : e_(e), axis_(axis), k_(k), where_(where), lowest_(fold_identity("maximum", e.type())),
-          plain_(is_plain_read(e, axis)) {
+          plain_(is_plain_read(e, axis)), names_(names_in(e)) {
         const auto number = as_const_int(axis.extent());
         if (!number) levels_ = levels_of_symbolic;
         while (number && *number > int64_t(std::max(2 * k, most_at_top)) << levels_) levels_++;
@@ -138,7 +148,8 @@ private:
     int k_;
     Place where_;
     Expr lowest_;
-    bool plain_; // else a stage of its own holds e
+    bool plain_;                  // else a stage of its own holds e
+    std::set<std::string> names_; // of all axes in e
     int levels_ = 0;
     Expr top_;           // the size of level 0
     bool whole_ = false; // the last level has no nodes beyond the row
@@ -146,7 +157,9 @@ private:
 
     static std::string level_name(const char *what, int level) { return fmt::format("{}{}", what, level); }
     Axis level_axis(const char *what, int level, const Expr &size) const {
-        return {fmt::format("{}_{}{}", axis_.name(), what, level), size};
+        std::string name = fmt::format("{}_{}{}", axis_.name(), what, level);
+        while (names_.count(name)) name += "_"; // an axis of the formula
+        return {name, size};
     }
     Expr size(int level) const { return simplify(top_ * (1 << level)); }
     Axis candidates(int level) const { return level_axis("candidate", level, level ? Expr(2 * k_) : top_); }

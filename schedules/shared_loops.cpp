@@ -233,6 +233,8 @@ std::string alone(const ScheduleState &state, const StageState &s) {
     for (const StageState &other : state.stages) {
         if (rolls(other) && other.placement.consumer == s.name())
             return name + " has " + other.name() + " in a ring, whose first planes are computed before the loops";
+        if (other.buffers > 1 && other.placement.kind == Placement::Kind::At && other.placement.consumer == s.name())
+            return name + " has " + other.name() + " filled ahead in its loops";
     }
     if (s.part || !regions_of(state, s.name()).empty()) return name + " is computed in parts";
     if (s.tensorize) return name + " is tensorized";

@@ -24,8 +24,8 @@ bool one_loop(const ScheduleState &state, const std::string &a, const std::strin
 bool runs_beside(const ScheduleState &state, const std::string &stage, const std::string &leader,
                  const std::string &loop);
 
-// Whether the stage, or one in whose loops it is computed or ended, runs in loop `loop` of `leader` in
-// this way, and the stage is computed in that loop or deeper.
+// Whether the stage, or one in whose loops it is computed or ended, runs in loop `loop` of `leader`
+// in this way, and the stage is computed in that loop or deeper.
 bool stands_beside(const ScheduleState &state, const std::string &stage, const std::string &leader,
                    const std::string &loop);
 

@@ -38,8 +38,8 @@ struct OwnOp {
     // prelude of bench/own_ops/loops.cpp declares these and the functions of mathematics.
     std::string loop;
     std::function<void(Schedule &)> hand = {}; // null if none beats the default schedule
-    // Of inputs; see make_inputs for the others. Inout tensors stay finite if the op is called again
-    // and again.
+    // Of inputs; see make_inputs for the others. Inout tensors stay finite if the op is called
+    // again and again.
     std::map<std::string, Range> ranges = {};
     // Of results: relative to the largest element of an output, and absolute.
     Tolerance tolerance = {1e-4, 1e-6};

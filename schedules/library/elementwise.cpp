@@ -370,10 +370,14 @@ bool bounded_along(const Stage &stage, const std::string &axis) {
 std::map<std::string, RowsOfPart> hold_stages(Schedule &s, const std::set<std::string> &apart, bool parallel) {
     const Op op = s.op();
     if (reads_before_update(op)) return {};
-    std::string host = op.outputs()[0], end;
-    for (const std::string &output : op.outputs()) {
-        if (work(op.stage(output)) > work(op.stage(host))) host = output;
+    const bool several = op.outputs().size() > 1;
+    std::string host = several ? "" : op.outputs()[0], end;
+    for (const std::string &output : op.outputs()) { // of several, one whose loops others can share
+        const Stage &stage = op.stage(output);
+        if (!several || is_extern(stage) || stage.reads_itself() || !s.state().readers(output).empty()) continue;
+        if (host.empty() || work(stage) > work(op.stage(host))) host = output;
     }
+    if (host.empty()) return {};
     std::map<std::string, std::set<std::string>> fixed;
     for (const Stage &stage : op.stages()) {
         if (s.state().stage(stage.name).placement.kind != Placement::Kind::Root || stage.axes.empty()) continue;
@@ -391,6 +395,11 @@ std::map<std::string, RowsOfPart> hold_stages(Schedule &s, const std::set<std::s
     if (!end.empty()) std::swap(host, end);
     const auto held = stages_to_hold(s, host, end, fixed, apart);
     if (!held) return {};
+    for (const Stage &stage : op.stages()) { // an output that a tile or a window finishes runs in its loops
+        if (stage.is_reduction() && held->beside.count(finishing_reader(s, stage)) &&
+            (gets_tile(op, stage, s.machine()) || !reads_along(stage, stage.reduction_axes.back().name())))
+            return {};
+    }
     if (!end.empty()) s.stage(host).finish_in(end);
     std::map<std::string, RowsOfPart> parts;
     const Stage &h = op.stage(host);
@@ -414,8 +423,8 @@ std::map<std::string, RowsOfPart> hold_stages(Schedule &s, const std::set<std::s
     return parts;
 }
 
-// Whether one iteration of the loop in which the stage is computed, or of the innermost loop that it
-// shares, needs one element of it. It has the axes of the loops' stage by name.
+// Whether one iteration of the loop in which the stage is computed, or of the innermost loop that
+// it shares, needs one element of it: all its axes are loops outside, under the same names.
 bool one_element_of_iteration(const Schedule &s, const StageState &stage) {
     const Placement &at = stage.placement;
     const bool inside = at.kind == Placement::Kind::At;

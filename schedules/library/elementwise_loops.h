@@ -7,9 +7,9 @@
 
 namespace kumiko::library {
 
-// Whether a stage is computed at this loop of another stage, or another stage shares it. The loop must
-// then not be divided or fused. Without a loop: whether that is so at any loop, so that the stage must
-// not be inlined.
+// Whether a stage is computed at this loop of another stage, or another stage shares it. The loop
+// must then not be divided or fused. Without a loop: whether that is so at any loop, so that the
+// stage must not be inlined.
 bool holds_stages(const Schedule &s, const std::string &stage, const std::optional<std::string> &loop = {});
 
 // Whether a stage is computed once for all that shares its elements, rather than where its one reader, which has more axes, needs

@@ -25,7 +25,8 @@ std::string rows_of_tile(const Stage &stage);
 // Whether there is a tile, and enough rows for the copies that it needs.
 bool pays_to_tile(const Op &op, const Stage &stage);
 
-// Whether the stage gets a register tile by default: a sum of any order over enough vectors of columns.
+// Whether the stage gets a register tile by default: a sum of any order over enough vectors of
+// columns.
 bool gets_tile(const Op &op, const Stage &stage, const Machine &machine);
 
 // Computes a reduction in tiles of rows × vectors along its last axis, which stay in registers

@@ -14,9 +14,9 @@ struct RowsOfBlock {
     bool unrolled; // because rows read some of the same elements
 };
 
-// The rows that share what they read: neighbours in a stencil, which are unrolled so that each element
-// is loaded once, or rows that all read the same two places or more along the last axis. Nothing for
-// other stages, and for those in whose loops others are computed.
+// The rows that share what they read: neighbours in a stencil, which are unrolled so that each
+// element is loaded once, or rows that all read the same two places or more along the last axis.
+// Nothing for other stages, and for those in whose loops others are computed.
 std::optional<RowsOfBlock> rows_of_block(const Schedule &s, const Stage &stage);
 
 } // namespace kumiko::library

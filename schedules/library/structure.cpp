@@ -238,9 +238,10 @@ namespace {
 std::vector<StageHandle> join_in_steps(StageHandle R, StageHandle P, int64_t partial, int lanes) {
     constexpr int64_t few = 4;
     std::vector<StageHandle> joins;
+    if (R.state().placement.kind != Placement::Kind::Root) return joins; // rfactor comes before placing
     while (partial > few) {
         partial = partial > lanes ? lanes : few;
-        (joins.empty() ? P : joins.back()).compute_root(); // for now: rfactor comes before placing
+        (joins.empty() ? P : joins.back()).compute_root();
         joins.push_back(R.rfactor(R.split(R.state().order.back(), partial).second));
     }
     return joins;

@@ -301,7 +301,7 @@ Stmt NestBuilder::with_children(Frame &f, size_t depth, const Walk &w, size_t fr
             };
             if (!kept) return produce();
             return with_storage(runs, [&] {
-                for (const Run &run : runs) note_made(*run.stage, f, depth);
+                for (const Run &run : runs) remember_buffers(*run.stage, f, depth);
                 if (computed) return produce();
                 if (!rolls(p)) check_whole(p, *region, f, depth);
                 const auto outer = std::exchange(kept_[p.name()], *region);

@@ -48,12 +48,13 @@ private:
     // For each stage the prefixes of its loop variables, one for each copy of its nest.
     std::map<std::string, std::vector<std::string>> prefixes_;
     std::set<std::string> shared_; // variables of loops that several stages share
-    // Of the nest at hand: what is computed of the stages in its loops, by the stage whose loops these are.
-    std::map<std::string, Region> runs_;
-    // Stages in loops that others share, with their buffers, once for each copy of the loop; and how
-    // many of these the sharing stage at hand has come to.
-    std::map<std::string, std::vector<std::map<std::string, std::string>>> made_;
-    std::map<std::string, size_t> met_;
+    // Of the nest at hand: what is computed of the stages in its loops, by the stage whose loops
+    // these are.
+    std::map<std::string, Region> shared_regions_;
+    // Of stages in loops that others share: their buffers by tensor, for each copy of the loop; and
+    // of how many copies the walk over the other stage has used them.
+    std::map<std::string, std::vector<std::map<std::string, std::string>>> shared_buffers_;
+    std::map<std::string, size_t> copies_visited_;
     Expr blocks_run_; // of the loop around whose blocks are followed; undefined: all
     int64_t stack_used_ = 0;
 
@@ -101,8 +102,8 @@ private:
     std::string prefix_of(const StageState &s);
     Stmt nest(const std::vector<Run> &runs);
     std::optional<Frame> frame_beside(const StageState &s, const Frame &f, size_t depth);
-    void note_made(const StageState &p, const Frame &f, size_t depth);
-    Stmt with_made(Frame &f, size_t depth, const std::function<Stmt()> &body);
+    void remember_buffers(const StageState &p, const Frame &f, size_t depth);
+    Stmt with_shared_buffers(Frame &f, size_t depth, const std::function<Stmt()> &body);
     Stmt with_storage(const std::vector<Run> &runs, const std::function<Stmt()> &body);
 
     // ---- nest_storage.cpp

@@ -230,7 +230,7 @@ Stmt NestBuilder::inside(Frame &f, size_t depth, const Walk &w) {
         if (!clipped) condition = all_of(condition, simplify_index(g.condition, bounds_));
     }
     const auto children = [&] { return with_children(f, depth, w, 0); };
-    Stmt body = w.children ? with_made(f, depth, children) : children();
+    Stmt body = w.children ? with_shared_buffers(f, depth, children) : children();
     for (const Prefetch &p : s.prefetches) {
         if (w.children && p.loop == name && !f.pinned(name)) body = Block::make(fetch_ahead(f, depth, p), body);
     }

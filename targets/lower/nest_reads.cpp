@@ -288,6 +288,12 @@ std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, s
     }
     if (all && p.def.reads_itself()) with_elements_before(p, *all);
     const bool plain = p.placement.kind == Placement::Kind::At && !follows(p) && !p.online;
+    const auto bounded = [&](const StageState &s) { return leaves_out_terms(s); };
+    if (all && plain && std::any_of(state_.stages.begin(), state_.stages.end(), bounded)) {
+        for (Expr &extent : all->extent) { // of a window without any step it may be negative
+            if (!proves(extent >= 0, bounds_)) extent = simplify_index(max(extent, 0), bounds_);
+        }
+    }
     if (all && plain && !covers_reads(p)) all = existing(p, *all);
     if (all && plain && !p.stored && !state_.op.is_output(p.name()) && !p.shared && in_nest_of(p).empty())
         all = from_whole_blocks(p, *all);
@@ -301,9 +307,9 @@ std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, s
     return known[p.name()] = all;
 }
 
-// The region of a recurrence with all elements that its elements are made of: along an axis at which
-// it reads itself lower it begins with the first element, and where it reads itself higher it ends
-// with the last one.
+// The region of a recurrence with all elements that its elements are made of: along an axis at
+// which it reads itself lower it begins with the first element, and where it reads itself higher it
+// ends with the last one.
 void NestBuilder::with_elements_before(const StageState &p, Region &region) const {
     for (size_t d = 0; d < region.min.size(); d++) {
         const auto reads = [&](const auto &compares) {
@@ -333,8 +339,9 @@ Region NestBuilder::existing(const StageState &p, Region region) const {
     return region;
 }
 
-// With the beginning of a block where the region begins inside of one: of what the stage reads at its
-// own axis from a copy that is stored in blocks along it. Vectors of the region then lie within blocks.
+// With the beginning of a block where the region begins inside of one: of what the stage reads at
+// its own axis from a copy that is stored in blocks along it. Vectors of the region then lie within
+// blocks.
 Region NestBuilder::from_whole_blocks(const StageState &p, Region region) {
     for (size_t d = 0; d < region.min.size(); d++) {
         if (is_const(region.min[d]) || region.step_of(d) != 1) continue;
@@ -359,7 +366,9 @@ Region NestBuilder::from_whole_blocks(const StageState &p, Region region) {
         }
         if (block == 1 || !proves(region.min[d] >= 0, bounds_)) continue;
         const int whole = static_cast<int>(block);
-        region.extent[d] = simplify_index(region.extent[d] + region.min[d] % whole, bounds_);
+        const Expr extent = region.extent[d], longer = extent + region.min[d] % whole;
+        region.extent[d] =
+            simplify_index(proves(extent > 0, bounds_) ? longer : select(extent > 0, longer, 0), bounds_);
         region.min[d] = simplify_index(region.min[d] / whole * whole, bounds_);
     }
     return region;

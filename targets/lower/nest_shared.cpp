@@ -12,6 +12,19 @@ using namespace Halide::Internal;
 
 namespace {
 
+std::set<std::string> loops_in(const Stmt &s) {
+    struct Find : IRVisitor {
+        using IRVisitor::visit;
+        std::set<std::string> found;
+        void visit(const For *op) override {
+            found.insert(op->name);
+            IRVisitor::visit(op);
+        }
+    } find;
+    s.accept(&find);
+    return find.found;
+}
+
 class Zip {
 public:
     // `shared` has the variables of the loops that become one. The other arguments are for messages:
@@ -50,18 +63,9 @@ private:
     const std::string &prefix_, &leader_, &stage_;
 
     Loops shared_in(const Stmt &s) const {
-        struct Find : IRVisitor {
-            using IRVisitor::visit;
-            const Loops *names;
-            Loops found;
-            void visit(const For *op) override {
-                if (names->count(op->name)) found.insert(op->name);
-                IRVisitor::visit(op);
-            }
-        } find;
-        find.names = &shared_;
-        s.accept(&find);
-        return find.found;
+        Loops found = loops_in(s);
+        std::erase_if(found, [&](const std::string &loop) { return !shared_.count(loop); });
+        return found;
     }
 
     // The statements that run one after the other, and the buffers around some of them, which may
@@ -191,27 +195,39 @@ Stmt NestBuilder::nest(const std::vector<Run> &runs) {
     Stmt all;
     std::map<std::string, Region> regions;
     for (const Run &run : runs) regions[loops_of(*run.stage).name()] = run.region;
-    const auto runs_around = std::exchange(runs_, std::move(regions));
-    const auto made_around = std::exchange(made_, {});
-    const auto met_around = std::exchange(met_, {});
+    const auto regions_around = std::exchange(shared_regions_, std::move(regions));
+    const auto buffers_around = std::exchange(shared_buffers_, {});
+    const auto visited_around = std::exchange(copies_visited_, {});
     for (const Run &run : runs) {
         const StageState &s = loops_of(*run.stage);
         const std::string prefix = prefix_of(s);
-        met_.clear();
+        copies_visited_.clear();
         const Stmt one = stage(s, run.region, prefix);
-        all = all.defined() ? Zip(shared_, prefix, loops_of(*runs[0].stage).name(), s.name())(all, one) : one;
+        if (!all.defined()) {
+            all = one;
+            continue;
+        }
+        // Loops of one name are one down to the loop that the stage shares. Inside of that they are
+        // its own. Others are shared where both have them, since stages inside share them.
+        std::set<std::string> shared;
+        for (size_t l = 0; l <= s.position(s.shared->loop); l++) shared.insert(prefix + s.order[l]);
+        const std::set<std::string> ours = loops_in(all), theirs = loops_in(one);
+        for (const std::string &loop : shared_) {
+            if (loop.rfind(prefix, 0) != 0 && ours.count(loop) && theirs.count(loop)) shared.insert(loop);
+        }
+        all = Zip(shared, prefix, loops_of(*runs[0].stage).name(), s.name())(all, one);
     }
-    runs_ = runs_around;
-    made_ = made_around;
-    met_ = met_around;
+    shared_regions_ = regions_around;
+    shared_buffers_ = buffers_around;
+    copies_visited_ = visited_around;
     return all;
 }
 
 // The loops of `s` where it shares those of the frame's stage outside of `depth`, with the values
 // that these have there. Nothing where it does not.
 std::optional<Frame> NestBuilder::frame_beside(const StageState &s, const Frame &f, size_t depth) {
-    const auto run = runs_.find(s.name());
-    if (depth == 0 || run == runs_.end() || !s.shared || s.shared->stage != f.stage().name() ||
+    const auto run = shared_regions_.find(s.name());
+    if (depth == 0 || run == shared_regions_.end() || !s.shared || s.shared->stage != f.stage().name() ||
         s.position(s.shared->loop) + 1 < depth)
         return std::nullopt;
     Frame beside(s, clipped(s, run->second), f.prefix());
@@ -222,37 +238,38 @@ std::optional<Frame> NestBuilder::frame_beside(const StageState &s, const Frame 
 }
 
 // Remembers the buffers of a stage in the loop at `depth` for the stages that share this loop.
-void NestBuilder::note_made(const StageState &p, const Frame &f, size_t depth) {
+void NestBuilder::remember_buffers(const StageState &p, const Frame &f, size_t depth) {
     const StageState &s = f.stage();
     for (const StageState *other : sharing_loops(state_, s.name())) {
         if (!kumiko::one_loop(state_, s.name(), other->name(), s.order[depth])) continue;
         std::map<std::string, std::string> buffers;
         for (const std::string &tensor : names_of(p)) buffers[tensor] = buffers_.at(tensor);
-        made_[p.name()].push_back(std::move(buffers));
+        shared_buffers_[p.name()].push_back(std::move(buffers));
         return;
     }
 }
 
-// The body of the loop at `depth`, which the frame's stage shares: with the buffers of the stages that
-// the other one has in this loop.
-Stmt NestBuilder::with_made(Frame &f, size_t depth, const std::function<Stmt()> &body) {
+// The body of the loop at `depth`, which the frame's stage shares: with the buffers of the stages
+// that the other one has in this loop.
+Stmt NestBuilder::with_shared_buffers(Frame &f, size_t depth, const std::function<Stmt()> &body) {
     const StageState &s = f.stage();
     if (!s.shared || depth > s.position(s.shared->loop)) return body();
-    const auto around = buffers_;
+    std::map<std::string, std::string> around;
     for (const StageState &p : state_.stages) {
         const Placement &at = p.placement;
         if (at.kind != Placement::Kind::At || at.consumer != s.shared->stage || at.loop != s.order[depth]) continue;
-        const auto made = made_.find(p.name());
-        if (made == made_.end()) continue; // an output
-        const size_t copy = met_[p.name()]++;
+        const auto made = shared_buffers_.find(p.name());
+        if (made == shared_buffers_.end()) continue; // an output
+        const size_t copy = copies_visited_[p.name()]++;
         if (copy >= made->second.size())
             throw Unsupported("stage " + s.name() + " has more copies of loop " + s.order[depth] + " than " +
                               s.shared->stage + ", which computes " + p.name() +
                               " there; split both by factors that divide their extents");
-        for (const auto &[tensor, buffer] : made->second[copy]) buffers_[tensor] = buffer;
+        for (const auto &[tensor, buffer] : made->second[copy])
+            around[tensor] = std::exchange(buffers_[tensor], buffer);
     }
     const Stmt inside = body();
-    buffers_ = around;
+    for (const auto &[tensor, buffer] : around) buffers_[tensor] = buffer;
     return inside;
 }
 

@@ -165,6 +165,27 @@ TEST_CASE("a stage that reads panels begins at a whole one") {
     }
 }
 
+TEST_CASE("windows without any step, beside stages that would compute for them") {
+    for (const bool open : {false, true}) {
+        for (const int keys : {4, 11, 13, 20, 40}) {
+            const Expr N = open ? Expr(Size("N")) : Expr(keys);
+            Axis i("i", 40), k("k", N), d("d", 4);
+            Tensor Q = input("Q", i32, {i, d}), K = input("K", i32, {k, d});
+            Tensor S = compute("S", {i, k}, sum(Q(i, d) * K(k, d), d));
+            const Where bounds[] = {where(k >= i + 2), where(k <= 2 * i && 2 * i - k < 9), where(k >= i && k < i + 5)};
+            for (const Where &bound : bounds) {
+                for (const bool panels : {false, true}) {
+                    Schedule s(Op("w", {Q, K}, {compute("R", {i}, maximum(S(i, k), k, bound))}));
+                    if (panels) s.place_in("K", "L2", "S", "i").layout({"k/8", "d", "k%8"}).compute_root();
+                    s.stage("S").compute_at("R", "i").split("k", 4);
+                    s.stage("S").reorder({"i", "k.o", "d", "k.i"}).vectorize("k.i");
+                    check_runs(s, open ? Sizes{{"N", keys}} : Sizes());
+                }
+            }
+        }
+    }
+}
+
 TEST_CASE("a bound stands in the formula, and a choice that the user writes is none") {
     Axis i("i", 9), j("j", 9);
     Tensor X = input("X", i32, {i, j});

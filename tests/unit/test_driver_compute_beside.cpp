@@ -3,6 +3,8 @@
 // Links: driver
 #include "driver/default_schedule.h"
 #include "dsl/math.h"
+#include "dsl/padding.h"
+#include "dsl/scan.h"
 #include "tests/unit/check_runs.h"
 #include "tests/unit/count.h"
 
@@ -111,6 +113,57 @@ TEST_CASE("what does not stand in the shared loop is named") {
                "does not stand inside loop j of U"));
     CHECK(says(refusal([&] { outer.stage("T").compute_at("V", "i"), outer.require_applied(); }),
                "does not stand inside loop i of V"));
+}
+
+TEST_CASE("stages inside share loops too, and followers share fewer loops than others") {
+    Axis i("i", 12), j("j", 20), k("k", 20);
+    Tensor X = input("X", i32, {i, j}), Z = input("Z", i32, {i, j});
+    Tensor a = compute("a", {i}, maximum(X(i, k) + Z(i, k), k)), b = compute("b", {i}, maximum(X(i, k) - Z(i, k), k));
+    Schedule s(Op("inside", {X, Z}, {compute("Y", {i, j}, X(i, j) * a(i) - b(i)), compute("R", {i}, a(i) + b(i))}));
+    s.stage("R").compute_with("Y", "i");
+    for (const char *name : {"a", "b"}) s.stage(name).compute_at("Y", "i");
+    s.stage("b").compute_with("a", "k");
+    check_runs(s);
+    Schedule three(Op("three", {X, Z},
+                      {compute("U", {i, j}, X(i, j) + Z(i, j)), compute("V", {i, j}, X(i, j) - Z(i, j)),
+                       compute("W", {i, j}, X(i, j) * Z(i, j))}));
+    for (const char *name : {"U", "V"}) three.stage(name).split("j", 4);
+    three.stage("W").split("j", 5);
+    three.stage("V").compute_with("U", "j.i");
+    three.stage("W").compute_with("U", "i");
+    check_runs(three);
+}
+
+TEST_CASE("what is filled ahead belongs to the loops of one stage") {
+    Schedule s(two(6, 7));
+    s.stage("V").compute_with("U", "i");
+    s.stage("T").compute_at("U", "i");
+    CHECK(says(refusal([&] { s.stage("T").double_buffer(); }), "has T filled ahead in its loops"));
+}
+
+TEST_CASE("no default loses its rules where several outputs read rows") {
+    Axis i("i", 1000), j("j", 1000), k("k", 1000), d("d", 5);
+    Tensor X = input("X", f32, {i, j}), Z = input("Z", f32, {i, j});
+    Tensor most = compute("most", {i}, maximum(X(i, k), k)), least = compute("least", {i}, minimum(Z(i, k), k));
+    Tensor e = compute("e", {i, j}, X(i, j) - most(i));
+    const auto add = [](const Expr &a, const Expr &b) -> Expr { return a + b; };
+    const Tensor Y = compute("Y", {i, j}, e(i, j) * 2);
+    const Op ops[] = {
+        Op("window", {X}, {Y, compute("W", {i, j}, sum(zero_padded(e)(i, j + d - 2), d) * 0.2f)}),
+        Op("scanned", {X}, {compute("S", {i, j}, scan(add, 0.f, e(i, j), j)), compute("M", {i}, most(i) * 2)}),
+        Op("index", {X, Z},
+           {compute("A", {i, j}, X(i, j) - cast(f32, argmax(X(i, k) - most(i), k))),
+            compute("B", {i, j}, Z(i, j) + most(i))}),
+        Op("both", {X, Z}, {compute("A", {i, j}, X(i, j) * most(i) - least(i)), compute("R", {i}, most(i) + least(i))}),
+        Op("read", {X}, {Y, compute("B", {i, j}, Y(i, j) + most(i)), compute("M", {i}, most(i) + 1)})};
+    for (const Op &op : ops) {
+        INFO(op.name());
+        std::string name;
+        std::vector<PassedOver> others;
+        default_schedule(op, Machine::named("x86-64-avx512"), PackedBy::Kernel, &others, &name);
+        CHECK(name == "elementwise");
+        for (const PassedOver &other : others) MESSAGE(to_string(other));
+    }
 }
 
 TEST_CASE("rows of several outputs are computed one after the other by default") {

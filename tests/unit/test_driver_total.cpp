@@ -215,9 +215,10 @@ TEST_CASE("the report says which schedule was taken and why others were not") {
     Tensor X = input("X", u8, {i}, {.strides = {0}});
     const Kernel kernel = compile(Op("ones", {X}, {compute("s", {}, sum(cast<int64_t>(X(i)), i))}));
     CHECK_EQ(kernel.report().schedule, "stages");
-    REQUIRE_EQ(kernel.report().passed_over.size(), 2);
+    REQUIRE_EQ(kernel.report().passed_over.size(), 3);
     CHECK_EQ(kernel.report().passed_over[0].name, "reduce");
     CHECK_EQ(kernel.report().passed_over[1].name, "elementwise");
+    CHECK_EQ(kernel.report().passed_over[2].name, "apart");
     for (const PassedOver &other : kernel.report().passed_over) {
         CHECK(other.reason.starts_with("split(\"i\", "));
         CHECK(!other.internal);
