@@ -1,5 +1,6 @@
 // The largest values of rows with their positions, the values of argmax, and softmax along any
 // axis.
+// Sanitized: --test-case=the*largest*,axes*of*,what*,index*,softmax*
 #include "driver/default_schedule.h"
 #include "dsl/top_k.h"
 #include "ops/rows.h"
