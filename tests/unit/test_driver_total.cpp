@@ -225,8 +225,7 @@ TEST_CASE("the report says which schedule was taken and why others were not") {
     }
     const std::vector<std::string> &warnings = kernel.warnings();
     REQUIRE_GE(warnings.size(), 2);
-    CHECK(
-        warnings.back().starts_with("the default schedule is \"stages\", since \"elementwise\" does not apply: split"));
+    CHECK(warnings.back().starts_with("the default schedule is \"stages\", since \"apart\" does not apply: split"));
 }
 
 TEST_CASE("the last candidates apply to ops of the library") {
