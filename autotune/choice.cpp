@@ -12,12 +12,12 @@ namespace kumiko {
 
 namespace {
 
-constexpr size_t most_counted = 4;          // stages, those of the most steps
+constexpr size_t most_counted = 4;          // stages of an op
 constexpr double accepted_with_model = 0.9; // of the counted time, if the model expects less too
 constexpr double accepted_alone = 0.55;     // of the counted time, without the model
 constexpr int64_t fewest_steps = 1 << 12;   // of a stage
 
-// The stages to count, those of the most steps first.
+// The stages to count, in the order of their steps, which begins with the most.
 std::vector<std::string> open_stages(const Op &op, const Schedule &by_rules) {
     constexpr size_t most_components = 4; // of any stage: lowering the networks of more takes long
     constexpr int64_t smallest_part = 64; // 1 / 64 of all steps
@@ -99,10 +99,10 @@ bool reduces_short_rows(const Op &op, const Machine &machine) {
     if (!op.sizes().empty()) return false;
     return std::any_of(op.stages().begin(), op.stages().end(), [&](const Stage &stage) {
         if (!stage.is_reduction() || stage.axes.empty()) return false;
-        int64_t steps = 1;
+        int64_t steps = 1, rows = 1; // steps of a row
         for (const Axis &k : stage.reduction_axes) steps *= extent_of(k);
-        return steps < few_vectors * library::vector_lanes(machine, stage.type) &&
-               sketch_stage(stage, machine).steps >= fewest_steps;
+        for (const Axis &a : stage.axes) rows *= extent_of(a);
+        return steps < few_vectors * library::vector_lanes(machine, stage.type) && rows * steps >= fewest_steps;
     });
 }
 

@@ -31,7 +31,7 @@ private:
     std::filesystem::path folder_;
     void *object_ = nullptr;
     int (*function_)(void **) = nullptr;
-    std::vector<Buffer<>> shapes_; // arrays like those of a call
+    std::vector<Buffer<>> shapes_; // the inputs and outputs of a call, which give their extents
     int beam_ = 0;
 
     std::string make(const Op &op, const HalideForm &form, int limit_seconds); // why it failed, or ""

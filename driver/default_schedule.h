@@ -19,9 +19,9 @@ struct DefaultCandidate {
 };
 
 // In the order in which they are tried: the library's schedules that match the op, the most special
-// first; after "elementwise" the same with no stage in the loops of another, "apart"; "stages", every
-// stage at the root with its innermost axis in vectors; "plain", the loops of the formula, which
-// applies to every op.
+// first. "apart" follows "elementwise": the same rules, but no stage is in the loops of another.
+// Then come "stages", in which every stage is at the root with its innermost axis in vectors, and
+// "plain", the loops of the formula, which applies to every op.
 std::vector<DefaultCandidate> default_candidates(const Op &op, const Machine &machine);
 
 // A candidate that was left for the next one.

@@ -41,16 +41,16 @@ FreeVariables free_variables(const Expr &e) {
 // tensors. Nested tensors stand in each other many times, so each is looked at once.
 class AxesAround : public IRGraphVisitor {
 public:
-    using Known = std::map<const IRNode *, std::set<std::string>>; // of the values of nested tensors
-    explicit AxesAround(Known &known) : known_(known) {}
+    // `known`: of the values of nested tensors.
+    explicit AxesAround(AxesOfValues &known) : known_(known) {}
 
-    static std::set<std::string> of(const NestedTensor &tensor, Known &known) {
-        if (!known.count(tensor.value.get())) {
+    static std::set<std::string> of(const NestedTensor &tensor, AxesOfValues &known) {
+        if (!known.count(tensor.value)) {
             AxesAround value(known);
             tensor.value.accept(&value);
-            known[tensor.value.get()] = value.used;
+            known[tensor.value] = value.used;
         }
-        std::set<std::string> used = known.at(tensor.value.get());
+        std::set<std::string> used = known.at(tensor.value);
         for (const Axis &a : tensor.axes) used.erase(a.name());
         return used;
     }
@@ -58,7 +58,7 @@ public:
     std::set<std::string> used;
 
 private:
-    Known &known_;
+    AxesOfValues &known_;
     using IRGraphVisitor::visit;
     void visit(const Variable *v) override { used.insert(v->name); }
     void visit(const Call *c) override {
@@ -549,11 +549,11 @@ std::string StageBuilder::free_name(const std::string &name) {
     return free;
 }
 
-// A read of the stage of the nested tensor. Its indices are still those of the formula.
+// Makes the nested tensor a stage and returns a read of it. The indices of the read are not
+// rewritten yet.
 Expr StageBuilder::nested_element(const Call *op, const std::string &owner, const std::vector<Axis> &scope) {
     const NestedTensor tensor = decode_nested(op);
-    AxesAround::Known known;
-    const std::set<std::string> used = AxesAround::of(tensor, known);
+    const std::set<std::string> used = AxesAround::of(tensor, axes_of_nested_);
     TensorContents c{TensorContents::Kind::Compute, "", op->type, {}, {}, tensor.value};
     std::vector<Expr> indices;
     for (const Axis &a : scope) {
@@ -581,8 +581,7 @@ Expr StageBuilder::extract(const Call *op, const std::string &owner, const std::
     if (const auto made = shared_part(r, scope)) return *made;
     Stage stage;
     stage.name = free_name(owner + "." + r.kind);
-    AxesAround::Known known;
-    AxesAround around(known);
+    AxesAround around(axes_of_nested_);
     for (const Expr &e : r.terms) e.accept(&around);
     if (r.kind == "scan") around.used.insert(r.axes[0].name());
     for (const Axis &a : scope) {

@@ -10,6 +10,9 @@
 
 namespace kumiko {
 
+// The names of the axes that an expression uses, by expression.
+using AxesOfValues = std::map<Expr, std::set<std::string>, Halide::ExprCompare>;
+
 class StageBuilder {
 public:
     // Adds to `stages` and `inputs`; errors name `where`.
@@ -51,6 +54,7 @@ private:
     };
     std::vector<SharedRecurrence> recurrences_;
     std::vector<TensorContents> nested_;
+    AxesOfValues axes_of_nested_; // that their values use
     // By stage, the tensors whose earlier elements it reads itself.
     std::map<std::string, std::vector<std::string>> recurring_;
     std::map<std::string, Input> recurrent_;          // those tensors, as they are named in stages

@@ -82,16 +82,6 @@ struct List {
     NestedTensor values, positions; // over one axis of k
 };
 
-std::set<std::string> names_in(const Expr &e) {
-    struct Find : IRGraphVisitor {
-        using IRGraphVisitor::visit;
-        std::set<std::string> names;
-        void visit(const Variable *op) override { names.insert(op->name); }
-    } find;
-    e.accept(&find);
-    return find.names;
-}
-
 // Whether e reads a tensor, at the axis itself, along which it is as long.
 bool is_plain_read(const Expr &e, const Axis &axis) {
     const auto *read = e.as<Call>();
@@ -114,7 +104,7 @@ class Tree {
 public:
     Tree(const Expr &e, const Axis &axis, int k, const Place &where)
         : e_(e), axis_(axis), k_(k), where_(where), lowest_(fold_identity("maximum", e.type())),
-          plain_(is_plain_read(e, axis)), names_(names_in(e)) {
+          plain_(is_plain_read(e, axis)), names_(variables_of(e)) {
         const auto number = as_const_int(axis.extent());
         if (!number) levels_ = levels_of_symbolic;
         while (number && *number > int64_t(std::max(2 * k, most_at_top)) << levels_) levels_++;

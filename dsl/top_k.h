@@ -20,8 +20,8 @@ inline constexpr int most_top_k = 64;
 // reduction, in any order, whose combiner merges two sorted lists by a network. Others are found
 // by a tree of several stages, whose nodes are the best of two: one pass over the row, log2(N / 2k)
 // levels, and 4 k² comparisons for each. Its last level reads e again, at positions that are found;
-// what is more than a read of a tensor is kept in a stage "<tensor>.row". A row of a symbolic size
-// has at least one element there.
+// an expression that is not a read of a tensor is kept in a stage "<tensor>.row". A row of a
+// symbolic size has at least one element there.
 //
 // Throws UserError unless 1 <= k <= most_top_k.
 Tuple top_k(const Expr &e, const Axis &axis, int k, Place where = Place::current());

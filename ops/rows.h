@@ -24,9 +24,9 @@ Op softmax(Type t, const Expr &M, const Expr &N);
 Op softmax(Type t, const std::vector<Expr> &extents, int axis);
 Op log_softmax(Type t, const std::vector<Expr> &extents, int axis);
 
-// The k largest elements, up to 64, along the axis at position `axis`, largest first: Y has their values and P
-// their int32 positions, both over an axis n of k in its place. Ties, NaN and short rows as in
-// dsl/top_k.h.
+// The k largest elements, up to 64, along the axis at position `axis`, largest first: Y has their
+// values and P their int32 positions, both over an axis n of k in its place. Ties, NaN and short
+// rows as in dsl/top_k.h.
 Op top_k(Type t, const std::vector<Expr> &extents, int axis, int k);
 
 // Y(i, j) = X(i, j) − max − log1p(sum of exp(X − max) over j without one maximum), for each of M

@@ -181,8 +181,7 @@ private:
         if (is_extern(s.def)) return line(depth, to_string(s.def));
         line(depth, s.tensor() + "(" + indices + ") " + (s.def.is_reduction() ? s.def.reduction_kind + "= …" : "= …"));
         if (!s.finished_into.empty()) {
-            const size_t at = s.accumulate ? s.position(s.accumulate->loop) + 1 : s.first_reduction();
-            const int end = base + static_cast<int>(at);
+            const int end = base + static_cast<int>(s.end_of_steps());
             late_children(s, end);
             line(end, "at the end: " + s.finished_into + "(…) = …");
         }

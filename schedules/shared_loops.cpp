@@ -49,10 +49,8 @@ bool stands_beside(const ScheduleState &state, const std::string &stage, const s
     for (const StageState *s = state.find(stage); l && s;) {
         const StageState &runs = loops_of(state, *s);
         if (runs_beside(state, runs.name(), leader, loop)) {
-            const size_t end = runs.accumulate && runs.has_loop(runs.accumulate->loop)
-                                   ? runs.position(runs.accumulate->loop) + 1
-                                   : runs.first_reduction();
-            return runs.placement.consumer == l->placement.consumer && (&runs == s || runs.position(loop) < end);
+            const bool inside = &runs == s || runs.position(loop) < runs.end_of_steps();
+            return inside && runs.placement.consumer == l->placement.consumer;
         }
         const Placement &at = runs.computed_at();
         s = at.kind == Placement::Kind::At && !follows(runs) ? state.find(at.consumer) : nullptr;

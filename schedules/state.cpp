@@ -100,6 +100,10 @@ std::vector<std::string> StageState::axes_of(const std::string &loop) const {
     return names;
 }
 
+size_t StageState::end_of_steps() const {
+    return accumulate && has_loop(accumulate->loop) ? position(accumulate->loop) + 1 : first_reduction();
+}
+
 size_t StageState::first_reduction() const {
     for (size_t i = 0; i < order.size(); i++) {
         if (loop(order[i]).reduction) return i;

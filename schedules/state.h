@@ -159,6 +159,9 @@ struct StageState {
     bool derived_from(const std::string &loop, const std::string &ancestor) const;
     // The outermost reduction loop's position in order; order.size() when there is none.
     size_t first_reduction() const;
+    // The position from which on loops stand inside of the steps' partial results: a consumer that
+    // is finished in this reduction is computed outside of it.
+    size_t end_of_steps() const;
     // A split whose tail writes beyond what the stage has; null when there is none.
     const SplitRelation *padded_split() const;
 };

@@ -14,8 +14,8 @@ namespace kumiko::bench {
 
 namespace {
 
-// max and min take numbers, since GCC 12 keeps loops scalar for those of <algorithm>, which take
-// references.
+// The functions max and min have parameters by value. GCC 12 does not vectorise loops that call
+// those of <algorithm>, whose parameters are references.
 const char *prelude = R"(#include <cmath>
 #include <cstdint>
 #include <cstdlib>

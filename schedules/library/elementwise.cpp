@@ -362,8 +362,8 @@ bool bounded_along(const Stage &stage, const std::string &axis) {
                        [&](const Expr &bound) { return Halide::Internal::expr_uses_var(bound, axis); });
 }
 
-// Computes stages in the loops of the op's largest output, or of the reduction that it is finished in,
-// where their results would leave the second cache. If `where` bounds the steps of that
+// Computes stages in the loops of the op's largest output, or of the reduction that it is finished
+// in, where their results would leave the second cache. If `where` bounds the steps of that
 // reduction by its row, as in causal attention, the stages are computed for a block of rows at a
 // time, and only at the elements that the block reads. Stages in `apart` stay where they are.
 // Returns the stages that are computed in such blocks.

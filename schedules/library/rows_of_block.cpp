@@ -36,14 +36,15 @@ Expr without_wrapping(const Expr &index) {
 Elements elements_read(const Reads &reads, const std::string &axis, int64_t rows) {
     namespace ir = Halide::Internal;
     Elements all;
-    for (int64_t row = 0; row < rows; row++) {
-        const Expr at = ir::Variable::make(Int(32), axis) + static_cast<int>(row);
-        for (const auto &[tensor, indices] : reads) {
-            const auto moves = [&](const Expr &index) { return ir::expr_uses_var(index, axis); };
-            if (std::none_of(indices.begin(), indices.end(), moves)) continue;
+    for (const auto &[tensor, indices] : reads) {
+        const auto moves = [&](const Expr &index) { return ir::expr_uses_var(index, axis); };
+        if (std::none_of(indices.begin(), indices.end(), moves)) continue;
+        std::vector<Expr> plain;
+        for (const Expr &index : indices) plain.push_back(without_wrapping(index));
+        for (int64_t row = 0; row < rows; row++) {
+            const Expr at = ir::Variable::make(Int(32), axis) + static_cast<int>(row);
             std::vector<Expr> args;
-            for (const Expr &index : indices)
-                args.push_back(ir::simplify(ir::substitute(axis, at, without_wrapping(index))));
+            for (const Expr &index : plain) args.push_back(ir::simplify(ir::substitute(axis, at, index)));
             all.insert(ir::Call::make(Int(32), tensor, args, ir::Call::PureIntrinsic));
         }
     }

@@ -14,10 +14,7 @@ std::string runs_outside(const ScheduleState &state, const std::string &reader, 
         if (!s->finished_by.empty()) {
             s = state.find(s->finished_by);
             if (s->name() == c.name()) {
-                const size_t end = s->accumulate && s->has_loop(s->accumulate->loop)
-                                       ? s->position(s->accumulate->loop) + 1
-                                       : s->first_reduction();
-                if (s->position(loop) >= end)
+                if (s->position(loop) >= s->end_of_steps())
                     return which + "is computed at the end of the reduction, outside of " + loop;
             }
         }

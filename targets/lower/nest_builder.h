@@ -3,6 +3,7 @@
 
 #include "targets/lower/lowering.h"
 
+#include <algorithm>
 #include <functional>
 #include <map>
 #include <optional>
@@ -19,13 +20,17 @@ public:
     using Stmt = Halide::Internal::Stmt;
     using ForType = Halide::Internal::ForType;
 
-    explicit NestBuilder(Lowering &l) : l_(l), state_(l.state), bounds_(l.facts.bounds()) {}
+    explicit NestBuilder(Lowering &l)
+        : l_(l), state_(l.state), bounds_(l.facts.bounds()),
+          leaves_out_(std::any_of(state_.stages.begin(), state_.stages.end(),
+                                  [this](const StageState &s) { return leaves_out_terms(s); })) {}
     Stmt run();
 
 private:
     Lowering &l_;
     const ScheduleState &state_;
     Bounds bounds_;                              // of the loops around
+    bool leaves_out_;                            // some reduction leaves out terms
     std::map<std::string, std::string> buffers_; // tensor → the buffer that holds it here
     std::map<std::string, int> instances_;
     std::map<std::string, Expr> inlined_;
@@ -48,11 +53,10 @@ private:
     // For each stage the prefixes of its loop variables, one for each copy of its nest.
     std::map<std::string, std::vector<std::string>> prefixes_;
     std::set<std::string> shared_; // variables of loops that several stages share
-    // Of the nest at hand: what is computed of the stages in its loops, by the stage whose loops
-    // these are.
+    // The region that the nest at hand computes of each stage, by the stage whose loops compute it.
     std::map<std::string, Region> shared_regions_;
-    // Of stages in loops that others share: their buffers by tensor, for each copy of the loop; and
-    // of how many copies the walk over the other stage has used them.
+    // The buffers of stages in shared loops, by stage, copy of the loop and tensor. How many copies
+    // of the loop the walk over a sharing stage has visited.
     std::map<std::string, std::vector<std::map<std::string, std::string>>> shared_buffers_;
     std::map<std::string, size_t> copies_visited_;
     Expr blocks_run_; // of the loop around whose blocks are followed; undefined: all

@@ -288,8 +288,7 @@ std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, s
     }
     if (all && p.def.reads_itself()) with_elements_before(p, *all);
     const bool plain = p.placement.kind == Placement::Kind::At && !follows(p) && !p.online;
-    const auto bounded = [&](const StageState &s) { return leaves_out_terms(s); };
-    if (all && plain && std::any_of(state_.stages.begin(), state_.stages.end(), bounded)) {
+    if (all && plain && leaves_out_) {
         for (Expr &extent : all->extent) { // of a window without any step it may be negative
             if (!proves(extent >= 0, bounds_)) extent = simplify_index(max(extent, 0), bounds_);
         }
@@ -339,33 +338,36 @@ Region NestBuilder::existing(const StageState &p, Region region) const {
     return region;
 }
 
-// With the beginning of a block where the region begins inside of one: of what the stage reads at
-// its own axis from a copy that is stored in blocks along it. Vectors of the region then lie within
-// blocks.
+// Extends a region that begins inside of a block to the beginning of that block. Blocks are those
+// in which a copy is stored that the stage reads at its own axis. Vectors then lie within blocks.
 Region NestBuilder::from_whole_blocks(const StageState &p, Region region) {
-    for (size_t d = 0; d < region.min.size(); d++) {
-        if (is_const(region.min[d]) || region.step_of(d) != 1) continue;
-        int64_t block = 1;
-        for (const Expr &e : expressions_of(p)) {
-            for (const Call *read : tensor_reads(e)) {
-                const StageState *copy = state_.find(read->name);
-                if (!copy || !copy->is_copy) continue;
-                for (const LayoutTerm &term : copy->layout) {
-                    if (term.part != LayoutTerm::Part::Outer) continue;
-                    for (size_t k = 0; k < read->args.size(); k++) {
-                        const auto *index = read->args[k].as<Variable>();
-                        if (!index || index->name != p.def.axes[d].name() || copy->def.axes[k].name() != term.axis)
-                            continue;
-                        const auto kept = kept_.find(copy->name());
-                        const Expr first = kept == kept_.end() ? Expr(0) : kept->second.min[k];
-                        if (proves(first % static_cast<int>(term.block) == 0, bounds_))
-                            block = std::max(block, term.block);
-                    }
-                }
+    if (std::all_of(region.min.begin(), region.min.end(), [](const Expr &min) { return is_const(min); })) return region;
+    std::map<std::string, int64_t> blocks; // by the stage's axis
+    const auto note = [&](const Call *read, const StageState &copy, const LayoutTerm &term) {
+        for (size_t k = 0; k < read->args.size(); k++) {
+            const auto *index = read->args[k].as<Variable>();
+            if (!index || copy.def.axes[k].name() != term.axis) continue;
+            const auto kept = kept_.find(copy.name());
+            const Expr first = kept == kept_.end() ? Expr(0) : kept->second.min[k];
+            if (proves(first % static_cast<int>(term.block) == 0, bounds_))
+                blocks[index->name] = std::max(blocks[index->name], term.block);
+        }
+    };
+    for (const Expr &e : expressions_of(p)) {
+        for (const Call *read : tensor_reads(e)) {
+            const StageState *copy = state_.find(read->name);
+            if (!copy || !copy->is_copy) continue;
+            for (const LayoutTerm &term : copy->layout) {
+                if (term.part == LayoutTerm::Part::Outer) note(read, *copy, term);
             }
         }
-        if (block == 1 || !proves(region.min[d] >= 0, bounds_)) continue;
-        const int whole = static_cast<int>(block);
+    }
+    for (size_t d = 0; d < region.min.size(); d++) {
+        const auto block = blocks.find(p.def.axes[d].name());
+        if (block == blocks.end() || block->second < 2 || is_const(region.min[d]) || region.step_of(d) != 1 ||
+            !proves(region.min[d] >= 0, bounds_))
+            continue;
+        const int whole = static_cast<int>(block->second);
         const Expr extent = region.extent[d], longer = extent + region.min[d] % whole;
         region.extent[d] =
             simplify_index(proves(extent > 0, bounds_) ? longer : select(extent > 0, longer, 0), bounds_);

@@ -223,8 +223,8 @@ Stmt NestBuilder::nest(const std::vector<Run> &runs) {
     return all;
 }
 
-// The loops of `s` where it shares those of the frame's stage outside of `depth`, with the values
-// that these have there. Nothing where it does not.
+// A frame for `s` whose shared loops have the values of the frame `f`. Nothing unless `s` shares
+// all loops of the frame's stage outside of `depth`.
 std::optional<Frame> NestBuilder::frame_beside(const StageState &s, const Frame &f, size_t depth) {
     const auto run = shared_regions_.find(s.name());
     if (depth == 0 || run == shared_regions_.end() || !s.shared || s.shared->stage != f.stage().name() ||
@@ -253,7 +253,7 @@ void NestBuilder::remember_buffers(const StageState &p, const Frame &f, size_t d
 // that the other one has in this loop.
 Stmt NestBuilder::with_shared_buffers(Frame &f, size_t depth, const std::function<Stmt()> &body) {
     const StageState &s = f.stage();
-    if (!s.shared || depth > s.position(s.shared->loop)) return body();
+    if (shared_buffers_.empty() || !s.shared || depth > s.position(s.shared->loop)) return body();
     std::map<std::string, std::string> around;
     for (const StageState &p : state_.stages) {
         const Placement &at = p.placement;

@@ -134,7 +134,7 @@ TEST_CASE("stages inside share loops too, and followers share fewer loops than o
     check_runs(three);
 }
 
-TEST_CASE("what is filled ahead belongs to the loops of one stage") {
+TEST_CASE("a stage in a shared loop is not double-buffered") {
     Schedule s(two(6, 7));
     s.stage("V").compute_with("U", "i");
     s.stage("T").compute_at("U", "i");

@@ -302,7 +302,7 @@ TEST_CASE("recurrences at loops of their readers begin with the first element") 
             s.stage("Y").reorder({"j.o", "i", "j.i"});
             s.stage("C").compute_at("Y", "j.o").vectorize("j", 4);
         });
-        // Reads on both sides of the row before: what is needed has all of the rows before.
+        // An element reads both neighbours in the row before, so its region has all earlier rows.
         const Tensor E = recurrence("E", i32, {i, j}, 0, [&](const Earlier &E) {
             return (X(i, j) + 7 * E(i, j - 1) + 3 * E(i - 1, j + 1) + E(i - 1, j - 2)) % 31;
         });
