@@ -1,5 +1,8 @@
 // Formulas as pipelines of Halide, scheduled by its autoscheduler, compute what `interpret`
-// computes. Links: bench Levels: no Sanitized: no
+// computes.
+// Links: bench
+// Levels: no
+// Sanitized: no
 #include "bench/halide_peer.h"
 #include "bench/own_ops/own_ops.h"
 #include "dsl/inout.h"
