@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 namespace kumiko {
 
@@ -30,6 +31,54 @@ private:
     }
 };
 
+// The tensors that an expression reads whole, over all axes of the stage: at indices that are
+// different axes of the same extents, and whatever conditions hold.
+class WholeReads : public Halide::Internal::IRGraphVisitor {
+public:
+    WholeReads(const Op &op, const Stage &stage) : op_(op), stage_(stage) {}
+    std::set<std::string> tensors;
+
+private:
+    using Halide::Internal::IRGraphVisitor::visit;
+    void visit(const Halide::Internal::Select *select) override { include(select->condition); }
+    void visit(const Halide::Internal::Call *call) override {
+        if (call->is_intrinsic(Halide::Internal::Call::if_then_else)) return include(call->args[0]);
+        if (call->call_type != Halide::Internal::Call::Image) return IRGraphVisitor::visit(call);
+        const auto made =
+            std::find_if(op_.stages().begin(), op_.stages().end(), [&](const Stage &s) { return s.makes(call->name); });
+        if (made == op_.stages().end()) return;
+        std::set<std::string> used;
+        for (size_t i = 0; i < call->args.size(); i++) {
+            const auto *variable = call->args[i].as<Halide::Internal::Variable>();
+            const Axis *axis = variable ? find_axis(stage_, variable->name) : nullptr;
+            if (!axis || !used.insert(axis->name()).second ||
+                !Halide::Internal::equal(axis->extent(), made->axes[i].extent()))
+                return;
+        }
+        tensors.insert(call->name);
+    }
+
+    const Op &op_;
+    const Stage &stage_;
+};
+
+// Whether all elements of each stage are needed, in the order of the stages. False where that is
+// not known.
+std::vector<bool> wholly_needed(const Op &op) {
+    const std::vector<Stage> &stages = op.stages();
+    std::set<std::string> tensors(op.outputs().begin(), op.outputs().end());
+    std::vector<bool> needed(stages.size());
+    for (size_t n = stages.size(); n-- > 0;) { // readers before what they read
+        const std::vector<std::string> made = stages[n].tensors();
+        needed[n] = std::any_of(made.begin(), made.end(), [&](const std::string &t) { return tensors.count(t) != 0; });
+        if (!needed[n] || stages[n].bounded) continue;
+        WholeReads reads(op, stages[n]);
+        for (const Expr &e : stages[n].expressions()) e.accept(&reads);
+        tensors.merge(reads.tensors);
+    }
+    return needed;
+}
+
 double points(const std::vector<Axis> &axes, const Sizes &sizes) {
     double n = 1;
     for (const Axis &axis : axes) n *= static_cast<double>(evaluate_size(axis.extent(), sizes));
@@ -41,14 +90,18 @@ double points(const std::vector<Axis> &axes, const Sizes &sizes) {
 Work count_work(const Op &op, const Sizes &sizes) {
     Work work;
     for (const Input &input : op.inputs()) work.bytes += points(input.axes, sizes) * input.type.bytes();
-    for (const Stage &stage : op.stages()) {
+    const std::vector<bool> needed = wholly_needed(op);
+    for (size_t n = 0; n < op.stages().size(); n++) {
+        const Stage &stage = op.stages()[n];
         if (op.is_output(stage.name)) work.output_bytes += points(stage.axes, sizes) * stage.type.bytes();
         work.padded = work.padded || stage.kind == Stage::Kind::Padding;
         if (!stage.is_reduction() || stage.reduction_kind != "sum") continue;
         Products products;
         stage.components[0].term.accept(&products);
         if (!products.multiplies) continue;
-        work.operations += 2 * points(stage.axes, sizes) * points(stage.reduction_axes, sizes);
+        const double operations = 2 * points(stage.axes, sizes) * points(stage.reduction_axes, sizes);
+        work.operations += operations;
+        if (needed[n] && !stage.bounded) work.least_operations += operations;
         work.narrowest_bits = std::min(work.narrowest_bits, products.bits);
     }
     work.bytes += work.output_bytes;
@@ -62,7 +115,7 @@ double least_possible_seconds(const Work &work, const Machine &machine, int thre
     const bool matrix_unit = machine.has("amx_tile") && work.narrowest_bits <= 16;
     if (machine.fmas_per_cycle > 0 && !matrix_unit) {
         const double rate = 2 * machine.fmas_per_cycle * machine.lanes(std::max(8, work.narrowest_bits)) * cycles;
-        seconds = std::max(seconds, work.operations / (rate * (work.padded ? 2.5 : 1.25)));
+        seconds = std::max(seconds, work.least_operations / (rate * (work.padded ? 2.5 : 1.25)));
     }
     return seconds;
 }

@@ -368,6 +368,26 @@ TEST_CASE("work and the least possible time") {
     CHECK(rate_text(w, 0.01) == "26.8 GFLOP/s");
 }
 
+TEST_CASE("the least possible time counts what every schedule executes") {
+    Axis i("i", 100), j("j", 100), k("k", 50), h("h", 20);
+    Tensor A = input("A", f32, {i, k}), B = input("B", f32, {k, j}), V = input("V", f32, {j, k});
+    const Tensor S = compute("S", {i, j}, sum(A(i, k) * B(k, j), k));
+    const double all = 2.0 * 100 * 100 * 50;
+    const auto least = [](const Tensor &result, const std::vector<Tensor> &inputs) {
+        const Work w = count_work(Op("op", inputs, {result}), {});
+        CHECK(w.operations > 0);
+        return w.least_operations;
+    };
+    CHECK(least(compute("Y", {i, j}, max(S(i, j), 0.0f) + 1.0f), {A, B}) == all);
+    CHECK(least(compute("Y", {j, i}, select(S(i, j) > 0.0f, 1.0f, 0.0f)), {A, B}) == all);
+    // Terms, elements and branches that a schedule may leave out.
+    CHECK(least(compute("Y", {i, k}, sum(S(i, j) * V(j, k), j, where(j <= i))), {A, B, V}) == 0);
+    CHECK(least(compute("Y", {h, j}, S(h, j)), {A, B}) == 0);
+    CHECK(least(compute("Y", {i}, S(i, i)), {A, B}) == 0);
+    CHECK(least(compute("Y", {i, j}, select(j <= i, S(i, j), 0.0f)), {A, B}) == 0);
+    CHECK(least(compute("Y", {i, k}, sum(S(i, j) * V(j, k), j)), {A, B, V}) == 2 * all);
+}
+
 TEST_CASE("arrays that are updated hold the same before each measurement") {
     Axis i("i", 30), j("j", 40), k("k", 50);
     Tensor A = input("A", i32, {i, k}), B = input("B", i32, {k, j}), C = inout("C", i32, {i, j});
