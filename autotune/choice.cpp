@@ -94,7 +94,7 @@ private:
 
 bool has_choice(const Op &op, const Schedule &by_rules) { return !open_stages(op, by_rules).empty(); }
 
-bool reduces_short_rows(const Op &op, const Machine &machine) {
+bool library_leaves_out(const Op &op, const Machine &machine) {
     constexpr int64_t few_vectors = 4;
     if (!op.sizes().empty()) return false;
     return std::any_of(op.stages().begin(), op.stages().end(), [&](const Stage &stage) {
@@ -102,13 +102,15 @@ bool reduces_short_rows(const Op &op, const Machine &machine) {
         int64_t steps = 1, rows = 1; // steps of a row
         for (const Axis &k : stage.reduction_axes) steps *= extent_of(k);
         for (const Axis &a : stage.axes) rows *= extent_of(a);
-        return steps < few_vectors * library::vector_lanes(machine, stage.type) && rows * steps >= fewest_steps;
+        if (rows * steps < fewest_steps) return false;
+        return steps < few_vectors * library::vector_lanes(machine, stage.type) ||
+               !sketch_stage(stage, machine).tiles.empty();
     });
 }
 
-Point choose_point(const Space &space, const Point &first, const Point &other) {
+Point choose_point(const Space &space, const Point &first, const std::vector<Point> &others) {
     Comparison all(space, first);
-    all.consider(other);
+    for (const Point &other : others) all.consider(other);
     return all.point();
 }
 

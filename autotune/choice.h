@@ -16,11 +16,12 @@ Point choose_loops(const Space &space, const Point &by_rules);
 // Whether choose_loops counts any stage. `by_rules` is the op's schedule by rules.
 bool has_choice(const Op &op, const Schedule &by_rules);
 
-// The first point, or the other one if it is expected to be faster in the same way.
-Point choose_point(const Space &space, const Point &first, const Point &other);
+// The first point, or the one of the others that is expected to be fastest in the same way.
+Point choose_point(const Space &space, const Point &first, const std::vector<Point> &others);
 
-// Whether rows are reduced that fill few vectors, so that lanes may be better along other axes than
-// the library's schedules of rows have them. False for symbolic sizes.
-bool reduces_short_rows(const Op &op, const Machine &machine);
+// Whether the library's schedules of rows and of one reduction leave out what others may do: lanes
+// along other axes where rows fill few vectors, or tiles of results that share reads. False for
+// symbolic sizes.
+bool library_leaves_out(const Op &op, const Machine &machine);
 
 } // namespace kumiko

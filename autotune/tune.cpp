@@ -51,16 +51,12 @@ std::pair<std::string, std::unique_ptr<Space>> space_for(const Op &op, const Mac
     }
     if (kind == SpaceKind::Auto) return {"auto", auto_space(op, machine)};
     const LibraryTemplate &fitting = *library::find_template(op); // the last ones take any op
-    // Schedules of rows keep no tile of results: they leave what tiles would read less. Those of
-    // anything are made by rules, each of which a stage may do without.
+    // Schedules of anything are made by rules, each of which a stage may do without.
     constexpr size_t most_stages = 64; // of which a space takes parameters of each
     const bool any = fitting.name == "elementwise", rows = fitting.name == "rows" || fitting.name == "reduce";
-    const auto leaves = [&](const Stage &s) {
-        return s.is_reduction() && (any || (rows && !sketch_stage(s, machine).tiles.empty()));
-    };
     const std::vector<Stage> &stages = op.stages();
-    const bool poor = (any && stages.size() > 1) || std::any_of(stages.begin(), stages.end(), leaves) ||
-                      (rows && reduces_short_rows(op, machine));
+    const auto reduces = [](const Stage &s) { return s.is_reduction(); };
+    const bool poor = any ? stages.size() > 1 || reduces(stages[0]) : rows && library_leaves_out(op, machine);
     if (kind == SpaceKind::Fitting && poor && stages.size() <= most_stages) {
         if (auto space = auto_space(op, machine, any ? nullptr : &fitting); has_schedule(*space))
             return {"auto", std::move(space)};

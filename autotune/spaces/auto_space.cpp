@@ -109,23 +109,26 @@ public:
             for (const char *copies : {"unroll", "tile_"}) shorten(s, copies);
         }
         make_legal();
-        default_ = sketched_;
+        default_ = rules_ = sketched_;
         if (other_) default_[0] = 0;
-        if (!other_ && library::find_template(op)->name == "elementwise") {
-            by_rules_ = true;
-            for (size_t n = 0; n < default_.size(); n++) {
-                if (infos_[n].values[0] == by_rules) default_[n] = 0;
-            }
+        for (size_t n = 0; n < rules_.size(); n++) {
+            if (infos_[n].values[0] == by_rules) rules_[n] = 0;
         }
     }
     void choose_default() {
-        if (by_rules_) default_ = choose_loops(*this, default_);
-        if (other_ && reduces_short_rows(op(), machine())) default_ = choose_point(*this, default_, sketched_);
+        if (other_) {
+            if (library_leaves_out(op(), machine())) default_ = choose_point(*this, default_, {rules_, sketched_});
+        } else if (library::find_template(op())->name == "elementwise") {
+            default_ = choose_loops(*this, rules_);
+        }
     }
 
     Point default_point() const override { return default_; }
     std::vector<Point> starts() const override {
-        return sketched_ == default_ ? std::vector<Point>() : std::vector<Point>{sketched_};
+        std::vector<Point> points;
+        if (sketched_ != default_) points.push_back(sketched_);
+        if (other_ && rules_ != default_ && rules_ != sketched_) points.push_back(rules_);
+        return points;
     }
     bool matters(const Point &point, size_t parameter) const override;
     std::string reason_against(const Point &point) const override;
@@ -173,8 +176,8 @@ private:
     // For each parameter the stage, "" for the whole op, and the name of the decision.
     std::vector<std::pair<std::string, std::string>> names_;
     Point sketched_; // no rule decides where there is a choice
+    Point rules_;    // rules decide wherever they can
     Point default_;
-    bool by_rules_ = false; // the default point
 };
 
 // One more parameter, "what" of the op or "stage.what".

@@ -69,6 +69,20 @@ TEST_CASE("lanes run across short rows where that counts much less") {
     check_runs(default_schedule(least, Machine::host()));
 }
 
+TEST_CASE("rules replace a schedule of one reduction that makes no tile") {
+    const Machine machine = Machine::named("x86-64-avx512");
+    Axis i("i", 180), j("j", 160), k("k", 180);
+    Tensor A = input("A", f32, {i, k}), B = input("B", f32, {k, j});
+    const Op lower("lower", {A, B}, {compute("C", {i, j}, sum(A(i, k) * B(k, j), k, where(k <= i)))});
+    CHECK(library::find_template(lower)->name == "reduce");
+    CHECK(library_leaves_out(lower, machine));
+    const Schedule chosen = default_schedule(lower, machine);
+    CHECK(chosen.to_json() == by_rules(lower, machine).to_json());
+    const auto space = space_for(lower, machine, SpaceKind::Fitting).second;
+    CHECK(space->schedule(space->default_point()).to_json() == chosen.to_json());
+    check_runs(default_schedule(lower, Machine::host()));
+}
+
 TEST_CASE("the rules stay where little is to be gained") {
     const Machine machine = Machine::named("x86-64-avx512");
     for (const Op &op : {nearest(60, 20), nearest(Size("n"), 20)}) {

@@ -6,6 +6,7 @@
 #include "driver/machines.h"
 #include "dsl/reduction.h"
 #include "ops/registry.h"
+#include "schedules/library/elementwise.h"
 #include "schedules/library/table.h"
 #include "tests/unit/check_runs.h"
 #include "tests/unit/space_points.h"
@@ -190,9 +191,12 @@ TEST_CASE("a schedule of the library is a point of the space, without decisions 
     const auto space = auto_space(op, Machine::host(), rows), plain = rows->make_space(op, Machine::host());
     CHECK_EQ(space->schedule(space->default_point()).nest(), plain->schedule(plain->default_point()).nest());
     CHECK_EQ(space->to_json(space->default_point())["schedule"], "rows");
-    REQUIRE_EQ(space->starts().size(), 1);
-    CHECK_EQ(space->to_json(space->starts()[0])["schedule"], "sketches");
-    CHECK_EQ(space->neighbours(space->default_point()), space->starts());
+    const std::vector<Point> starts = space->starts();
+    REQUIRE_EQ(starts.size(), 2);
+    for (const Point &start : starts) CHECK_EQ(space->to_json(start)["schedule"], "sketches");
+    CHECK_EQ(space->neighbours(space->default_point()), std::vector<Point>{starts[0]});
+    const library::ElementwiseParameters rules = library::elementwise_parameters(op, Machine::host());
+    CHECK_EQ(space->schedule(starts[1]).nest(), library::schedule_elementwise(op, Machine::host(), rules).nest());
     Point other = space->default_point();
     other.back() ^= 1;
     CHECK_EQ(space->reason_against(other), "the library's schedule leaves nothing to decide");

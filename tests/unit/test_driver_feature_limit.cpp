@@ -1,5 +1,6 @@
 // A process under a limit of features: what it detects, compiles and refuses, and what stands in the code.
 // Levels: no
+// Sanitized: --test-case=*everywhere*same,*refused*,*rests*,*asked*for*once*,what*is*compiled*
 #include "driver/default_schedule.h"
 #include "machine/instruction.h"
 #include "ops/ops.h"
