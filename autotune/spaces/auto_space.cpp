@@ -141,12 +141,22 @@ private:
         return s.way == StageSketch::Way::Reduction || (s.way == StageSketch::Way::Points && !s.vector_axes.empty());
     }
     bool by_other(const Decisions &d) const { return other_ && d.choice("schedule", "") == other_->name; }
-    // How many leading loops of the holder hold others; nothing where the rules say which.
-    std::optional<size_t> depth_of(const Decisions &d) const;
+    // A stage in whose loops others may be computed, and its axes that may be the outermost of them.
+    struct Holder {
+        std::string stage;
+        std::vector<std::string> axes;
+    };
+    // The decided loops that hold others: none where the stage has no name; nothing where the rules
+    // say which.
+    std::optional<Holder> holder_of(const Decisions &d) const;
+    std::set<std::string> read_by(const std::string &stage) const;
+    Holder holder_named(const std::string &stage) const;
+    bool may_hold(const StageSketch &s) const;
     bool sketched(const std::string &stage, const Decisions &d) const;
-    bool may_be_held(const std::string &stage, const Decisions &d) const;
-    void hold(Schedule &s, const Decisions &d) const;
-    std::string make_loops(Schedule &s, const StageSketch &stage, const Decisions &d, size_t depth) const;
+    std::set<std::string> held_in(const std::string &holder, const Decisions &d) const;
+    void hold(Schedule &s, const Holder &holder, const Decisions &d) const;
+    std::string make_loops(Schedule &s, const StageSketch &stage, const Decisions &d,
+                           const std::vector<std::string> &held) const;
     void add(const std::string &stage, const std::string &what, const Json &values, const Json &wish, bool ordered);
     void add_number(const std::string &stage, const std::string &what, std::vector<int64_t> values, int64_t wish);
     void place_stages();
@@ -166,9 +176,9 @@ private:
 
     const LibraryTemplate *other_; // whose default is a point too; null: none's
     std::optional<library::MatrixProduct> product_;
-    std::vector<StageSketch> sketches_; // as the op's stages
-    std::string holder_;              // the stage in whose loops others may be computed; "": there are several outputs
-    std::vector<std::string> shared_; // its leading axes that may hold others
+    std::vector<StageSketch> sketches_;   // as the op's stages
+    std::string holder_;                  // the stage that the op ends in; "": there are several outputs
+    std::map<std::string, Holder> holds_; // by the values of "hold", down to that axis
     std::map<std::string, std::string>
         finished_in_; // consumers by the reductions that they may be computed at the end of
     std::map<std::string, std::vector<std::string>> readers_;
@@ -199,24 +209,24 @@ void AutoSpace::add_number(const std::string &stage, const std::string &what, st
     add(stage, what, Json(values), *nearest, true);
 }
 
-std::optional<size_t> AutoSpace::depth_of(const Decisions &d) const {
+std::optional<AutoSpace::Holder> AutoSpace::holder_of(const Decisions &d) const {
     const std::string loop = d.choice("hold", by_rules);
     if (loop == by_rules) return std::nullopt;
-    const auto found = std::find(shared_.begin(), shared_.end(), loop);
-    return found == shared_.end() ? 0 : static_cast<size_t>(found - shared_.begin()) + 1;
+    const auto found = holds_.find(loop);
+    return found == holds_.end() ? Holder() : found->second;
 }
 
 // Whether the stage's loops are made as its sketch says. Loops that hold others are.
 bool AutoSpace::sketched(const std::string &stage, const Decisions &d) const {
-    return d.choice(stage + ".loops", by_rules) == "sketch" || (stage == holder_ && depth_of(d).value_or(0) > 0);
+    return d.choice(stage + ".loops", by_rules) == "sketch" || holder_of(d).value_or(Holder()).stage == stage;
 }
 
 bool AutoSpace::matters(const Point &point, size_t parameter) const {
     const Decisions d(*this, point);
     const auto &[stage, what] = names_[parameter];
     if (by_other(d)) return what == "schedule";
-    if (stage.empty()) return what != "hold_block" || depth_of(d).value_or(0) > 0;
-    if (what == "at") return true;
+    if (stage.empty()) return what != "hold_block" || !holder_of(d).value_or(Holder()).stage.empty();
+    if (what == "at" || what == "finish") return true;
     return d.choice(stage + ".at", "") != "inline" && (what == "loops" || sketched(stage, d));
 }
 
@@ -252,6 +262,54 @@ void AutoSpace::make_legal() {
     }
 }
 
+// The stages that it reads, and those that these read.
+std::set<std::string> AutoSpace::read_by(const std::string &stage) const {
+    std::set<std::string> all;
+    for (auto s = op().stages().rbegin(); s != op().stages().rend(); ++s) { // readers first
+        const std::vector<std::string> &readers = readers_.at(s->name);
+        if (s->name != stage && std::any_of(readers.begin(), readers.end(),
+                                            [&](const std::string &r) { return r == stage || all.count(r) != 0; }))
+            all.insert(s->name);
+    }
+    return all;
+}
+
+// Its axes that the reductions which it reads have too: their loops hold these without computing
+// them again. Of the stage that the op ends in, leading axes.
+AutoSpace::Holder AutoSpace::holder_named(const std::string &stage) const {
+    constexpr size_t most_axes = 3;
+    const Stage &h = op().stage(stage);
+    const std::set<std::string> read = read_by(stage);
+    Holder holder{stage, {}};
+    for (size_t d = 0; d < h.axes.size() && holder.axes.size() < most_axes; d++) {
+        const std::string &a = h.axes[d].name();
+        const auto lacks = [&](const Stage &s) {
+            if (!s.is_reduction() || (stage != holder_ && !read.count(s.name))) return false;
+            if (stage != holder_)
+                return std::none_of(s.axes.begin(), s.axes.end(), [&](const Axis &o) { return o.name() == a; });
+            return d >= s.axes.size() || s.axes[d].name() != a;
+        };
+        const bool left = std::any_of(op().stages().begin(), op().stages().end(), lacks);
+        if (left && stage == holder_) break;
+        if (!left) holder.axes.push_back(a);
+    }
+    // The last axis is left to vectors.
+    const bool vectors = !h.is_reduction() && (stage == holder_ || h.axes.size() > 1);
+    if (vectors && !holder.axes.empty() &&
+        (stage == holder_ ? holder.axes.size() == h.axes.size() : holder.axes.back() == h.axes.back().name()))
+        holder.axes.pop_back();
+    return holder;
+}
+
+// Whether the stage has loops of its own in which others that it reads may be computed.
+bool AutoSpace::may_hold(const StageSketch &s) const {
+    if (s.way == StageSketch::Way::Whole || s.stage->kind == Stage::Kind::Padding || s.stage->axes.empty())
+        return false;
+    const std::set<std::string> read = read_by(s.stage->name);
+    return std::any_of(read.begin(), read.end(),
+                       [&](const std::string &r) { return sketch(r).way != StageSketch::Way::Whole; });
+}
+
 // Where stages may be computed.
 void AutoSpace::place_stages() {
     const std::vector<Stage> &stages = op().stages();
@@ -278,38 +336,53 @@ void AutoSpace::place_stages() {
         kept += s.stage->is_reduction();
         tiles = tiles || (s.stage->is_reduction() && !s.tiles.empty());
     }
-    if (!holder_.empty() && stages.size() > 1) {
-        const Stage &h = op().stage(holder_);
-        for (size_t d = 0; d < h.axes.size() && shared_.size() < 3; d++) {
-            const std::string &a = h.axes[d].name();
-            const auto lacks = [&](const Stage &s) {
-                return s.is_reduction() && (d >= s.axes.size() || s.axes[d].name() != a);
-            };
-            if (std::any_of(stages.begin(), stages.end(), lacks)) break;
-            shared_.push_back(a);
-        }
-        // The last axis is left to vectors.
-        if (shared_.size() == h.axes.size() && !shared_.empty() && !h.is_reduction()) shared_.pop_back();
-    }
+    std::vector<std::string> shared; // leading axes of the last stage that may hold others
+    if (!holder_.empty() && stages.size() > 1 && !op().stage(holder_).takes_steps())
+        shared = holder_named(holder_).axes;
     const bool several =
         kept > 1 || (kept == 1 && !op().stage(holder_.empty() ? stages.back().name : holder_).is_reduction());
-    size_t depth = several ? shared_.size() : 0;
-    if (!shared_.empty()) {
+    size_t depth = several ? shared.size() : 0;
+    if (!shared.empty()) {
         // Not along the vectors of a product.
         for (size_t d = 0; d < depth; d++) {
             for (const StageSketch &s : sketches_) {
-                if (s.stage->is_reduction() && !s.vector_axes.empty() && s.vector_axes[0] == shared_[d])
+                if (s.stage->is_reduction() && !s.vector_axes.empty() && s.vector_axes[0] == shared[d])
                     depth = std::min(depth, d);
             }
         }
-        Json loops = {by_rules, "none"};
-        for (const std::string &a : shared_) loops.push_back(a);
-        add("", "hold", loops, depth == 0 ? "none" : shared_[depth - 1], false);
-        const int64_t rows = extent_of(op().stage(holder_), shared_.back());
-        add_number("", "hold_block", up_to({1, 4, 8, 16, 32, 64, 128}, std::max<int64_t>(1, rows - 1)), tiles ? 32 : 1);
+    }
+    // Of other stages too, under the name "stage.axis".
+    Json loops = {by_rules, "none"};
+    int64_t rows = 0; // of the longest axis
+    const auto offer = [&](const Holder &h, const std::string &prefix) {
+        Holder down{h.stage, {}};
+        for (const std::string &a : h.axes) {
+            down.axes.push_back(a);
+            loops.push_back(prefix + a);
+            holds_[prefix + a] = down;
+            rows = std::max(rows, extent_of(op().stage(h.stage), a));
+        }
+    };
+    if (!shared.empty()) offer({holder_, shared}, "");
+    for (const StageSketch &s : sketches_) {
+        const std::string &name = s.stage->name;
+        if (name != holder_ && !has_extern(op()) && may_hold(s)) offer(holder_named(name), name + ".");
+    }
+    if (!holds_.empty()) {
+        const std::string wish = depth > 0 ? shared[depth - 1] : shared.empty() ? by_rules : "none";
+        add("", "hold", loops, wish, false);
+        const auto blocks = [](int64_t n) { return up_to({1, 4, 8, 16, 32, 64, 128}, std::max<int64_t>(1, n - 1)); };
+        const int64_t most = shared.empty() ? 1 : blocks(extent_of(op().stage(holder_), shared.back())).back();
+        add_number("", "hold_block", blocks(rows), std::min<int64_t>(most, tiles ? 32 : 1));
     }
     for (const Stage &s : stages) {
-        if (op().is_output(s.name) || s.name == holder_ || sketch(s.name).way == StageSketch::Way::Whole) continue;
+        if (sketch(s.name).way == StageSketch::Way::Whole) continue;
+        if (op().is_output(s.name) || s.name == holder_) { // computed whole, or where another stage holds it
+            const bool other = std::any_of(holds_.begin(), holds_.end(),
+                                           [&](const auto &h) { return read_by(h.second.stage).count(s.name) != 0; });
+            if (other) add(s.name, "at", Json::array({by_rules, "held"}), by_rules, false);
+            continue;
+        }
         std::vector<std::string> places = {by_rules};
         std::string wish = depth == 0 ? "root" : "held";
         if (!s.is_reduction() && legal(op(), machine(), [&](Schedule &t) { t.stage(s.name).inline_into(); })) {
@@ -321,11 +394,11 @@ void AutoSpace::place_stages() {
             if (wish == "held" && s.kind == Stage::Kind::Padding) wish = "root";
         }
         places.push_back("root");
-        if (!shared_.empty()) places.push_back("held");
+        if (!holds_.empty()) places.push_back("held");
         add(s.name, "at", places, wish, false);
     }
     for (const auto &[reduction, consumer] : finished_in_) {
-        if (reduction != holder_) add(reduction, "finish", Json::array({false, true}), true, false);
+        add(reduction, "finish", Json::array({false, true}), true, false);
     }
 }
 
@@ -430,31 +503,45 @@ void AutoSpace::add_reduction(const StageSketch &s) {
     }
 }
 
-// Whether nothing that is decided keeps the stage out of the loops that hold others.
-bool AutoSpace::may_be_held(const std::string &stage, const Decisions &d) const {
-    if (stage == holder_) return true;
-    const std::string place = d.choice(stage + ".at", "root");
-    if (place == "inline") {
-        const std::vector<std::string> &readers = readers_.at(stage);
-        return std::all_of(readers.begin(), readers.end(), [&](const std::string &r) { return may_be_held(r, d); });
+// The stages that stand in the holder's loops, as far as decisions say: of what the rules place,
+// that of which all readers do.
+std::set<std::string> AutoSpace::held_in(const std::string &holder, const Decisions &d) const {
+    std::set<std::string> held = {holder};
+    const auto end = finished_in_.find(holder);
+    for (auto s = op().stages().rbegin(); s != op().stages().rend(); ++s) { // readers first
+        const std::string place = d.choice(s->name + ".at", "root");
+        const std::vector<std::string> &readers = readers_.at(s->name);
+        const auto inside = [&](const std::string &r) { return held.count(r) != 0; };
+        // Outputs are stored whole, so stages behind the holder may read them too.
+        const auto behind = [&](const std::string &r) { return inside(r) || &op().stage(r) > &op().stage(holder); };
+        const bool ends = end != finished_in_.end() && end->second == s->name && d.yes(holder + ".finish");
+        const bool among =
+            !op().is_output(s->name)
+                ? place != "root" && !readers.empty() && std::all_of(readers.begin(), readers.end(), inside)
+                : place == "held" && std::any_of(readers.begin(), readers.end(), inside) &&
+                      std::all_of(readers.begin(), readers.end(), behind);
+        if ((ends && place != "inline") || among) held.insert(s->name);
     }
-    for (const auto &[reduction, consumer] : finished_in_) {
-        const bool ends = reduction == holder_ || d.yes(reduction + ".finish");
-        if (consumer == stage && ends) return may_be_held(reduction, d);
-    }
-    return place == "held" || place == by_rules;
+    return held;
 }
 
 std::string AutoSpace::reason_against(const Point &point) const {
     const Decisions d(*this, point);
     if (by_other(d)) return point == default_ ? "" : "the library's schedule leaves nothing to decide";
+    const Holder holder = holder_of(d).value_or(Holder());
+    std::set<std::string> held;
+    if (!holder.stage.empty()) {
+        held = held_in(holder.stage, d);
+        const std::string place = d.choice(holder.stage + ".at", "root");
+        if (place == "inline" || place == "held") return "the stage that holds others has no loops of its own";
+    }
     for (const StageSketch &s : sketches_) {
         const std::string name = s.stage->name + ".";
         if (d.choice(name + "at", "") == "held") {
-            if (depth_of(d).value_or(0) == 0) return "no loop holds other stages";
-            const std::vector<std::string> &readers = readers_.at(s.stage->name);
-            if (!std::all_of(readers.begin(), readers.end(), [&](const std::string &r) { return may_be_held(r, d); }))
-                return "a stage is read outside of the loops that hold it";
+            if (holder.stage.empty()) return "no loop holds other stages";
+            if (!held.count(s.stage->name)) return "a stage is read outside of the loops that hold it";
+            if (op().is_output(s.stage->name) && d.number("hold_block", 1) > 1)
+                return "an output is held one element of an axis at a time";
         }
         if (!sketched(s.stage->name, d)) continue;
         if (decided_accumulators(s, d) > accumulator_registers(machine()) + 3)
@@ -471,43 +558,47 @@ std::string AutoSpace::reason_against(const Point &point) const {
     return "";
 }
 
-// The stage's loops as its sketch and the decisions say, `depth` of them outside for others.
+// The stage's loops as its sketch and the decisions say, those along `held` outside for others.
 // Returns the innermost of these, "" when there is none.
-std::string AutoSpace::make_loops(Schedule &s, const StageSketch &stage, const Decisions &d, size_t depth) const {
+std::string AutoSpace::make_loops(Schedule &s, const StageSketch &stage, const Decisions &d,
+                                  const std::vector<std::string> &held) const {
     const std::string &name = stage.stage->name;
     LoopsPlan plan{stage, d, product_of(*stage.stage)};
-    if (depth > 0) {
-        plan.held.assign(shared_.begin(), shared_.begin() + static_cast<std::ptrdiff_t>(depth));
-        plan.held_block = d.number("hold_block", 1);
+    plan.held = held;
+    if (!held.empty()) { // an axis of no more elements than a block has is not divided
+        const int64_t block = d.number("hold_block", 1);
+        plan.held_block = block < extent_of(*stage.stage, held.back()) ? block : 1;
     }
     const bool root = s.state().stage(name).placement.kind == Placement::Kind::Root;
-    plan.parallel = d.yes("parallel") && root && stage.steps >= (1 << 16);
-    const std::string held = schedule_loops(s, plan);
+    plan.parallel = d.yes("parallel") && root && stage.way != StageSketch::Way::Whole && stage.steps >= (1 << 16);
+    const std::string innermost = schedule_loops(s, plan);
     const auto end = finished_in_.find(name);
-    if (end == finished_in_.end() || !(name == holder_ || d.yes(name + ".finish"))) return held;
+    if (end == finished_in_.end() || !d.yes(name + ".finish")) return innermost;
     const StageState &consumer = s.state().stage(end->second);
+    for (const StageState &other : s.state().stages) { // a stage that holds others keeps its loops
+        if (other.placement.kind == Placement::Kind::At && other.placement.consumer == end->second) return innermost;
+    }
     if (consumer.placement.kind != Placement::Kind::Inline && consumer.finished_by.empty())
         s.stage(name).finish_in(end->second);
-    return held;
+    return innermost;
 }
 
 // Computes stages in the holder's loops: those that are decided so, and of those that the rules
 // place, the ones that are read there alone.
-void AutoSpace::hold(Schedule &s, const Decisions &d) const {
-    const size_t depth = *depth_of(d);
-    if (depth == 0) return;
-    const std::string loop = make_loops(s, sketch(holder_), d, depth);
-    std::set<std::string> inside = {holder_, s.stage(holder_).state().finished_into};
+void AutoSpace::hold(Schedule &s, const Holder &holder, const Decisions &d) const {
+    if (holder.stage.empty()) return;
+    const std::string loop = make_loops(s, sketch(holder.stage), d, holder.axes);
+    std::set<std::string> inside = {holder.stage, s.stage(holder.stage).state().finished_into};
     for (size_t n = sketches_.size(); n-- > 0;) { // readers before what they read
         const std::string &name = sketches_[n].stage->name;
         const StageState &state = s.state().stage(name);
         if (inside.count(name) || state.placement.kind != Placement::Kind::Root) continue;
         const std::string place = d.choice(name + ".at", "root");
         const auto readers = s.state().consumers(name);
-        const bool here =
-            std::all_of(readers.begin(), readers.end(), [&](const std::string &r) { return inside.count(r) != 0; });
+        const auto within = [&](const std::string &r) { return inside.count(r) != 0; };
+        const bool here = !op().is_output(name) && std::all_of(readers.begin(), readers.end(), within);
         if (place != "held" && !(place == by_rules && here)) continue;
-        s.stage(name).compute_at(holder_, loop);
+        s.stage(name).compute_at(holder.stage, loop);
         inside.insert(name);
     }
 }
@@ -523,17 +614,23 @@ Schedule AutoSpace::schedule(const Point &point) const {
     rules.parallel = Flag(d.yes("parallel"));
     library::StageDecisions decided;
     decided.share_nests = d.yes("share_loops");
-    if (depth_of(d)) decided.hold = [&](Schedule &s) { hold(s, d); };
+    const auto holder = holder_of(d);
+    if (holder) decided.hold = [&](Schedule &s) { hold(s, *holder, d); };
+    if (holder && !holder->stage.empty() && holder->stage != holder_)
+        decided.places[holder->stage] = library::StageDecisions::Place::Kept;
+    for (const auto &[reduction, consumer] : finished_in_) {
+        if (!d.yes(reduction + ".finish")) decided.unfinished.insert(consumer);
+    }
     for (const StageSketch &stage : sketches_) {
         const std::string &name = stage.stage->name, place = d.choice(name + ".at", by_rules);
         if (place != by_rules)
             decided.places[name] =
                 place == "inline" ? library::StageDecisions::Place::Inline : library::StageDecisions::Place::Kept;
         // `hold` has made the loops of a stage that holds others.
-        const bool done = name == holder_ && depth_of(d).value_or(0) > 0;
+        const bool done = holder && holder->stage == name;
         if (sketched(name, d))
             decided.loops[name] = [&, done](Schedule &s) {
-                if (!done) make_loops(s, stage, d, 0);
+                if (!done) make_loops(s, stage, d, {});
             };
     }
     Schedule s = library::schedule_by_rules(op(), machine(), rules, decided);

@@ -280,8 +280,11 @@ size_t Loops::place_of_copy(const SketchRead &read, const std::string &where) co
         while (d > 0 && unused(d)) d--;
         return d;
     };
+    // Stages may be computed in loops that hold others.
+    const bool stage = schedule_.state().producer(read.tensor) != nullptr;
+    const size_t least = stage && !plan_.held.empty() ? plan_.held.size() - 1 : 0;
     const size_t near = outside_of_reuse(order_.size() - 1, order_.size() - 1);
-    return where == "far" ? outside_of_reuse(near, 0) : near;
+    return std::max(least, where == "far" ? outside_of_reuse(near, 0) : near);
 }
 
 // The steps that an instruction takes at once lie side by side, those of its lanes behind each other.

@@ -139,10 +139,10 @@ bool reads_at_axes(const Stage &reader, const Stage &stage) {
 
 // The one pointwise stage that reads the reduction, at its own indices; "" when there is none, or
 // it is finished in another.
-std::string finishing_reader(const Schedule &s, const Stage &stage) {
+std::string finishing_reader(const Schedule &s, const Stage &stage, const std::set<std::string> &unfinished) {
     const auto consumers = s.state().consumers(stage.name);
     if (s.op().is_output(stage.name) || consumers.size() != 1 || reads_before_update(s.op())) return "";
-    if (!s.state().stage(consumers[0]).finished_by.empty()) return "";
+    if (!s.state().stage(consumers[0]).finished_by.empty() || unfinished.count(consumers[0])) return "";
     const Stage &consumer = s.state().stage(consumers[0]).def;
     if (consumer.kind != Stage::Kind::Pointwise || is_extern(consumer) || consumer.reads_itself() ||
         !same_axes(stage, consumer))
@@ -152,8 +152,8 @@ std::string finishing_reader(const Schedule &s, const Stage &stage) {
 }
 
 // Computes the reader where an element is complete, so that sums are not stored.
-void finish_in_reader(Schedule &s, StageHandle S, const Stage &stage) {
-    const std::string reader = finishing_reader(s, stage);
+void finish_in_reader(Schedule &s, StageHandle S, const Stage &stage, const std::set<std::string> &unfinished) {
+    const std::string reader = finishing_reader(s, stage, unfinished);
     if (reader.empty()) return;
     for (const StageState &other : s.state().stages) {
         if (other.placement.kind == Placement::Kind::At && other.placement.consumer == reader) return;
@@ -237,7 +237,8 @@ int64_t elements_of_step(const Stage &stage, const Machine &machine, int lanes, 
 // The steps of a window stand inside loop `run` and outside of the `inner` innermost loops, over
 // its results. Keeps these results in registers till they are stored, by their only reader where it
 // takes each as it is.
-void finish_windows(Schedule &s, StageHandle S, const Stage &stage, const LoopName &run, size_t inner) {
+void finish_windows(Schedule &s, StageHandle S, const Stage &stage, const LoopName &run, size_t inner,
+                    const std::set<std::string> &unfinished) {
     constexpr int64_t short_row = 8, short_window = 16;
     if (stage.components.size() != 1 || scattered(stage)) return;
     const StageState &state = S.state();
@@ -258,7 +259,7 @@ void finish_windows(Schedule &s, StageHandle S, const Stage &stage, const LoopNa
             S.unroll(rows.name());
         }
     }
-    finish_in_reader(s, S, stage);
+    finish_in_reader(s, S, stage, unfinished);
 }
 
 // The divisor c, if all divisions of the axis in the stage are axis / c and axis % c; else 1.
@@ -367,7 +368,8 @@ bool bounded_along(const Stage &stage, const std::string &axis) {
 // reduction by its row, as in causal attention, the stages are computed for a block of rows at a
 // time, and only at the elements that the block reads. Stages in `apart` stay where they are.
 // Returns the stages that are computed in such blocks.
-std::map<std::string, RowsOfPart> hold_stages(Schedule &s, const std::set<std::string> &apart, bool parallel) {
+std::map<std::string, RowsOfPart> hold_stages(Schedule &s, const std::set<std::string> &apart,
+                                              const std::set<std::string> &unfinished, bool parallel) {
     const Op op = s.op();
     if (reads_before_update(op)) return {};
     const bool several = op.outputs().size() > 1;
@@ -388,7 +390,7 @@ std::map<std::string, RowsOfPart> hold_stages(Schedule &s, const std::set<std::s
         const auto row = constant_extent(stage.axes.back());
         if (stage.axes.size() > 1 && row && *row <= shuffled_step) // vectors may run across such rows
             fixed[stage.name].insert(stage.axes[stage.axes.size() - 2].name());
-        if (!stage.is_reduction() || !end.empty() || finishing_reader(s, stage) != host) continue;
+        if (!stage.is_reduction() || !end.empty() || finishing_reader(s, stage, unfinished) != host) continue;
         if (!along && !tiled) return {}; // a window, which ends in its own loops
         if (tiled) end = stage.name;
     }
@@ -396,7 +398,7 @@ std::map<std::string, RowsOfPart> hold_stages(Schedule &s, const std::set<std::s
     const auto held = stages_to_hold(s, host, end, fixed, apart);
     if (!held) return {};
     for (const Stage &stage : op.stages()) { // an output that a tile or a window finishes runs in its loops
-        if (stage.is_reduction() && held->beside.count(finishing_reader(s, stage)) &&
+        if (stage.is_reduction() && held->beside.count(finishing_reader(s, stage, unfinished)) &&
             (gets_tile(op, stage, s.machine()) || !reads_along(stage, stage.reduction_axes.back().name())))
             return {};
     }
@@ -592,18 +594,20 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
     const bool in_place = reads_before_update(op);
     std::set<std::string> apart;
     std::map<std::string, int64_t> inlined; // operations of the stages that are, as trees
+    for (const Stage &stage : op.stages()) {
+        const auto place = decided.places.find(stage.name);
+        if (place == decided.places.end()) continue;
+        if (place->second == StageDecisions::Place::Inline) {
+            s.stage(stage.name).inline_into();
+        } else {
+            apart.insert(stage.name);
+            if (stage.kind == Stage::Kind::Padding) s.stage(stage.name).compute_root();
+        }
+    }
     // A pointwise stage that one other stage reads costs nothing more when it is computed where it is read; one that is read several
     // times, padded, is kept for the elements that share it.
     for (const Stage &stage : op.stages()) {
-        if (const auto place = decided.places.find(stage.name); place != decided.places.end()) {
-            if (place->second == StageDecisions::Place::Inline) {
-                s.stage(stage.name).inline_into();
-            } else {
-                apart.insert(stage.name);
-                if (stage.kind == Stage::Kind::Padding) s.stage(stage.name).compute_root();
-            }
-            continue;
-        }
+        if (decided.places.count(stage.name)) continue;
         if (stage.kind != Stage::Kind::Pointwise || op.is_output(stage.name) || stage.reads_itself()) continue;
         if (is_extern(stage)) continue;
         if (in_place) continue; // what reads a tensor that is updated is computed whole before that
@@ -611,7 +615,7 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
         const Stage *padding = readers.size() == 1 ? &s.state().stage(readers[0]).def : nullptr;
         if (pays_to_inline(s, stage, inlined))
             s.stage(stage.name).inline_into();
-        else if (padding && padding->kind == Stage::Kind::Padding)
+        else if (padding && padding->kind == Stage::Kind::Padding && !decided.hold)
             keep_below_shared_loops(s, stage, *padding);
         else if (consumers.size() == 1 && !s.state().stage(consumers[0]).def.is_reduction() &&
                  !is_extern(s.state().stage(consumers[0]).def) && !holds_stages(s, stage.name) &&
@@ -625,7 +629,7 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
     if (decided.hold)
         decided.hold(s);
     else
-        parts = hold_stages(s, apart, p.parallel);
+        parts = hold_stages(s, apart, decided.unfinished, p.parallel);
     for (const auto &[name, loops] : decided.loops) apart.insert(name);
     if (!decided.hold && !in_place) hold_recurrences(s, apart);
     for (const Stage &stage : op.stages()) {
@@ -646,7 +650,7 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
         }
         const bool root = S.state().placement.kind == Placement::Kind::Root && !holds_stages(s, stage.name);
         if (root && !in_place && schedule_by_instruction(s, stage, p.parallel)) {
-            finish_in_reader(s, s.stage(stage.name), stage);
+            finish_in_reader(s, s.stage(stage.name), stage, decided.unfinished);
             return;
         }
         if (visits_elements(stage) && !in_place && !holds_stages(s, stage.name)) {
@@ -726,7 +730,7 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
                 const auto part = parts.find(stage.name);
                 outer = tile_in_registers(s, S, stage, lanes,
                                           part == parts.end() ? std::nullopt : std::optional(part->second));
-                finish_in_reader(s, S, stage);
+                finish_in_reader(s, S, stage, decided.unfinished);
             } else if (stage.is_reduction()) {
                 // Steps of the reduction outside of the vectors: each adds to a run of elements.
                 const int64_t pieces = p.parallel && outer.name == last ? threads_of(machine) : 1;
@@ -743,7 +747,7 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
                     S.vectorize(i);
                 else
                     S.vectorize(i, lanes).unroll(i.name + ".o");
-                finish_windows(s, S, stage, o, block > lanes ? 2 : 1);
+                finish_windows(s, S, stage, o, block > lanes ? 2 : 1, decided.unfinished);
                 if (outer.name == o.name) whole = true;
             } else {
                 S.vectorize(last, lanes);

@@ -7,6 +7,9 @@
 
 #include "schedules/library/space.h"
 
+#include <map>
+#include <set>
+
 namespace kumiko::library {
 
 struct ElementwiseParameters {
@@ -27,6 +30,7 @@ struct StageDecisions {
     std::function<void(Schedule &)> hold;
     // By stage: a function that splits and orders its loops. The rules do it for other stages.
     std::map<std::string, std::function<void(Schedule &)>> loops;
+    std::set<std::string> unfinished; // pointwise stages that no reduction ends in by the rules
     bool share_nests = true;
 };
 // Throws as the directives do.
