@@ -137,6 +137,17 @@ bool reads_at_axes(const Stage &reader, const Stage &stage) {
     return true;
 }
 
+// The same, where the reader may read the stage through inlined stages: these too read, and are
+// read, at their axes. A stencil of clamped sums is not such a reader.
+bool reads_at_axes_through_inlined(const Schedule &s, const Stage &stage) {
+    for (const std::string &name : s.state().readers(stage.name)) {
+        const StageState &r = s.state().stage(name);
+        if (!reads_at_axes(r.def, stage)) return false;
+        if (r.placement.kind == Placement::Kind::Inline && !reads_at_axes_through_inlined(s, r.def)) return false;
+    }
+    return true;
+}
+
 // The one pointwise stage that reads the reduction, at its own indices; "" when there is none, or
 // it is finished in another.
 std::string finishing_reader(const Schedule &s, const Stage &stage, const std::set<std::string> &unfinished) {
@@ -147,7 +158,7 @@ std::string finishing_reader(const Schedule &s, const Stage &stage, const std::s
     if (consumer.kind != Stage::Kind::Pointwise || is_extern(consumer) || consumer.reads_itself() ||
         !same_axes(stage, consumer))
         return "";
-    if (!reads_at_axes(consumer, stage)) return "";
+    if (!reads_at_axes_through_inlined(s, stage)) return "";
     return consumer.name;
 }
 
