@@ -75,7 +75,8 @@ void measure(const LearnArguments &a) {
         for (const SpaceKind kind : {SpaceKind::Library, SpaceKind::Auto}) {
             // The library's spaces of chips are small, those of formulas are where tuning looks.
             const int lesser = a.trials / 3, greater = a.trials - lesser;
-            const int all = (kind == SpaceKind::Library) == for_chip(a) ? lesser : greater;
+            int all = (kind == SpaceKind::Library) == for_chip(a) ? lesser : greater;
+            if (tasks[i].formula_space) all = kind == SpaceKind::Auto ? a.trials : 0;
             if (all < 2) continue;
             o.spaces = kind;
             o.search = SearchMethod::Random;

@@ -1,5 +1,6 @@
 #include "autotune/model/training_tasks.h"
 
+#include "autotune/model/multi_stage_tasks.h"
 #include "ops/registry.h"
 #include "support/embedded.h"
 
@@ -31,7 +32,11 @@ std::vector<TrainingTask> tasks_for(const std::string &kind) {
 
 } // namespace
 
-std::vector<TrainingTask> training_tasks() { return tasks_for("cpu"); }
+std::vector<TrainingTask> training_tasks() {
+    std::vector<TrainingTask> all = tasks_for("cpu");
+    for (TrainingTask &t : multi_stage_tasks()) all.push_back(std::move(t));
+    return all;
+}
 std::vector<TrainingTask> chip_training_tasks() { return tasks_for("chip"); }
 
 } // namespace kumiko

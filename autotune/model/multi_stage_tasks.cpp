@@ -1,0 +1,453 @@
+#include "autotune/model/multi_stage_tasks.h"
+
+#include "dsl/recurrence.h"
+#include "dsl/scan.h"
+#include "support/error.h"
+#include "support/random.h"
+
+#include <optional>
+
+namespace kumiko {
+
+namespace {
+
+// A tensor to which structures are appended, each as one or more stages that read the one before.
+class Chain {
+public:
+    explicit Chain(uint64_t seed) : random_(seed) {
+        const double kind = random_.real();
+        if (kind < 0.08)
+            value_ = stored_ = f64;
+        else if (kind < 0.18)
+            stored_ = bf16;
+        else if (kind < 0.26)
+            stored_ = i8;
+        static const std::vector<int64_t> rows = {24, 32, 48, 64, 96, 100, 128, 192, 197, 256, 384};
+        static const std::vector<int64_t> columns = {32, 48, 64, 80, 96, 100, 128, 150, 192, 256, 320, 512};
+        const bool deep = random_.chance(0.45), is_short = random_.chance(0.3);
+        std::vector<Axis> axes;
+        if (deep) axes.push_back(axis(random_.pick(std::vector<int64_t>{2, 3, 4, 8, 12, 16, 24, 32})));
+        axes.push_back(axis(deep ? random_.pick(std::vector<int64_t>{12, 16, 24, 28, 32, 49, 56, 64, 100})
+                                 : random_.pick(rows) * (is_short ? 8 : 1)));
+        axes.push_back(axis(is_short ? random_.between(3, 40) : random_.pick(columns)));
+        now_ = new_input(axes);
+    }
+
+    using Append = bool (Chain::*)();
+    struct Structure {
+        const char *name;
+        Append append; // false where the tensor's shape does not suit
+    };
+    static const std::vector<Structure> &structures();
+
+    bool append(const Structure &s) { return (this->*s.append)(); }
+
+    // A pointwise stage now and then, as real formulas have them between others.
+    void maybe_pointwise(double probability) {
+        if (random_.chance(probability)) activate();
+    }
+
+    // Empty where it is too small, too large, or of too many stages.
+    std::optional<Op> finish(const std::string &name) {
+        if (stored_ == bf16 && random_.chance(0.6)) stage(now_.axes(), cast(bf16, read()));
+        if (now_.contents().kind != TensorContents::Kind::Compute) return {};
+        Op op(name, inputs_, {now_});
+        const size_t n = op.stages().size();
+        double work = 0; // ns, about
+        for (const Stage &s : op.stages()) work += iterations(s) * (s.reduction_axes.empty() ? 0.3 : 0.08);
+        if (n < 2 || n > 10 || work < 30e3 || work > 500e3) return {};
+        return op;
+    }
+
+    Random &random() { return random_; }
+
+private:
+    Random random_;
+    Type value_ = f32, stored_ = f32; // in which it is computed; of inputs
+    std::vector<Tensor> inputs_;
+    Tensor now_ = Tensor(input("X", f32, {}));
+    int axes_ = 0, stages_ = 0;
+
+    static double iterations(const Stage &s) {
+        double all = 1;
+        for (const std::vector<Axis> &axes : {s.axes, s.reduction_axes}) {
+            for (const Axis &a : axes) all *= static_cast<double>(extent(a));
+        }
+        return all;
+    }
+    static int64_t extent(const Axis &a) { return *Halide::Internal::as_const_int(a.extent()); }
+    int64_t last() const { return extent(now_.axes().back()); }
+    int64_t row_count() const { return extent(now_.axes()[now_.rank() - 2]); }
+
+    Axis axis(int64_t n) { return Axis("a" + std::to_string(axes_++), static_cast<int>(n)); }
+    Axis axis_among(const std::vector<int64_t> &extents) { return axis(random_.pick(extents)); }
+    Tensor new_input(const std::vector<Axis> &axes) {
+        inputs_.push_back(input(inputs_.empty() ? "X" : "W" + std::to_string(inputs_.size()), stored_, axes));
+        return inputs_.back();
+    }
+    Tensor new_indices(const std::vector<Axis> &axes) {
+        inputs_.push_back(input("W" + std::to_string(inputs_.size()), i32, axes));
+        return inputs_.back();
+    }
+
+    void stage(const std::vector<Axis> &axes, const Expr &value) {
+        now_ = compute("s" + std::to_string(stages_++), axes, value);
+    }
+    // An element as a number of the type in which is computed.
+    Element load(const Tensor &t, const std::vector<Expr> &at) const {
+        const Element e = t.at(at);
+        if (t.type() == value_) return e;
+        return t.type() == i8 ? cast(value_, e) * 0.03125f : cast(value_, e);
+    }
+    static std::vector<Expr> at(const std::vector<Axis> &axes) { return {axes.begin(), axes.end()}; }
+    Element read(const std::vector<Expr> &indices) const { return load(now_, indices); }
+    Element read() const { return read(at(now_.axes())); }
+    Element weight(const std::vector<Axis> &axes) { return load(new_input(axes), at(axes)); }
+    // Axes of the tensor with those from `first` on replaced.
+    std::vector<Axis> with(size_t first, const std::vector<Axis> &others) const {
+        std::vector<Axis> axes(now_.axes().begin(), now_.axes().begin() + static_cast<long>(first));
+        axes.insert(axes.end(), others.begin(), others.end());
+        return axes;
+    }
+    std::vector<Axis> outer() const { return with(now_.rank() - 1, {}); }
+    Element share(int64_t n) const { // 1/n
+        return Element(Halide::Internal::make_const(value_, 1.0 / static_cast<double>(n)));
+    }
+
+    Element activated(const Element &x) {
+        switch (random_.below(6)) {
+        case 0:
+            return relu(x);
+        case 1:
+            return silu(x);
+        case 2:
+            return gelu_tanh(x);
+        case 3:
+            return tanh(x);
+        case 4:
+            return hard_swish(x);
+        default:
+            return sigmoid(x);
+        }
+    }
+    void activate() { stage(now_.axes(), activated(read())); }
+
+    // ---- structures; each says what it makes of x(…, i, j)
+
+    // sum over j: x(…, i, j) · W(j, o), maybe with a bias and a function.
+    bool product() {
+        if (last() < 8) return false;
+        const Axis i = now_.axes()[now_.rank() - 2], j = now_.axes().back();
+        const Axis o = axis_among({16, 24, 32, 40, 48, 64, 96, 128});
+        const std::vector<Axis> axes = with(now_.rank() - 1, {o});
+        if (now_.type() == i8) {
+            const Element x = cast(i32, now_.at(at(now_.axes()))), w = cast(i32, new_input({j, o}).at({j, o}));
+            stage(axes, sum(x * w, j));
+            stage(axes, cast(f32, now_.at(at(axes))) * 0.0009765625f);
+        } else {
+            stage(axes, sum(read() * weight({j, o}), j));
+        }
+        if (random_.chance(0.6)) stage(axes, activated(read() + weight({o})));
+        return true;
+    }
+
+    // sum over j: x(b, i, j) · W(b, j, o), of each b its own W.
+    bool batched_product() {
+        if (now_.rank() < 3 || last() < 4) return false;
+        const Axis b = now_.axes()[0], j = now_.axes().back(), o = axis_among({8, 16, 24, 32, 48, 64});
+        stage(with(now_.rank() - 1, {o}), sum(read() * weight({b, j, o}), j));
+        return true;
+    }
+
+    // sum over j: x(…, i, j) · x(…, k, j), scaled: every row with every other.
+    bool rows_with_rows() {
+        if (row_count() > 260 || last() < 8) return false;
+        const Axis j = now_.axes().back(), k = axis(row_count());
+        std::vector<Expr> other = at(now_.axes());
+        other[now_.rank() - 2] = k;
+        stage(with(now_.rank() - 1, {k}), sum(read() * read(other), j) * share(last()));
+        return true;
+    }
+
+    // Windows of 3 or 3×3 over all channels, the first axis; zeros around.
+    bool convolution() {
+        const size_t r = now_.rank();
+        if (extent(now_.axes()[0]) > 64 || last() < 8) return false;
+        const Axis c = now_.axes()[0], o = axis_among({8, 16, 24, 32}), v = axis(3), u = axis(3);
+        std::vector<Axis> axes = now_.axes();
+        const Tensor padded = zero_padded(now_);
+        std::vector<Expr> place = at(axes);
+        place[r - 1] = axes[r - 1] + u - 1;
+        if (r == 3) place[1] = axes[1] + v - 1;
+        axes[0] = o;
+        const Element x = load(padded, place);
+        if (r == 3)
+            stage(axes, sum(x * weight({o, c, v, u}), {c, v, u}));
+        else
+            stage(axes, sum(x * weight({o, c, u}), {c, u}));
+        if (random_.chance(0.5)) stage(axes, activated(read() + weight({o})));
+        return true;
+    }
+
+    // Each channel its own window of 3 to 7, or 3×3.
+    bool depthwise() {
+        const size_t r = now_.rank();
+        if (last() < 8) return false;
+        const std::vector<Axis> axes = now_.axes();
+        const Tensor padded = random_.chance(0.7) ? zero_padded(now_) : clamped(now_);
+        std::vector<Expr> place = at(axes);
+        if (r == 3 && random_.chance(0.6)) {
+            const Axis v = axis(3), u = axis(3);
+            place[1] = axes[1] + v - 1, place[2] = axes[2] + u - 1;
+            stage(axes, sum(load(padded, place) * weight({axes[0], v, u}), {v, u}));
+        } else {
+            const int64_t n = random_.pick(std::vector<int64_t>{3, 4, 5, 7});
+            const Axis u = axis(n);
+            place[r - 1] = axes[r - 1] + u - static_cast<int>(n / 2);
+            stage(axes, sum(load(padded, place) * weight({axes[r - 2], u}), u));
+        }
+        return true;
+    }
+
+    // Neighbours with fixed weights, of one axis and then of the other, as image filters have it.
+    bool stencil() {
+        const size_t r = now_.rank();
+        if (last() < 6) return false;
+        for (const size_t d : {r - 1, r - 2}) {
+            const std::vector<Axis> axes = now_.axes();
+            const Tensor around = random_.chance(0.5) ? zero_padded(now_) : clamped(now_);
+            const auto near = [&](int by) {
+                std::vector<Expr> place = at(axes);
+                place[d] = axes[d] + by;
+                return load(around, place);
+            };
+            Element value = near(0) * 0.5f + (near(-1) + near(1)) * 0.25f;
+            if (random_.chance(0.3)) value = value + (near(-2) - near(2)) * 0.125f;
+            stage(axes, value);
+            if (random_.chance(0.4)) break;
+        }
+        return true;
+    }
+
+    // The largest or the mean of windows of 2 or 2×2, which lie side by side.
+    bool pool() {
+        const size_t r = now_.rank();
+        if (last() < 8 || row_count() < 8) return false;
+        std::vector<Axis> axes = now_.axes(), window;
+        std::vector<Expr> place = at(axes);
+        int64_t count = 1;
+        for (const size_t d : {r - 1, r - 2}) {
+            if (d != r - 1 && random_.chance(0.5)) continue;
+            const int64_t n = random_.pick(std::vector<int64_t>{2, 2, 3, 4});
+            window.push_back(axis(n));
+            axes[d] = axis(extent(axes[d]) / n);
+            place[d] = axes[d] * static_cast<int>(n) + window.back();
+            count *= n;
+        }
+        const Element x = read(place);
+        stage(axes, random_.chance(0.5) ? maximum(x, AxisList(window)) : sum(x, AxisList(window)) * share(count));
+        return true;
+    }
+
+    // Rows that have mean 0 and variance 1, or root mean square 1, times weights.
+    bool norm() {
+        const std::vector<Axis> axes = now_.axes(), rows = outer();
+        const Axis j = axes.back();
+        const Tensor x = now_;
+        const bool centred = random_.chance(0.5);
+        const Element part = share(last());
+        if (centred) {
+            stage(rows, sum(load(x, at(axes)), j) * part);
+            const Tensor mean = now_;
+            stage(axes, load(x, at(axes)) - mean.at(at(rows)));
+        }
+        const Tensor centre = now_;
+        stage(rows, rsqrt(sum(square(load(centre, at(axes))), j) * part + 0.0009765625f));
+        const Element scaled = load(centre, at(axes)) * now_.at(at(rows));
+        stage(axes, random_.chance(0.6) ? scaled * weight({j}) : scaled);
+        return true;
+    }
+
+    // exp(x − the row's largest), divided by the row's sum.
+    bool softmax() {
+        const std::vector<Axis> axes = now_.axes(), rows = outer();
+        const Axis j = axes.back();
+        const Tensor x = now_;
+        stage(rows, maximum(load(x, at(axes)), j));
+        stage(axes, exp(load(x, at(axes)) - now_.at(at(rows))));
+        const Tensor power = now_;
+        stage(rows, sum(power.at(at(axes)), j));
+        stage(axes, power.at(at(axes)) / now_.at(at(rows)));
+        return true;
+    }
+
+    // Rows moved and scaled to between 0 and 1, or each divided by its largest.
+    bool row_range() {
+        const std::vector<Axis> axes = now_.axes(), rows = outer();
+        const Axis j = axes.back();
+        const Tensor x = now_;
+        stage(rows, maximum(load(x, at(axes)), j));
+        const Tensor most = now_;
+        if (random_.chance(0.5)) {
+            stage(rows, minimum(load(x, at(axes)), j));
+            const Element least = now_.at(at(rows));
+            stage(axes, (load(x, at(axes)) - least) / (most.at(at(rows)) - least + 0.125f));
+        } else {
+            stage(axes, load(x, at(axes)) / (abs(most.at(at(rows))) + 1.f));
+        }
+        return true;
+    }
+
+    // Each column without its mean, or divided by its root mean square: sums over rows.
+    bool columns() {
+        const size_t r = now_.rank();
+        const std::vector<Axis> axes = now_.axes();
+        std::vector<Axis> kept = axes;
+        const Axis i = axes[r - 2];
+        kept.erase(kept.begin() + static_cast<long>(r - 2));
+        const Tensor x = now_;
+        const Element part = share(row_count());
+        if (random_.chance(0.5)) {
+            stage(kept, sum(load(x, at(axes)), i) * part);
+            stage(axes, load(x, at(axes)) - now_.at(at(kept)));
+        } else {
+            stage(kept, rsqrt(sum(square(load(x, at(axes))), i) * part + 0.0009765625f));
+            stage(axes, load(x, at(axes)) * now_.at(at(kept)));
+        }
+        return true;
+    }
+
+    // Rows by their numbers, each alone or several summed with weights.
+    bool gather() {
+        const size_t r = now_.rank();
+        const std::vector<Axis> axes = now_.axes();
+        std::vector<Axis> made = axes;
+        made[r - 2] = axis_among({32, 48, 64, 100, 128, 256});
+        std::vector<Expr> place = at(axes);
+        const Expr end = static_cast<int>(row_count() - 1);
+        if (random_.chance(0.5)) {
+            place[r - 2] = clamp(new_indices({made[r - 2]}).at({made[r - 2]}), 0, end);
+            stage(made, read(place));
+            activate();
+        } else {
+            const Axis l = axis_among({3, 4, 6, 8, 12});
+            place[r - 2] = clamp(new_indices({made[r - 2], l}).at({made[r - 2], l}), 0, end);
+            stage(made, sum(read(place) * weight({made[r - 2], l}), l));
+        }
+        return true;
+    }
+
+    // Running sums, or averages that forget, along rows or down columns.
+    bool scan_along() {
+        const std::vector<Axis> axes = now_.axes();
+        const size_t d = random_.chance(0.5) ? now_.rank() - 1 : now_.rank() - 2;
+        if (random_.chance(0.4)) {
+            stage(axes, scan([](const Expr &a, const Expr &b) { return a + b; },
+                             Halide::Internal::make_const(value_, 0), read(), axes[d]));
+            stage(axes, read() * share(extent(axes[d])));
+        } else {
+            const Element x = read();
+            now_ = recurrence("s" + std::to_string(stages_++), value_, axes, Halide::Internal::make_const(value_, 0),
+                              [&](const Earlier &y) {
+                                  std::vector<Expr> before = at(axes);
+                                  before[d] = axes[d] - 1;
+                                  return Element(y.at(before)) * 0.75f + x * 0.25f;
+                              });
+        }
+        return true;
+    }
+
+    // Two axes exchanged, with a function, so that the copy is not only another way of reading.
+    bool permute() {
+        const size_t r = now_.rank();
+        std::vector<Axis> axes = now_.axes();
+        std::swap(axes[r - 1], axes[r == 3 && random_.chance(0.4) ? 0 : r - 2]);
+        stage(axes, activated(read()));
+        return true;
+    }
+
+    // Pairs of neighbours, or halves of rows, one as a gate or turned by the other.
+    bool strided() {
+        if (last() < 8) return false;
+        const size_t r = now_.rank();
+        const int half = static_cast<int>(last() / 2);
+        const Axis j = axis(half);
+        const std::vector<Axis> axes = with(r - 1, {j});
+        std::vector<Expr> first = at(axes), second = at(axes);
+        if (random_.chance(0.6))
+            first[r - 1] = j * 2, second[r - 1] = j * 2 + 1;
+        else
+            second[r - 1] = j + half;
+        const Element a = read(first), b = read(second);
+        if (random_.chance(0.5)) {
+            stage(axes, a * sigmoid(b));
+        } else {
+            const Element w = weight({axes[r - 2], j});
+            stage(axes, a * w - b * (w * w));
+        }
+        return true;
+    }
+
+    // Two pointwise stages with another tensor.
+    bool pointwise() {
+        stage(now_.axes(), activated(read() * weight({now_.axes().back()}) + weight(now_.axes())));
+        activate();
+        return true;
+    }
+};
+
+const std::vector<Chain::Structure> &Chain::structures() {
+    static const std::vector<Structure> all = {
+        {"product", &Chain::product},
+        {"batched_product", &Chain::batched_product},
+        {"rows_with_rows", &Chain::rows_with_rows},
+        {"convolution", &Chain::convolution},
+        {"depthwise", &Chain::depthwise},
+        {"stencil", &Chain::stencil},
+        {"pool", &Chain::pool},
+        {"norm", &Chain::norm},
+        {"softmax", &Chain::softmax},
+        {"row_range", &Chain::row_range},
+        {"columns", &Chain::columns},
+        {"gather", &Chain::gather},
+        {"scan", &Chain::scan_along},
+        {"permute", &Chain::permute},
+        {"strided", &Chain::strided},
+        {"pointwise", &Chain::pointwise},
+    };
+    return all;
+}
+
+// Numbers from 0 to n·(n − 1) − 1 give each ordered pair of two of n structures once.
+TrainingTask make_task(size_t number) {
+    const auto &structures = Chain::structures();
+    const size_t n = structures.size(), first = number % n, second = (first + 1 + number / n) % n;
+    constexpr uint64_t attempts = 2000;
+    for (uint64_t attempt = 0; attempt < attempts; attempt++) {
+        Chain chain(number * attempts + attempt);
+        std::vector<size_t> parts = {first, second};
+        while (parts.size() < 4 && chain.random().chance(0.4)) parts.push_back(chain.random().below(n));
+        std::string name = "chain" + std::to_string(number);
+        bool suits = true;
+        chain.maybe_pointwise(0.2);
+        for (size_t p = 0; p < parts.size() && suits; p++) {
+            suits = chain.append(structures[parts[p]]);
+            chain.maybe_pointwise(0.15);
+            name += std::string(p == 0 ? " " : ", ") + structures[parts[p]].name;
+        }
+        if (!suits) continue;
+        if (std::optional<Op> op = chain.finish("chain" + std::to_string(number))) return {name, *op, true};
+    }
+    throw InternalError("no shape suits the chain " + std::to_string(number));
+}
+
+} // namespace
+
+std::vector<TrainingTask> multi_stage_tasks() {
+    const size_t n = Chain::structures().size();
+    std::vector<TrainingTask> all;
+    for (size_t i = 0; i < n * (n - 1); i++) all.push_back(make_task(i));
+    return all;
+}
+
+} // namespace kumiko
