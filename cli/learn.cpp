@@ -4,6 +4,7 @@
 #include "autotune/features/chip_features.h"
 #include "autotune/features/feature_sets.h"
 #include "autotune/model/learn.h"
+#include "autotune/model/multi_stage_tasks.h"
 #include "autotune/model/training_tasks.h"
 #include "autotune/tune.h"
 #include "driver/machines.h"
@@ -14,10 +15,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 
 namespace kumiko::cli {
@@ -26,7 +30,7 @@ namespace {
 
 struct LearnArguments {
     std::vector<std::string> databases = {"learn.db"};
-    std::string out = "cost-model.ubj", only, json, target = "host";
+    std::string out = "cost-model.ubj", from, only, json, target = "host";
     int trials = 200, folds = 5;
     TreeOptions trees = CostModel::default_options();
     bool measure = true, quiet = false;
@@ -89,6 +93,8 @@ void measure(const LearnArguments &a) {
     }
 }
 
+std::string task_name(const std::string &op, const std::string &hash) { return op + " " + hash.substr(0, 8); }
+
 std::vector<ModelTask> read_tasks(const LearnArguments &a) {
     const int version = features_for(machine_of(a)).version;
     std::vector<ModelTask> all;
@@ -96,7 +102,7 @@ std::vector<ModelTask> read_tasks(const LearnArguments &a) {
     for (const std::string &file : a.databases) {
         const Database database(file, Database::Mode::Read);
         for (const Database::TaskSummary &t : database.tasks()) {
-            std::string name = t.key.op + " " + t.key.op_hash.substr(0, 8);
+            std::string name = task_name(t.key.op, t.key.op_hash);
             if (t.key.threads != 1) name += fmt::format(", {} threads", t.key.threads);
             const std::vector<Record> records = database.records(t.key, Machine{});
             for (const Record &r : records) {
@@ -115,16 +121,57 @@ std::vector<ModelTask> read_tasks(const LearnArguments &a) {
     throw UserError(text);
 }
 
-std::vector<std::string> cells(const std::string &name, const Accuracy &l, const Accuracy &a) {
+// `from`: null where the model does not learn on.
+std::vector<std::string> cells(const std::string &name, const Accuracy &l, const Accuracy *from, const Accuracy &a) {
     const auto number = [](double x) { return fmt::format("{:.3f}", x); };
-    return {name,
-            number(l.pairs),
-            number(l.recall_30),
-            number(l.top_1),
-            number(l.top_5),
-            number(a.pairs),
-            number(a.recall_30),
-            number(a.top_1)};
+    std::vector<std::string> row = {name, number(l.pairs), number(l.recall_30), number(l.top_1), number(l.top_5)};
+    if (from) row.insert(row.end(), {number(from->pairs), number(from->recall_30), number(from->top_1)});
+    row.insert(row.end(), {number(a.pairs), number(a.recall_30), number(a.top_1)});
+    return row;
+}
+
+// The tasks of a validation: one row each, then means over those of several stages, over the others,
+// and over all. Fills the report.
+Table table_of(const Validation &v, Json &report) {
+    const bool from = !v.before.empty();
+    std::vector<std::string> headings = {"task, not seen", "pairs", "recall@30", "top-1", "top-5"};
+    if (from) headings.insert(headings.end(), {"from: pairs", "recall@30", "top-1"});
+    headings.insert(headings.end(), {"estimate: pairs", "recall@30", "top-1"});
+    Table table(headings);
+    const auto add = [&](Json &j, const std::string &prefix, const Accuracy &a) {
+        j[prefix + "pairs"] = a.pairs, j[prefix + "recall_30"] = a.recall_30, j[prefix + "top_1"] = a.top_1;
+    };
+    std::set<std::string> chains; // names of tasks, as read_tasks makes them
+    for (const TrainingTask &t : multi_stage_tasks()) chains.insert(task_name(t.op.name(), t.op.hash()));
+    for (size_t i = 0; i < v.tasks.size(); i++) {
+        table.row(cells(v.tasks[i], v.learned[i], from ? &v.before[i] : nullptr, v.analytical[i]));
+        Json j = {{"task", v.tasks[i]}};
+        add(j, "", v.learned[i]);
+        if (from) add(j, "from_", v.before[i]);
+        add(j, "analytical_", v.analytical[i]);
+        report.push_back(std::move(j));
+    }
+    const auto means = [&](const std::string &of, const std::function<bool(size_t)> &counts) {
+        std::vector<Accuracy> learned, before, analytical;
+        for (size_t i = 0; i < v.tasks.size(); i++) {
+            if (!counts(i)) continue;
+            learned.push_back(v.learned[i]), analytical.push_back(v.analytical[i]);
+            if (from) before.push_back(v.before[i]);
+        }
+        if (learned.empty()) return;
+        const Accuracy b = mean(before);
+        table.row(cells("mean" + of, mean(learned), from ? &b : nullptr, mean(analytical)));
+    };
+    const auto is_chain = [&](size_t i) { return chains.count(v.tasks[i].substr(0, v.tasks[i].find(','))) > 0; };
+    const auto n = static_cast<size_t>(std::count_if(v.tasks.begin(), v.tasks.end(), [&](const std::string &name) {
+        return chains.count(name.substr(0, name.find(','))) > 0;
+    }));
+    if (n > 0 && n < v.tasks.size()) {
+        means(fmt::format(" of {} multi-stage training tasks", n), is_chain);
+        means(fmt::format(" of {} others", v.tasks.size() - n), [&](size_t i) { return !is_chain(i); });
+    }
+    means("", [](size_t) { return true; });
+    return table;
 }
 
 // What scores by chance reach: half of the pairs, of the 30 fastest the part that 30 of all candidates hold, and as first choice the mean.
@@ -170,6 +217,13 @@ void learn(const LearnArguments &a) {
     require_folder_of(a.out);
     require_folder_of(a.json);
     check_folds(a);
+    std::optional<CostModel> from;
+    if (!a.from.empty()) from = CostModel::load_file(a.from);
+    const CostModel *before = from ? &*from : nullptr;
+    if (before && before->version() != features_for(machine_of(a)).version)
+        throw UserError(fmt::format("{} learnt from features of {}; a model for {} learns from those of {}", a.from,
+                                    describe_features(before->version()), a.target,
+                                    describe_features(features_for(machine_of(a)).version)));
     if (a.measure) measure(a);
     const std::vector<ModelTask> tasks = read_tasks(a);
     Json report = Json::array();
@@ -179,23 +233,11 @@ void learn(const LearnArguments &a) {
         if (names.size() < static_cast<size_t>(a.folds)) // of some that were measured, or known, nothing can be learnt
             throw UserError(
                 fmt::format("{} folds need as many tasks with features, and there are {}", a.folds, names.size()));
-        const Validation v = cross_validate(tasks, static_cast<size_t>(a.folds), a.trees);
-        Table table(
-            {"task, not seen", "pairs", "recall@30", "top-1", "top-5", "estimate: pairs", "recall@30", "top-1"});
-        for (size_t i = 0; i < v.tasks.size(); i++) {
-            table.row(cells(v.tasks[i], v.learned[i], v.analytical[i]));
-            report.push_back({{"task", v.tasks[i]},
-                              {"pairs", v.learned[i].pairs},
-                              {"recall_30", v.learned[i].recall_30},
-                              {"top_1", v.learned[i].top_1},
-                              {"analytical_pairs", v.analytical[i].pairs},
-                              {"analytical_recall_30", v.analytical[i].recall_30},
-                              {"analytical_top_1", v.analytical[i].top_1}});
-        }
-        table.row(cells("mean", mean(v.learned), mean(v.analytical)));
+        const Validation v = cross_validate(tasks, static_cast<size_t>(a.folds), a.trees, nullptr, before);
+        const Table table = table_of(v, report);
         if (a.json != "-") std::cout << table.text() << chance_text(tasks);
     }
-    write_file_atomically(a.out, CostModel::learn(tasks, a.trees).save());
+    write_file_atomically(a.out, CostModel::learn(tasks, a.trees, before).save());
     size_t candidates = 0;
     for (const ModelTask &t : tasks) candidates += t.features.size();
     if (a.json != "-")
@@ -216,6 +258,11 @@ void add_learn(CLI::App &app) {
     command->add_option("--out", a->out, "the model; kumiko tune --cost-model takes it")
         ->type_name("FILE")
         ->capture_default_str();
+    command
+        ->add_option("--from", a->from,
+                     "a model to learn on from: its trees stay, and --rounds trees are added; the table shows how "
+                     "it orders the tasks, of which it may have seen some")
+        ->type_name("MODEL");
     command->add_option("--trials", a->trials, "candidates of each task, those in the database counted")
         ->check(above_zero())
         ->capture_default_str();
@@ -239,6 +286,7 @@ void add_learn(CLI::App &app) {
     examples(*command, "  kumiko learn --db learn.db --out cost-model.ubj\n"
                        "  kumiko learn --target chip:small --trials 120 --rounds 120 --db chip.db --out chip.ubj\n"
                        "  kumiko learn --no-measure --db mine.db --db learn.db --out mine.ubj\n"
+                       "  kumiko learn --from cost-model.ubj --rounds 200 --no-measure --db mine.db --out mine.ubj\n"
                        "  kumiko tune matmul --shape m=512,n=512,k=512 --cost-model mine.ubj\n"
                        "Control-C ends it; the same command goes on from there.");
     command->callback([a] { learn(*a); });

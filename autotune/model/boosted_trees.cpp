@@ -117,9 +117,17 @@ BoostedTrees &BoostedTrees::operator=(BoostedTrees &&) noexcept = default;
 size_t BoostedTrees::columns() const { return contents_ ? contents_->columns : 0; }
 
 void BoostedTrees::order(const Rows &rows, const std::vector<float> &quality, const std::vector<size_t> &groups,
-                         const std::vector<float> &offsets, const TreeOptions &options) {
+                         const std::vector<float> &offsets, const TreeOptions &options, const BoostedTrees *before) {
+    if (before && before->columns() != rows.columns)
+        throw UserError("trees learnt from rows of " + std::to_string(before->columns()) +
+                        " values cannot learn on from rows of " + std::to_string(rows.columns));
     const Matrix matrix(rows);
-    contents_ = std::make_unique<Contents>(matrix, rows.columns);
+    auto contents = std::make_unique<Contents>(matrix, rows.columns);
+    if (before) {
+        const std::string bytes = before->save().substr(trees_header);
+        must(XGBoosterLoadModelFromBuffer(contents->handle, bytes.data(), bytes.size()));
+    }
+    contents_ = std::move(contents);
     contents_->boost(
         matrix, options, [&](const std::vector<float> &scores, std::vector<float> &first, std::vector<float> &second) {
             std::fill(first.begin(), first.end(), 0.f);

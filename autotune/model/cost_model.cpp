@@ -91,7 +91,8 @@ TreeOptions CostModel::default_options() {
     return o;
 }
 
-CostModel CostModel::learn(const std::vector<ModelTask> &tasks, const TreeOptions &options) {
+CostModel CostModel::learn(const std::vector<ModelTask> &tasks, const TreeOptions &options, const CostModel *before) {
+    if (before && before->empty()) before = nullptr;
     Rows rows;
     std::vector<float> quality, offsets;
     std::vector<size_t> groups;
@@ -112,8 +113,11 @@ CostModel CostModel::learn(const std::vector<ModelTask> &tasks, const TreeOption
     }
     if (groups.empty())
         throw UserError("there is nothing to learn from: no task has two measured candidates with features");
+    if (before && before->version() != version)
+        throw UserError("a cost model that learnt from features of " + describe_features(before->version()) +
+                        ", cannot learn on from features of " + describe_features(version));
     CostModel model;
-    model.trees_.order(rows, quality, groups, offsets, options);
+    model.trees_.order(rows, quality, groups, offsets, options, before ? &before->trees_ : nullptr);
     model.trees_.set_note("kumiko_features_version", std::to_string(version));
     model.trees_.set_note(weight_note, weight_text(version));
     model.version_ = version;

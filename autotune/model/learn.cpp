@@ -18,8 +18,17 @@ ModelTask model_task(const std::string &name, const std::vector<Record> &records
     return task;
 }
 
+namespace {
+
+Accuracy accuracy_of(const CostModel &model, const ModelTask &task) {
+    const std::vector<float> scores = model.score(task.features);
+    return accuracy({scores.begin(), scores.end()}, task.seconds);
+}
+
+} // namespace
+
 Validation cross_validate(const std::vector<ModelTask> &tasks, size_t folds, const TreeOptions &options,
-                          const std::function<void(size_t)> &progress) {
+                          const std::function<void(size_t)> &progress, const CostModel *before) {
     Validation v;
     // One op on several machines is left out at once.
     std::map<std::string, size_t> ops;
@@ -30,14 +39,14 @@ Validation cross_validate(const std::vector<ModelTask> &tasks, size_t folds, con
         for (const ModelTask &t : tasks) {
             if (fold_of(t) != fold) seen.push_back(t);
         }
-        const CostModel model = CostModel::learn(seen, options);
+        const CostModel model = CostModel::learn(seen, options, before);
         for (const ModelTask &task : tasks) {
             if (fold_of(task) != fold || task.features.size() < 30) continue;
-            const std::vector<float> scores = model.score(task.features);
-            std::vector<double> learned(scores.begin(), scores.end()), analytical;
+            std::vector<double> analytical;
             for (double e : task.estimates) analytical.push_back(-e);
             v.tasks.push_back(task.name);
-            v.learned.push_back(accuracy(learned, task.seconds));
+            v.learned.push_back(accuracy_of(model, task));
+            if (before) v.before.push_back(accuracy_of(*before, task));
             v.analytical.push_back(accuracy(analytical, task.seconds));
         }
         if (progress) progress(fold);

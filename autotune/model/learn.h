@@ -14,12 +14,14 @@ ModelTask model_task(const std::string &name, const std::vector<Record> &records
 
 struct Validation {
     std::vector<std::string> tasks;
-    std::vector<Accuracy> learned, analytical; // of each task; learned by a model that saw only tasks of other folds
+    // Of each task. `learned`: by a model that saw only tasks of other folds. `before`: by the model
+    // from which that learnt on, which may have seen the task; empty where there is none.
+    std::vector<Accuracy> learned, analytical, before;
 };
 
 // Task i is in fold i mod `folds`. Tasks with fewer than 30 candidates teach but are not asked about. `progress` hears of each fold.
 Validation cross_validate(const std::vector<ModelTask> &tasks, size_t folds,
                           const TreeOptions &options = CostModel::default_options(),
-                          const std::function<void(size_t)> &progress = nullptr);
+                          const std::function<void(size_t)> &progress = nullptr, const CostModel *before = nullptr);
 
 } // namespace kumiko

@@ -421,6 +421,12 @@ TEST_CASE("learning from a database of the other kind says what it holds") {
               "3 have those of version 1001, of programs of the chip; kumiko learn --target chip:small learns from "
               "those"));
     CHECK(run("learn --no-measure --db chip-only.db --folds 0 --target chip:small --out of-chips.ubj").status == 0);
+    CHECK(run("learn --no-measure --db chip-only.db --folds 0 --target chip:small --from of-chips.ubj --rounds 5 "
+              "--out of-chips.ubj")
+              .status == 0);
+    const Outcome other = run("learn --no-measure --db chip-only.db --folds 0 --from of-chips.ubj --out none.ubj");
+    CHECK(has(other.err, "of-chips.ubj learnt from features of version 1001, of programs of the chip; a model for host "
+                         "learns from those of version 3, of nests"));
     CHECK(
         run("tune softmax --shape m=16,n=32 --target chip:small --trials 2 --quiet --cost-model of-chips.ubj").status ==
         0);
@@ -636,6 +642,7 @@ TEST_CASE("bad input ends with status 1 and a line on standard error") {
     bad("learn --only transpose --folds 50 --db learn.db", "50 folds need as many tasks, and there ");
     bad("learn --no-measure --db none.db", "there is no tuning database none.db");
     bad("learn --db learn.db --db none.db", "there is no tuning database none.db");
+    bad("learn --db learn.db --from none.ubj --only transpose --folds 0", "cannot read the cost model none.ubj");
     CHECK(!std::filesystem::exists(scratch() + "/learn.db")); // nothing was measured
     bad("run matmul --shape m=4,n=4,k=4 --tuned no.db", "no.db");
     bad("bench gemm-f23", "did you mean 'gemm-f32'?");

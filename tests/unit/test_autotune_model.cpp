@@ -1,4 +1,5 @@
 // The cost model on made-up candidates.
+#include "autotune/features/chip_features.h"
 #include "autotune/model/accuracy.h"
 #include "autotune/model/cost_model.h"
 #include "autotune/model/learn.h"
@@ -69,6 +70,43 @@ TEST_CASE("a model orders candidates of tasks that it never saw") {
         const CostModel again = CostModel::learn({made_up(1, 150), made_up(2, 150), made_up(3, 150)}, quick());
         CHECK(again.score(unseen.features) == model.score(unseen.features));
     }
+}
+
+TEST_CASE("a model learns on from another, whose trees it keeps") {
+    const CostModel before = CostModel::learn({made_up(1, 150), made_up(2, 150)}, quick());
+    // Other tasks, in which another feature decides.
+    const auto other = [](uint64_t seed) {
+        ModelTask t = made_up(seed, 150);
+        for (size_t i = 0; i < t.seconds.size(); i++) t.seconds[i] = t.seconds[i] * (1 + t.features[i].values[50]);
+        return t;
+    };
+    const CostModel on = CostModel::learn({made_up(3, 150), other(4), other(5)}, quick(), &before);
+    const auto pairs = [](const CostModel &m, const ModelTask &t) {
+        return accuracy(doubles(m.score(t.features)), t.seconds).pairs;
+    };
+    CHECK(pairs(on, other(9)) > pairs(before, other(9)) + 0.02);
+    CHECK(pairs(on, made_up(9, 100)) > 0.85);
+    CHECK(CostModel::load(on.save()).score(other(9).features) == on.score(other(9).features));
+    CHECK(on.save().size() > before.save().size() * 3 / 2);
+
+    // A round of almost no weight leaves the scores as they were.
+    TreeOptions little = quick();
+    little.rounds = 1, little.rate = 1e-6;
+    const std::vector<float> was = before.score(other(9).features);
+    const std::vector<float> is = CostModel::learn({other(4)}, little, &before).score(other(9).features);
+    for (size_t i = 0; i < was.size(); i++) CHECK(is[i] == doctest::Approx(was[i]).epsilon(1e-3));
+
+    const CostModel nothing;
+    CHECK(CostModel::learn({made_up(1, 50)}, quick(), &nothing).save() ==
+          CostModel::learn({made_up(1, 50)}, quick()).save());
+    CHECK_THROWS_WITH_AS(CostModel::learn({made_up(1, 50)}, quick(), &*CostModel::shipped(chip_features_version)),
+                         doctest::Contains("cannot learn on from features of version 3, of nests"), UserError);
+
+    // Its accuracy beside that of the model it learns on from.
+    const Validation v = cross_validate({other(4), other(5), other(6)}, 3, quick(), nullptr, &before);
+    CHECK(v.before.size() == 3);
+    CHECK(mean(v.learned).pairs > mean(v.before).pairs);
+    CHECK(cross_validate({other(4), other(5)}, 2, quick()).before.empty());
 }
 
 TEST_CASE("a task's own measurements correct what was learnt elsewhere") {
