@@ -14,7 +14,14 @@ namespace {
 // A tensor to which structures are appended, each as one or more stages that read the one before.
 class Chain {
 public:
-    explicit Chain(uint64_t seed) : random_(seed) {
+    // How the elements of its input lie.
+    enum class Shape {
+        Any,
+        Pixels,   // two to four channels innermost
+        Matrices, // many of 2×2 to 4×4
+    };
+
+    explicit Chain(uint64_t seed, Shape shape = Shape::Any) : random_(seed) {
         const double kind = random_.real();
         if (kind < 0.08)
             value_ = stored_ = f64;
@@ -24,12 +31,19 @@ public:
             stored_ = i8;
         static const std::vector<int64_t> rows = {24, 32, 48, 64, 96, 100, 128, 192, 197, 256, 384};
         static const std::vector<int64_t> columns = {32, 48, 64, 80, 96, 100, 128, 150, 192, 256, 320, 512};
-        const bool deep = random_.chance(0.45), is_short = random_.chance(0.3);
+        const bool deep = random_.chance(0.45), is_short = random_.chance(0.3) && shape == Shape::Any;
         std::vector<Axis> axes;
+        if (shape == Shape::Matrices) {
+            for (const int64_t n : {random_.between(500, 8000), random_.between(2, 4), random_.between(2, 4)})
+                axes.push_back(axis(n));
+            now_ = new_input(axes);
+            return;
+        }
         if (deep) axes.push_back(axis(random_.pick(std::vector<int64_t>{2, 3, 4, 8, 12, 16, 24, 32})));
         axes.push_back(axis(deep ? random_.pick(std::vector<int64_t>{12, 16, 24, 28, 32, 49, 56, 64, 100})
                                  : random_.pick(rows) * (is_short ? 8 : 1)));
         axes.push_back(axis(is_short ? random_.between(3, 40) : random_.pick(columns)));
+        if (shape == Shape::Pixels) axes.push_back(axis(random_.between(2, 4)));
         now_ = new_input(axes);
     }
 
@@ -39,6 +53,7 @@ public:
         Append append; // false where the tensor's shape does not suit
     };
     static const std::vector<Structure> &structures();
+    static const Structure from_pixels, to_pixels, small_products;
 
     bool append(const Structure &s) { return (this->*s.append)(); }
 
@@ -48,10 +63,15 @@ public:
     }
 
     // Empty where it is too small, too large, or of too many stages.
-    std::optional<Op> finish(const std::string &name) {
+    std::optional<Op> finish(const std::string &name, bool two_outputs = false) {
         if (stored_ == bf16 && random_.chance(0.6)) stage(now_.axes(), cast(bf16, read()));
         if (now_.contents().kind != TensorContents::Kind::Compute) return {};
-        Op op(name, inputs_, {now_});
+        std::vector<Tensor> outputs = {now_};
+        if (two_outputs) {
+            activate();
+            outputs.push_back(now_);
+        }
+        Op op(name, inputs_, outputs);
         const size_t n = op.stages().size();
         double work = 0; // ns, about
         for (const Stage &s : op.stages()) work += iterations(s) * (s.reduction_axes.empty() ? 0.3 : 0.08);
@@ -388,6 +408,40 @@ private:
         return true;
     }
 
+    // A plane from the channels of each pixel.
+    bool plane_of_pixels() {
+        const std::vector<Axis> axes = outer();
+        std::vector<Expr> place = at(now_.axes());
+        Element value = share(last());
+        for (int64_t c = 0; c < last(); c++) {
+            place.back() = static_cast<int>(c);
+            value = value + read(place) * (0.25f + 0.125f * static_cast<float>(c));
+        }
+        stage(axes, random_.chance(0.5) ? activated(value) : value);
+        return true;
+    }
+
+    // Two to four channels of each pixel from a plane.
+    bool pixels_of_plane() {
+        std::vector<Axis> axes = now_.axes();
+        axes.push_back(axis(random_.between(2, 4)));
+        stage(axes, activated(read() * weight({axes.back()}) + weight({axes.back()})));
+        return true;
+    }
+
+    // Matrices of a few elements times others, or times themselves.
+    bool products_of_small() {
+        const Axis b = now_.axes()[0], i = now_.axes()[1], k = now_.axes()[2];
+        const Axis j = axis(random_.between(2, 4));
+        const bool itself = random_.chance(0.5);
+        const Axis other = axis(row_count()); // rows with rows
+        if (itself)
+            stage({b, i, other}, sum(read({b, i, k}) * read({b, other, k}), k));
+        else
+            stage({b, i, j}, sum(read() * weight({b, k, j}), k));
+        return true;
+    }
+
     // Two pointwise stages with another tensor.
     bool pointwise() {
         stage(now_.axes(), activated(read() * weight({now_.axes().back()}) + weight(now_.axes())));
@@ -418,25 +472,60 @@ const std::vector<Chain::Structure> &Chain::structures() {
     return all;
 }
 
-// Numbers from 0 to n·(n − 1) − 1 give each ordered pair of two of n structures once.
-TrainingTask make_task(size_t number) {
+const Chain::Structure Chain::from_pixels = {"from_pixels", &Chain::plane_of_pixels};
+const Chain::Structure Chain::to_pixels = {"to_pixels", &Chain::pixels_of_plane};
+const Chain::Structure Chain::small_products = {"small_products", &Chain::products_of_small};
+
+// The parts of a chain, of which those beyond `parts` may be added by chance.
+struct Plan {
+    Chain::Shape shape = Chain::Shape::Any;
+    std::vector<Chain::Structure> parts;
+    int more = 0;
+    bool two_outputs = false;
+};
+
+// Each ordered pair of two of the structures; then each behind and before a change between pixels
+// and planes, and some behind products of small matrices, every other one with two outputs.
+std::vector<Plan> plans() {
     const auto &structures = Chain::structures();
-    const size_t n = structures.size(), first = number % n, second = (first + 1 + number / n) % n;
+    const size_t n = structures.size();
+    std::vector<Plan> all;
+    for (size_t by = 1; by < n; by++) {
+        for (size_t i = 0; i < n; i++) all.push_back({Chain::Shape::Any, {structures[i], structures[(i + by) % n]}, 2});
+    }
+    for (const Chain::Structure &s : structures) {
+        all.push_back({Chain::Shape::Pixels, {Chain::from_pixels, s}, 1});
+        all.push_back({Chain::Shape::Any, {s, Chain::to_pixels}, 0});
+    }
+    for (const Chain::Structure &s : structures) {
+        const std::string name = s.name;
+        if (name == "norm" || name == "softmax" || name == "row_range" || name == "columns" || name == "gather" ||
+            name == "scan" || name == "permute" || name == "pointwise")
+            all.push_back({Chain::Shape::Matrices, {Chain::small_products, s}, 0});
+    }
+    for (size_t i = n * (n - 1); i < all.size(); i++) all[i].two_outputs = i / 2 % 2 == 0;
+    return all;
+}
+
+TrainingTask make_task(size_t number, const Plan &plan) {
+    const auto &structures = Chain::structures();
     constexpr uint64_t attempts = 2000;
     for (uint64_t attempt = 0; attempt < attempts; attempt++) {
-        Chain chain(number * attempts + attempt);
-        std::vector<size_t> parts = {first, second};
-        while (parts.size() < 4 && chain.random().chance(0.4)) parts.push_back(chain.random().below(n));
+        Chain chain(number * attempts + attempt, plan.shape);
+        std::vector<Chain::Structure> parts = plan.parts;
+        for (int more = 0; more < plan.more && chain.random().chance(0.4); more++)
+            parts.push_back(structures[chain.random().below(structures.size())]);
         std::string name = "chain" + std::to_string(number);
         bool suits = true;
         chain.maybe_pointwise(0.2);
         for (size_t p = 0; p < parts.size() && suits; p++) {
-            suits = chain.append(structures[parts[p]]);
+            suits = chain.append(parts[p]);
             chain.maybe_pointwise(0.15);
-            name += std::string(p == 0 ? " " : ", ") + structures[parts[p]].name;
+            name += std::string(p == 0 ? " " : ", ") + parts[p].name;
         }
         if (!suits) continue;
-        if (std::optional<Op> op = chain.finish("chain" + std::to_string(number))) return {name, *op, true};
+        if (std::optional<Op> op = chain.finish("chain" + std::to_string(number), plan.two_outputs))
+            return {name, *op, true};
     }
     throw InternalError("no shape suits the chain " + std::to_string(number));
 }
@@ -444,9 +533,8 @@ TrainingTask make_task(size_t number) {
 } // namespace
 
 std::vector<TrainingTask> multi_stage_tasks() {
-    const size_t n = Chain::structures().size();
     std::vector<TrainingTask> all;
-    for (size_t i = 0; i < n * (n - 1); i++) all.push_back(make_task(i));
+    for (const Plan &plan : plans()) all.push_back(make_task(all.size(), plan));
     return all;
 }
 
