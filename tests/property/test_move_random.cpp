@@ -1,5 +1,6 @@
 // Random pairs of layouts in random memories through the generic move: what arrives is what was sent, bit for bit; the source and what is
 // nobody's stay; no rule is broken; the cycles are those predicted.
+// Sanitized: --test-case=*several*
 #include "tests/property/moved_chip.h"
 #include "tests/property/random_layout.h"
 

