@@ -96,19 +96,20 @@ bool has_choice(const Op &op, const Schedule &by_rules) { return !open_stages(op
 
 bool library_leaves_out(const Op &op, const Machine &machine) {
     constexpr int64_t few_vectors = 4;
-    if (!op.sizes().empty()) return false;
-    return std::any_of(op.stages().begin(), op.stages().end(), [&](const Stage &stage) {
-        if (!stage.is_reduction() || stage.axes.empty()) return false;
+    const auto short_rows = [&](const Stage &stage) {
+        if (!op.sizes().empty() || stage.axes.empty()) return false;
         int64_t steps = 1, rows = 1; // steps of a row
         for (const Axis &k : stage.reduction_axes) steps *= extent_of(k);
         for (const Axis &a : stage.axes) rows *= extent_of(a);
-        if (rows * steps < fewest_steps) return false;
-        return steps < few_vectors * library::vector_lanes(machine, stage.type) ||
-               !sketch_stage(stage, machine).tiles.empty();
+        return steps < few_vectors * library::vector_lanes(machine, stage.type) && rows * steps >= fewest_steps;
+    };
+    return std::any_of(op.stages().begin(), op.stages().end(), [&](const Stage &stage) {
+        return stage.is_reduction() && (short_rows(stage) || !sketch_stage(stage, machine).tiles.empty());
     });
 }
 
 Point choose_point(const Space &space, const Point &first, const std::vector<Point> &others) {
+    if (!space.op().sizes().empty()) return first;
     Comparison all(space, first);
     for (const Point &other : others) all.consider(other);
     return all.point();

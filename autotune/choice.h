@@ -16,12 +16,13 @@ Point choose_loops(const Space &space, const Point &by_rules);
 // Whether choose_loops counts any stage. `by_rules` is the op's schedule by rules.
 bool has_choice(const Op &op, const Schedule &by_rules);
 
-// The first point, or the one of the others that is expected to be fastest in the same way.
+// The first point, or the one of the others that is expected to be fastest in the same way. `first`
+// itself if the op has symbolic sizes.
 Point choose_point(const Space &space, const Point &first, const std::vector<Point> &others);
 
 // Whether the library's schedules of rows and of one reduction leave out what others may do: lanes
-// along other axes where rows fill few vectors, or tiles of results that share reads. False for
-// symbolic sizes.
+// along other axes where rows, of extents that are numbers, fill few vectors, or tiles of results
+// that share reads.
 bool library_leaves_out(const Op &op, const Machine &machine);
 
 } // namespace kumiko

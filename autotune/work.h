@@ -7,8 +7,8 @@
 namespace kumiko {
 
 struct Work {
-    // Arithmetic in sums: a product and an addition count two. An upper bound where there is padding
-    // or where conditions exclude terms.
+    // Arithmetic in sums: a product and an addition count two. An upper bound where there is
+    // padding or where conditions exclude terms.
     double operations = 0;
     // Of those, the ones that every schedule executes: of sums all of whose elements and terms are
     // needed. An upper bound where there is padding.
@@ -21,9 +21,10 @@ struct Work {
 
 Work count_work(const Op &op, const Sizes &sizes);
 
-// Seconds below which a measurement cannot be true: the least arithmetic at 1.25 times the peak of `threads` units at
-// that clock (half as much where padding may be skipped), and the outputs at two vector stores a cycle. 0 when the
-// clock or the machine's rate is unknown, or tensor instructions beyond its table may be at work.
+// Seconds below which a measurement cannot be true: the least arithmetic at 1.25 times the peak of
+// `threads` units at that clock (half as much where padding may be skipped), and the outputs at two
+// vector stores a cycle. 0 when the clock or the machine's rate is unknown, or tensor instructions
+// beyond its table may be at work.
 double least_possible_seconds(const Work &work, const Machine &machine, int threads, double clock_hz);
 
 // The roofline: the sums' arithmetic at the peak of `threads` units at that clock, and every byte once at a vector a cycle. 0 when the

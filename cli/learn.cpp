@@ -130,8 +130,8 @@ std::vector<std::string> cells(const std::string &name, const Accuracy &l, const
     return row;
 }
 
-// The tasks of a validation: one row each, then means over those of several stages, over the others,
-// and over all. Fills the report.
+// A row for each task. The last rows are means: of the tasks of several stages, of the others, and
+// of all. Appends an object for each task to the report.
 Table table_of(const Validation &v, Json &report) {
     const bool from = !v.before.empty();
     std::vector<std::string> headings = {"task, not seen", "pairs", "recall@30", "top-1", "top-5"};
@@ -163,9 +163,8 @@ Table table_of(const Validation &v, Json &report) {
         table.row(cells("mean" + of, mean(learned), from ? &b : nullptr, mean(analytical)));
     };
     const auto is_chain = [&](size_t i) { return chains.count(v.tasks[i].substr(0, v.tasks[i].find(','))) > 0; };
-    const auto n = static_cast<size_t>(std::count_if(v.tasks.begin(), v.tasks.end(), [&](const std::string &name) {
-        return chains.count(name.substr(0, name.find(','))) > 0;
-    }));
+    size_t n = 0;
+    for (size_t i = 0; i < v.tasks.size(); i++) n += is_chain(i);
     if (n > 0 && n < v.tasks.size()) {
         means(fmt::format(" of {} multi-stage training tasks", n), is_chain);
         means(fmt::format(" of {} others", v.tasks.size() - n), [&](size_t i) { return !is_chain(i); });

@@ -44,7 +44,8 @@ std::vector<DefaultCandidate> default_candidates(const Op &op, const Machine &ma
                            auto space = t.make_space(op, machine);
                            const Schedule schedule = space->schedule(space->default_point());
                            const bool any = t.name == "elementwise", rows = t.name == "rows" || t.name == "reduce";
-                           if (!(any && has_choice(op, schedule)) && !(rows && library_leaves_out(op, machine)))
+                           if (!(any && has_choice(op, schedule)) &&
+                               !(rows && op.sizes().empty() && library_leaves_out(op, machine)))
                                return schedule;
                            space = auto_space(op, machine, any ? nullptr : &t);
                            return space->schedule(space->default_point());

@@ -41,7 +41,7 @@ public:
 
     // Learns to give greater scores to greater qualities, 0 to 1, in each group: groups are consecutive rows, their sizes given.
     // `offsets`, one a row or empty, are scores that others have given: what is learnt is added to them.
-    // `before`: trees that stay, and to which trees are added; null: none. Throws UserError where they
+    // `before`: trees that stay, and to which trees are added; null: none. Throws UserError if they
     // learnt from rows of another length.
     void order(const Rows &rows, const std::vector<float> &quality, const std::vector<size_t> &groups,
                const std::vector<float> &offsets, const TreeOptions &options, const BoostedTrees *before = nullptr);

@@ -35,9 +35,9 @@ public:
     static CostModel load_file(const std::string &path);
     std::string save() const;
 
-    // `before`: a model whose trees stay, and to which those that the tasks teach are added; null: none.
-    // Throws UserError when the tasks have features of several kinds, or others than `before` learnt
-    // from, or none has two candidates.
+    // `before`: a model whose trees stay, and to which those that the tasks teach are added; null:
+    // none. Throws UserError when the tasks have features of several kinds, or others than `before`
+    // learnt from, or none has two candidates.
     static CostModel learn(const std::vector<ModelTask> &tasks, const TreeOptions &options = default_options(),
                            const CostModel *before = nullptr);
     static TreeOptions default_options();

@@ -14,8 +14,8 @@ ModelTask model_task(const std::string &name, const std::vector<Record> &records
 
 struct Validation {
     std::vector<std::string> tasks;
-    // Of each task. `learned`: by a model that saw only tasks of other folds. `before`: by the model
-    // from which that learnt on, which may have seen the task; empty where there is none.
+    // Of each task. `learned`: by a model that saw only tasks of other folds. `before`: by the
+    // model from which that learnt on, which may have seen the task; empty where there is none.
     std::vector<Accuracy> learned, analytical, before;
 };
 

@@ -9,8 +9,9 @@
 
 namespace kumiko {
 
-// 280 ops of 2 to 10 stages, the same on every machine: the number of an op is the seed of its random
-// choices. Extents are numbers. A call of a good schedule takes about 10 µs to 1 ms on one core.
+// 280 ops of 2 to 10 stages, the same on every machine: the number of an op is the seed of its
+// random choices. Extents are numbers. A call of a good schedule takes about 10 µs to 1 ms on one
+// core.
 std::vector<TrainingTask> multi_stage_tasks();
 
 } // namespace kumiko

@@ -109,8 +109,8 @@ public:
             for (const char *copies : {"unroll", "tile_"}) shorten(s, copies);
         }
         make_legal();
-        default_ = rules_ = sketched_;
-        if (other_) default_[0] = 0;
+        default_ = rules_ = library_ = sketched_;
+        if (other_) default_[0] = library_[0] = 0;
         for (size_t n = 0; n < rules_.size(); n++) {
             if (infos_[n].values[0] == by_rules) rules_[n] = 0;
         }
@@ -128,6 +128,7 @@ public:
         std::vector<Point> points;
         if (sketched_ != default_) points.push_back(sketched_);
         if (other_ && rules_ != default_ && rules_ != sketched_) points.push_back(rules_);
+        if (other_ && library_ != default_) points.push_back(library_);
         return points;
     }
     bool matters(const Point &point, size_t parameter) const override;
@@ -141,7 +142,8 @@ private:
         return s.way == StageSketch::Way::Reduction || (s.way == StageSketch::Way::Points && !s.vector_axes.empty());
     }
     bool by_other(const Decisions &d) const { return other_ && d.choice("schedule", "") == other_->name; }
-    // A stage in whose loops others may be computed, and its axes that may be the outermost of them.
+    // A stage in whose loops others may be computed, and its axes that may be the outermost of
+    // them.
     struct Holder {
         std::string stage;
         std::vector<std::string> axes;
@@ -187,6 +189,7 @@ private:
     std::vector<std::pair<std::string, std::string>> names_;
     Point sketched_; // no rule decides where there is a choice
     Point rules_;    // rules decide wherever they can
+    Point library_;  // the library's schedule, if there is another one
     Point default_;
 };
 
@@ -503,8 +506,8 @@ void AutoSpace::add_reduction(const StageSketch &s) {
     }
 }
 
-// The stages that stand in the holder's loops, as far as decisions say: of what the rules place,
-// that of which all readers do.
+// The stages that are computed in the holder's loops, as far as the decisions say. A stage that the
+// rules place is one if all stages that read it are.
 std::set<std::string> AutoSpace::held_in(const std::string &holder, const Decisions &d) const {
     std::set<std::string> held = {holder};
     const auto end = finished_in_.find(holder);
@@ -527,7 +530,7 @@ std::set<std::string> AutoSpace::held_in(const std::string &holder, const Decisi
 
 std::string AutoSpace::reason_against(const Point &point) const {
     const Decisions d(*this, point);
-    if (by_other(d)) return point == default_ ? "" : "the library's schedule leaves nothing to decide";
+    if (by_other(d)) return point == library_ ? "" : "the library's schedule leaves nothing to decide";
     const Holder holder = holder_of(d).value_or(Holder());
     std::set<std::string> held;
     if (!holder.stage.empty()) {

@@ -4,10 +4,10 @@
 //   and whether a pointwise stage is computed where a reduction that it reads ends;
 // - its loops: register tiles along the axes that share reads, the vector axis, blocks for the
 //   caches, copies of what it reads in another order or often, and partial sums in lanes.
-// Parameters are named "<stage>.<decision>". "hold" is the innermost loop that holds other stages: an
-// axis of the last stage, or "<stage>.<axis>" of any other one. One stage at most holds others, if
-// it is not left to the rules. After the multi-level tiling of Zheng et al., "Ansor" (OSDI 2020),
-// with copies and layouts in place of its cache stages.
+// Parameters are named "<stage>.<decision>". "hold" is the innermost loop that holds other stages:
+// an axis of the last stage, or "<stage>.<axis>" of any other one. One stage at most holds others,
+// if it is not left to the rules. After the multi-level tiling of Zheng et al., "Ansor" (OSDI
+// 2020), with copies and layouts in place of its cache stages.
 #pragma once
 
 #include "schedules/library/space.h"

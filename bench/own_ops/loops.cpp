@@ -14,8 +14,8 @@ namespace kumiko::bench {
 
 namespace {
 
-// The functions max and min have parameters by value. GCC 12 does not vectorise loops that call
-// those of <algorithm>, whose parameters are references.
+// The functions max and min take their arguments by value. GCC 12 does not vectorise loops that
+// call std::max and std::min, which take references.
 const char *prelude = R"(#include <cmath>
 #include <cstdint>
 #include <cstdlib>

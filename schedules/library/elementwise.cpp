@@ -522,11 +522,7 @@ std::set<std::string> stages_read_in_place(const Schedule &s, const StageDecisio
 // such nest.
 bool compute_before_readers(Schedule &s, const Stage &stage) {
     std::set<std::string> hosts; // of the readers
-    for (const std::string &name : s.state().consumers(stage.name)) {
-        const StageState *host = &s.state().stage(name);
-        while (host->placement.kind == Placement::Kind::At) host = &s.state().stage(host->placement.consumer);
-        hosts.insert(host->name());
-    }
+    for (const std::string &name : s.state().consumers(stage.name)) hosts.insert(host_of_nest(s, name).name());
     std::string leader = *hosts.begin();
     for (const std::string &name : hosts) {
         if (!s.state().stage(name).shared) leader = name;

@@ -70,6 +70,12 @@ bool holds_stages(const Schedule &s, const std::string &stage, const std::option
     });
 }
 
+const StageState &host_of_nest(const Schedule &s, const std::string &stage) {
+    const StageState *host = &s.state().stage(stage);
+    while (host->placement.kind == Placement::Kind::At) host = &s.state().stage(host->placement.consumer);
+    return *host;
+}
+
 bool divides_for_each_lane(const Stage &stage, const Stage &reader) {
     struct Divides : Halide::Internal::IRVisitor {
         using IRVisitor::visit;

@@ -12,6 +12,9 @@ namespace kumiko::library {
 // stage must not be inlined.
 bool holds_stages(const Schedule &s, const std::string &stage, const std::optional<std::string> &loop = {});
 
+// The stage at the root in whose loops this one is computed: itself if it is at the root.
+const StageState &host_of_nest(const Schedule &s, const std::string &stage);
+
 // Whether a stage is computed once for all that shares its elements, rather than where its one reader, which has more axes, needs
 // them: it divides, by other than powers of two, for each lane of the reader's vectors.
 bool divides_for_each_lane(const Stage &stage, const Stage &reader);

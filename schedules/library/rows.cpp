@@ -4,6 +4,7 @@
 #include "dsl/inout.h"
 #include "dsl/reach.h"
 #include "dsl/reads.h"
+#include "schedules/library/elementwise_loops.h"
 #include "schedules/library/functions.h"
 #include "schedules/library/inlining.h"
 #include "schedules/library/register_tile.h"
@@ -158,10 +159,7 @@ void fetch_next_rows(Schedule &s, const std::string &output, const LoopName &row
         if (reader == output) continue; // not in the loops of another
         StageHandle S = s.stage(reader);
         const StageState &state = S.state();
-        const StageState *outside = &state; // in whose loops it is computed
-        while (outside->name() != output && outside->placement.kind == Placement::Kind::At)
-            outside = &s.state().stage(outside->placement.consumer);
-        if (outside->name() != output) continue;
+        if (host_of_nest(s, reader).name() != output) continue;
         auto vectors = std::find_if(state.order.begin(), state.order.end(),
                                     [&](const std::string &l) { return state.loop(l).kind == LoopKind::Vectorized; });
         if (vectors == state.order.end()) continue;

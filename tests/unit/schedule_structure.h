@@ -1,4 +1,4 @@
-// The structure of a schedule: what is decided before any size of a tile is. Facts by name, of each
+// The structure of a schedule: its decisions that are no sizes. These are facts with names, of each
 // stage of the formula:
 //
 //   S.place    "inline"; "root"; "end of R", computed where reduction R completes an element;
@@ -60,7 +60,7 @@ private:
         return name;
     }
 
-    // The formula's axes of which a loop was made, without those of one element.
+    // The axes of the formula that the loop runs over, without those of extent 1.
     std::vector<std::string> axes(const StageState &s, const std::string &loop) const {
         std::vector<std::string> names;
         const Stage *stage = formula_.find_stage(own(s.name()));
@@ -115,7 +115,7 @@ private:
     }
 };
 
-// The facts of `wanted` that another structure has not, and its copies, rings and places beyond.
+// The facts of `wanted` that `found` lacks, and the copies and rings that only `found` has.
 inline std::vector<std::string> differences(const StructureOf::Facts &wanted, const StructureOf::Facts &found) {
     std::vector<std::string> all;
     const auto of = [](const StructureOf::Facts &facts, const std::string &name) {

@@ -12,6 +12,8 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+
 using namespace kumiko;
 
 namespace {
@@ -81,6 +83,29 @@ TEST_CASE("rules replace a schedule of one reduction that makes no tile") {
     const auto space = space_for(lower, machine, SpaceKind::Fitting).second;
     CHECK(space->schedule(space->default_point()).to_json() == chosen.to_json());
     check_runs(default_schedule(lower, Machine::host()));
+    // Symbolic sizes are not counted. Tuning searches the tiles nevertheless.
+    Axis m("m", Size("M"));
+    Tensor R = input("R", f32, {m, k});
+    const Op open("open", {R, B}, {compute("C", {m, j}, sum(R(m, k) * B(k, j), k, where(k <= j)))});
+    CHECK(library::find_template(open)->name == "reduce");
+    CHECK(library_leaves_out(open, machine));
+    CHECK(space_for(open, machine, SpaceKind::Fitting).first == "auto");
+    const auto reduce = library::find_template(open)->make_space(open, machine);
+    CHECK(default_schedule(open, machine).to_json() == reduce->schedule(reduce->default_point()).to_json());
+}
+
+TEST_CASE("the library's schedule of short rows stays a point of the space") {
+    const Machine machine = Machine::named("x86-64-avx512");
+    Axis i("i", 5000), j("j", 5);
+    Tensor X = input("X", f32, {i, j});
+    const Op least("least", {X}, {compute("label", {i}, argmin(X(i, j), j))});
+    const auto space = space_for(least, machine, SpaceKind::Fitting).second;
+    const auto rows = library::find_template(least)->make_space(least, machine);
+    const std::vector<Point> starts = space->starts();
+    CHECK(std::any_of(starts.begin(), starts.end(), [&](const Point &start) {
+        return space->reason_against(start).empty() &&
+               space->schedule(start).nest() == rows->schedule(rows->default_point()).nest();
+    }));
 }
 
 TEST_CASE("the rules stay where little is to be gained") {

@@ -102,7 +102,7 @@ TEST_CASE("a model learns on from another, whose trees it keeps") {
     CHECK_THROWS_WITH_AS(CostModel::learn({made_up(1, 50)}, quick(), &*CostModel::shipped(chip_features_version)),
                          doctest::Contains("cannot learn on from features of version 3, of nests"), UserError);
 
-    // Its accuracy beside that of the model it learns on from.
+    // The accuracy of the old model is reported beside that of the new one.
     const Validation v = cross_validate({other(4), other(5), other(6)}, 3, quick(), nullptr, &before);
     CHECK(v.before.size() == 3);
     CHECK(mean(v.learned).pairs > mean(v.before).pairs);

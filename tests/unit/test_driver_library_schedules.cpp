@@ -435,7 +435,8 @@ TEST_CASE("anything else") {
     Axis row("i", 70), column("j", 70), step("k", 5); // sums that are read at other places than their own
     Tensor X = input("X", f32, {step, row, column}), S = compute("S", {row, column}, sum(X(step, row, column), step));
     check_op(Op("differences", {X}, {compute("D", {row, column}, S(row, column) - S(column, row))}), "reduce");
-    // Sums that a stencil reads through a clamped tensor, which is inlined, do not end in the stencil.
+    // Sums that a stencil reads through a clamped tensor, which is inlined, do not end in the
+    // stencil.
     Axis line("i", 64), place("j", 39), tap("k", 4);
     Tensor L = input("L", f32, {line, place}), W = input("W", f32, {line, tap}), around = zero_padded(L);
     Tensor F = compute("F", {line, place}, sum(around(line, place + tap - 2) * W(line, tap), tap)), near = clamped(F);

@@ -84,7 +84,7 @@ private:
         return found;
     }
 
-    // Takes the best value of each parameter in turn.
+    // Sets each parameter in turn to the value with the fewest differences, until none improves.
     Point nearest_by_one(Point point) {
         auto here = missing_of(point);
         for (bool moved = true; moved && here && !here->empty();) {
