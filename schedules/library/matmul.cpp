@@ -126,6 +126,8 @@ Schedule schedule_one(const Op &op, const Machine &machine, const MatmulRoles &r
         order.back() = step = kp;
         taken = kg;
     }
+    const LoopName first_step =
+        *std::next(std::find_if(order.begin(), order.end(), [&](const LoopName &l) { return l.name == io.name; }));
     order.push_back(ii);
     if (group > 1) {
         auto [jv, jl] = C.split(ji, lanes, {j + ".v", j + ".l"});
@@ -152,6 +154,7 @@ Schedule schedule_one(const Op &op, const Machine &machine, const MatmulRoles &r
         B.layout(columns_layout(plan));
     }
     if (p.prefetch_c) C.prefetch(C.name(), io, 1);
+    if (p.prefetch_b && !plan.copies_b && !p.pack_b.is("ahead")) C.prefetch(r.b.tensor, first_step, 1, C.name(), jo);
     C.accumulate_in("registers", io, p.join ? "join" : "reload");
     if (!c.consumer.empty() && !p.parallel.is("depth")) C.finish_in(c.consumer);
     if (group > 1) C.tensorize(ji, plan.product.instruction);

@@ -18,6 +18,7 @@ struct MatmulParameters {
         (Choice, pack_b), (Choice, outer), // "rows": blocks of rows outside those of depth; or "depth"
         (Flag, join),                      // add rounds of depth on leaving the tile
         (Flag, prefetch_c),                // ask for the next tile's partial results
+        (Flag, prefetch_b),                // tiles ask by turns for the next columns of B where it is not copied
         (Tile, unroll_depth),              // copies of the innermost step
         // "plain"; "widened": copies hold the sum's type; or a tensor instruction. One that multiplies
         // tiles in memory looks at vectors, row_block and parallel only.

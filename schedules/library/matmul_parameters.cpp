@@ -64,11 +64,12 @@ Pieces tile_pieces(int64_t threads, int64_t M, int64_t N, int64_t K, const Produ
 }
 
 // How many tiles may read rows of B as they lie before a copy pays. Rows of so many bytes that spread over the first cache by themselves
-// serve more; a tile four vectors wide takes whole lines of each, which a machine of one multiply-add a cycle has in time from the second
-// cache, so that many more may. 0: rows of a few tiles.
-int64_t readers_without_copy(int64_t row_bytes, bool whole_lines) {
+// serve more; a tile four vectors wide takes whole lines of each, which come in time from the second cache, so that many more may,
+// unless two multiply-adds a cycle wait for vectors that each take parts of two lines. 0: rows of a few tiles.
+int64_t readers_without_copy(int64_t row_bytes, bool wide_rows, bool split_lines) {
     const int64_t met = row_bytes ? lines_met(row_bytes) : 1;
-    if (whole_lines) return met >= 16 ? 192 : met >= 2 || !row_bytes ? 96 : 48;
+    if (wide_rows && split_lines) return 24;
+    if (wide_rows) return met >= 16 ? 192 : met >= 2 || !row_bytes ? 96 : 48;
     return met >= 16 ? 32 : met >= 4 ? 12 : 4;
 }
 
@@ -185,8 +186,12 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine, PackedB
     const bool large = M >= 384 && N >= 256 && (K > depth || (deep && K > 256)) && third;
     const int64_t second = l2 / (large && !deep ? 4 : 2) / (depth * product.a.bytes());
     const int64_t row = contiguous_in(r.b, r.j) && N >= 8 * columns ? N * op.find_input(r.b.tensor)->type.bytes() : 0;
-    const bool in_time = wide && machine.fmas_per_cycle == 1;
-    const int64_t readers = readers_without_copy(row, in_time && contiguous_in(r.b, r.j));
+    constexpr int64_t line = 64;
+    const bool two_a_cycle = machine.fmas_per_cycle >= 2 && lanes * type.bytes() >= line;
+    const bool rows_of_b =
+        wide && contiguous_in(r.b, r.j) && (machine.fmas_per_cycle == 1 || (two_a_cycle && product.group == 1));
+    const bool split_lines = two_a_cycle && N > columns && N * op.find_input(r.b.tensor)->type.bytes() % line;
+    const int64_t readers = readers_without_copy(row, rows_of_b, split_lines);
     const bool pack = (M > readers * p.rows || converts) && K * N > 4096, blocked = pack && N > columns && third;
     std::vector<int64_t> blocks = block_choices(r.M, p.rows);
     // A packed block has to fit, its last tile counted whole.
@@ -218,13 +223,26 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine, PackedB
     if (contiguous_in(r.b, r.j)) copies.insert(copies.begin(), "none");
     if (machine.find_level("L3")) copies.push_back("blocks");
     copies.push_back("ahead");
-    p.pack_b = Choice(blocked ? "blocks" : pack || !contiguous_in(r.b, r.j) ? "panel" : "none", copies);
+    const bool as_it_lies = contiguous_in(r.b, r.j) && !converts && product.group == 1;
+    // Two blocks of rows at most had rather copy a panel each than read back what a cache further out has taken.
+    const bool twice = two_a_cycle && as_it_lies && M <= 2 * p.row_block && depth * N * product.b.bytes() > l2;
+    const bool panels = pack || !contiguous_in(r.b, r.j);
+    p.pack_b = Choice(blocked && !twice ? "blocks" : panels ? "panel" : "none", copies);
     p.outer = Choice(blocked ? "depth" : "rows", {"rows", "depth"});
     p.join = Flag(K > depth, K > depth ? std::vector<bool>{false, true} : std::vector<bool>{false});
     p.prefetch_c = Flag(K > depth, K > depth ? std::vector<bool>{false, true} : std::vector<bool>{false});
+    // Rows of B that lie beyond the second cache come too late for two multiply-adds a cycle unless they are asked for.
+    const bool late =
+        as_it_lies && !pack && !few && two_a_cycle && r.K && N > columns && K * N * product.b.bytes() > l2;
+    p.prefetch_b = Flag(late, as_it_lies ? std::vector<bool>{false, true} : std::vector<bool>{false});
     // Sums of whole numbers are the compiler's to reorder, which over more steps costs registers.
     const int64_t alone = r.K && product.group == 1 ? 4 : 1; // steps of rows as they lie
-    p.unroll_depth = Tile(few ? (M <= p.rows ? 8 : 4) : !pack ? alone : product.group > 1 ? 2 : 4, {1, 2, 4, 8});
+    const int64_t steps = few                    ? (M <= p.rows && K < 16 ? 8 : 4)
+                          : late && !split_lines ? 2
+                          : !pack                ? alone
+                          : product.group > 1    ? 2
+                                                 : 4;
+    p.unroll_depth = Tile(steps, {1, 2, 4, 8});
     std::vector<std::string> shares = {"none", "rows", "columns"};
     if (!product.tiles() && (product.group == 1 || r.N))
         shares.push_back("grid"); // whose rest of columns would be tested by lane

@@ -118,7 +118,8 @@ const Primitive &prefetch_primitive() {
         "one request for each cache line. The tensor may be the stage itself: the partial results of a reduction whose "
         "outer loop stands outside. With a consumer and its loop, for what the stage will read in the same iteration, "
         "but some iterations of that loop later; in its last ones, for what the last one reads. The consumer may be "
-        "the stage itself, and the loop one around the first.",
+        "the stage itself, and the loop one around the first; iterations of the loops between that would ask for the "
+        "same then do so by turns, so that requests are spread over all of them.",
         "The stage reads the tensor, which is not computed inside the loop; the loop stands and is not vectorized; the "
         "distance is 1 to 4096. A consumer's loop is one in which the stage is computed, and the tensor is an argument "
         "or computed at the root.",

@@ -139,8 +139,9 @@ Stmt NestBuilder::fetch_ahead(const Frame &f, size_t depth, const Prefetch &p) {
     for (size_t d = 0; d < stored.axes.size(); d++) {
         const Expr first = stored.region.min[d], end = stored.region.end(d);
         Expr lo = substitute(of->prefix() + loop, ahead, region->min[d]);
-        const Expr hi =
-            simplify_index(min(lo + substitute(of->prefix() + loop, ahead, region->extent[d]), end), bounds_);
+        // Requests beyond the end do no harm, and a number of them that is known is cheaper.
+        Expr hi = lo + substitute(of->prefix() + loop, ahead, region->extent[d]);
+        if (!is_const(region->extent[d])) hi = simplify_index(min(hi, end), bounds_);
         lo = simplify_index(max(lo, first), bounds_);
         Expr count = simplify_index(hi - lo, bounds_), at = lo;
         if (is_const_one(count)) {
@@ -163,10 +164,37 @@ Stmt NestBuilder::fetch_ahead(const Frame &f, size_t depth, const Prefetch &p) {
     const Expr read = read_tensor(stored.type, found->second, index);
     Stmt body = Evaluate::make(Call::make(Int(32), "kumiko.prefetch",
                                           {StringImm::make(found->second), read, 3, own ? 1 : 0}, Call::Intrinsic));
+    constexpr int64_t few = 16;
+    int64_t lines = 1;
+    for (const auto &[variable, count] : loops) lines *= as_const_int(count).value_or(few + 1);
+    const ForType type = lines <= few ? ForType::Unrolled : ForType::Serial;
     for (size_t n = loops.size(); n-- > 0;) {
-        body = For::make(loops[n].first, 0, loops[n].second, ForType::Serial, Partition::Never, DeviceAPI::None, body);
+        body = For::make(loops[n].first, 0, loops[n].second, type, Partition::Never, DeviceAPI::None, body);
     }
-    return p.of.empty() ? IfThenElse::make(ahead < extent, body) : body;
+    if (p.of.empty()) return IfThenElse::make(ahead < extent, body);
+    const std::optional<Expr> turn = of == &f ? turn_of(f, depth, p.of, *region) : Expr();
+    if (!turn) return Evaluate::make(0);
+    return turn->defined() ? IfThenElse::make(simplify_index(*turn, bounds_), body) : body;
+}
+
+// Iterations of the loops between `of` and the one at `depth` that read the same region would all ask for the same. They do so by turns,
+// which spreads the requests over all of them: the condition of this one's turn, undefined where each asks for its own. Nothing in an
+// iteration that has a copy of the body of its own: the others take all turns.
+std::optional<Expr> NestBuilder::turn_of(const Frame &f, size_t depth, const std::string &of, const Region &region) {
+    const StageState &s = f.stage();
+    Expr turn = 0, turns = 1;
+    for (size_t d = s.position(of) + 1; d < depth; d++) {
+        const std::string &between = s.order[d];
+        const auto varies = [&](const Expr &e) { return expr_uses_var(e, f.prefix() + between); };
+        if (std::any_of(region.min.begin(), region.min.end(), varies) ||
+            std::any_of(region.extent.begin(), region.extent.end(), varies))
+            continue;
+        if (f.pinned(between)) return {};
+        if (is_const_one(f.extent(between))) continue;
+        turn = turn * f.extent(between) + f.variable(between), turns = turns * f.extent(between);
+    }
+    if (is_const_one(turns)) return Expr();
+    return f.variable(s.order[depth]) % turns == turn;
 }
 
 int NestBuilder::line_bytes() const {

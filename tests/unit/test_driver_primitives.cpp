@@ -133,6 +133,50 @@ TEST_CASE("prefetch and double_buffer change no result") {
     for (int k : {1, 8, 20}) check_runs(two, {{"M", 6}, {"N", 13}, {"K", k}});
 }
 
+TEST_CASE("prefetch: iterations that would ask for the same do so by turns") {
+    // Which elements of B are asked for, in the order of the loops.
+    struct Requests : Halide::Internal::IRVisitor {
+        std::map<std::string, Expr> at;
+        std::vector<int64_t> elements;
+        Expr value(const Expr &e) const { return Halide::Internal::simplify(Halide::Internal::substitute(at, e)); }
+        using IRVisitor::visit;
+        void visit(const Halide::Internal::For *op) override {
+            const int64_t min = *Halide::Internal::as_const_int(value(op->min)),
+                          extent = *Halide::Internal::as_const_int(value(op->extent));
+            for (int64_t i = min; i < min + extent; i++) {
+                at[op->name] = static_cast<int>(i);
+                op->body.accept(this);
+            }
+            at.erase(op->name);
+        }
+        void visit(const Halide::Internal::IfThenElse *op) override {
+            if (Halide::Internal::is_const_one(value(op->condition)))
+                op->then_case.accept(this);
+            else if (op->else_case.defined())
+                op->else_case.accept(this);
+        }
+        void visit(const Halide::Internal::Call *op) override {
+            if (op->name == "kumiko.prefetch") elements.push_back(*Halide::Internal::as_const_int(value(op->args[1])));
+        }
+    };
+    for (int m : {18, 20}) { // 20: a last tile of two rows has a body of its own, and asks for nothing
+        Schedule s(ops::matmul(f32, m, 64, 8));
+        auto C = s.stage("C");
+        auto [io, ii] = C.split("i", 6);
+        auto [jo, ji] = C.split("j", 32);
+        C.reorder({jo, io, "k", ii, ji}).unroll(ii).vectorize(ji, 16).prefetch("B", "k", 1, "C", jo);
+        Requests r;
+        lower(s).body.accept(&r);
+        // Each of the two blocks of columns asks for the second one's lines, two a row, once.
+        std::map<int64_t, int> times;
+        for (int64_t e : r.elements) times[e]++;
+        std::map<int64_t, int> expected;
+        for (int k = 0; k < 8; k++) expected[64 * k + 32] = expected[64 * k + 48] = 2;
+        CHECK(times == expected);
+        check_runs(s);
+    }
+}
+
 TEST_CASE("prepack: the caller packs, the kernel takes the packed array") {
     const Op op = matmul_any();
     Schedule s(op);
