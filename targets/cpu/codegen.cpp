@@ -149,6 +149,11 @@ bool Codegen::has_f16_conversion() const {
     return target.architecture() == "aarch64" || target.has("f16c") || target.has("avx512f");
 }
 
+bool Codegen::has_f16_arithmetic() const {
+    const CpuTarget &target = options_.target;
+    return target.has("avx512fp16") || target.has("fullfp16");
+}
+
 bool Codegen::has_lane_masks() const { return options_.target.has("avx512f") && options_.target.has("avx512vl"); }
 
 } // namespace kumiko::cpu

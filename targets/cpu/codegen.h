@@ -306,6 +306,7 @@ private:
     int native_lanes(Type t) const;
     bool has_fma() const;
     bool has_f16_conversion() const;
+    bool has_f16_arithmetic() const;
     bool has_lane_masks() const;  // masked accesses cost what others do
     bool has_lane_tables() const; // one instruction takes each lane from any of two registers of 16
 

@@ -155,8 +155,14 @@ Value *Codegen::condition(const Expr &e) { return value(e); }
 Value *Codegen::binary(const Expr &e, const Expr &ea, const Expr &eb) {
     Type t = e.type();
     Value *a = value(ea), *b = value(eb);
-    bool half = is_half(t);
-    if (half) {
+    // Where the processor computes in f16 a product and a sum may round once, as in f32.
+    const bool native = t.is_float() && !t.is_bfloat() && t.bits() == 16 && has_f16_arithmetic() &&
+                        (e.as<Add>() || e.as<Sub>() || e.as<Mul>());
+    const bool half = is_half(t) && !native;
+    if (native) {
+        llvm::Type *f16 = with_lanes(ir_.getHalfTy(), lanes(a));
+        a = ir_.CreateBitCast(a, f16), b = ir_.CreateBitCast(b, f16);
+    } else if (half) {
         a = widen_half(a, t);
         b = widen_half(b, t);
     }
@@ -196,6 +202,7 @@ Value *Codegen::binary(const Expr &e, const Expr &ea, const Expr &eb) {
     default:
         throw InternalError("not a binary node");
     }
+    if (native) return ir_.CreateBitCast(result, with_lanes(ir_.getInt16Ty(), lanes(result)));
     return half ? narrow_to_half(result, t) : result;
 }
 

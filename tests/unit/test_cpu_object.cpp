@@ -185,6 +185,29 @@ TEST_CASE("a 14x32 tile on AVX-512 spills nothing") {
     CHECK(compile_assembly({n}, options).find("vfmadd") == std::string::npos);
 }
 
+TEST_CASE("products and sums of f16 are one instruction where the processor computes in f16") {
+    Nest n;
+    n.name = "axpy";
+    n.tensors = {tensor("X", Float(16), false, 32), tensor("Y", Float(16), true, 32)};
+    const Expr at = ramp(0, 32), x = load(Float(16, 32), "X", at);
+    n.body = store("Y", x * x + x, at);
+    CodegenOptions options;
+    options.target = CpuTarget::level("x86-64-amx");
+    const std::string one = compile_assembly({n}, options);
+    CHECK(one.find("vfmadd") != std::string::npos);
+    CHECK(one.find("vcvt") == std::string::npos);
+    options.contract = false;
+    const std::string two = compile_assembly({n}, options);
+    CHECK(two.find("vfmadd") == std::string::npos);
+    CHECK(two.find("vmulph") != std::string::npos);
+    // Elsewhere each operation rounds.
+    options.contract = true;
+    options.target = CpuTarget::level("x86-64-avx512-bf16");
+    CHECK(compile_assembly({n}, options).find("vfmadd") == std::string::npos);
+    options.target = CpuTarget::level("aarch64-bf16");
+    CHECK(compile_assembly({n}, options).find("fmla") != std::string::npos);
+}
+
 TEST_CASE("links are followed, and pipes and devices written into") {
     const auto folder = scratch();
     const std::filesystem::path kept = folder / "kept.txt", link = folder / "link.txt", pipe = folder / "pipe";
