@@ -63,6 +63,7 @@ struct Cache {
     int64_t bytes = 0;
     int shared_by = 1;
     int line_bytes = 64;
+    double latency = 0; // ns, 0: unknown
 };
 
 // Data and unified caches, by level 1 to 3, from the system's table of processor 0.
@@ -100,6 +101,8 @@ Registers cpuid(unsigned leaf, unsigned subleaf = 0) {
     if (leaf <= __get_cpuid_max(leaf & 0x80000000u, nullptr)) __cpuid_count(leaf, subleaf, r.a, r.b, r.c, r.d);
     return r;
 }
+
+constexpr double mesh_latency = 70; // ns; 40 to 75 on Emerald Rapids, by chains of loads over 4 to 16 MiB
 
 bool bit(unsigned word, int n) { return (word >> n) & 1; }
 
@@ -175,7 +178,10 @@ std::map<int, Cache> identify(Machine &m) {
     }
     // The processor's highest frequency, which a virtual machine usually hides.
     if (unsigned mhz = cpuid(0x16).b & 0xffff) m.clock_ghz = mhz / 1000.0;
-    return caches_of_processor(amd);
+    std::map<int, Cache> caches = caches_of_processor(amd);
+    // Intel's servers, which have large second caches, reach the third through a mesh of many cores.
+    if (wide && !amd && caches.count(3) && caches[2].bytes >= 1 << 20) caches[3].latency = mesh_latency;
+    return caches;
 }
 
 #elif defined(__aarch64__)
@@ -213,7 +219,7 @@ Machine Machine::host() {
     Machine m;
     m.name = "host";
     std::map<int, Cache> reported = identify(m), caches = caches_of_system();
-    for (const auto &[level, cache] : reported) caches.emplace(level, cache);
+    for (const auto &[level, cache] : reported) caches.emplace(level, cache).first->second.latency = cache.latency;
     caches.emplace(1, Cache{32 << 10, 1, 64});
     caches.emplace(2, Cache{512 << 10, 1, 64});
     int cores = processors();
@@ -230,6 +236,7 @@ Machine Machine::host() {
                             .bytes = cache.bytes,
                             .scope = shared > 1 ? "machine" : "core",
                             .shared_by = shared,
+                            .latency = cache.latency,
                             .line_bytes = cache.line_bytes});
     }
     int64_t all = 0;

@@ -17,32 +17,33 @@ struct Row {
     double fmas_per_cycle;
     int l1_kib, l2_kib, l3_kib; // L3 of all cores; 0: none
     int cores;
+    double l3_latency;    // ns; 0: unknown
     const char *features; // separated by spaces, with those of `base`
     const char *base;     // another row's name, or ""
 };
 
 const Row rows[] = {
-    {"x86-64-sse4.2", "x86-64", "x86-64 with SSE4.2", 128, 16, 0, 32, 256, 8192, 4, "sse2 ssse3 sse4.1 sse4.2 popcnt",
-     ""},
-    {"x86-64-avx2", "x86-64", "x86-64 with AVX2 and FMA", 256, 16, 2, 32, 512, 16384, 8, "avx avx2 bmi2 f16c fma lzcnt",
-     "x86-64-sse4.2"},
-    {"x86-64-avx2-vnni", "x86-64", "x86-64 with AVX2, FMA and VNNI", 256, 16, 2, 48, 1280, 24576, 8, "avx_vnni",
+    {"x86-64-sse4.2", "x86-64", "x86-64 with SSE4.2", 128, 16, 0, 32, 256, 8192, 4, 0,
+     "sse2 ssse3 sse4.1 sse4.2 popcnt", ""},
+    {"x86-64-avx2", "x86-64", "x86-64 with AVX2 and FMA", 256, 16, 2, 32, 512, 16384, 8, 0,
+     "avx avx2 bmi2 f16c fma lzcnt", "x86-64-sse4.2"},
+    {"x86-64-avx2-vnni", "x86-64", "x86-64 with AVX2, FMA and VNNI", 256, 16, 2, 48, 1280, 24576, 8, 0, "avx_vnni",
      "x86-64-avx2"},
-    {"x86-64-avx512", "x86-64", "x86-64 with AVX-512", 512, 32, 2, 32, 1024, 32768, 16,
+    {"x86-64-avx512", "x86-64", "x86-64 with AVX-512", 512, 32, 2, 32, 1024, 32768, 16, 0,
      "avx512bw avx512cd avx512dq avx512f avx512vl", "x86-64-avx2"},
-    {"x86-64-avx512-vnni", "x86-64", "x86-64 with AVX-512 and VNNI", 512, 32, 2, 32, 1024, 32768, 16, "avx512_vnni",
+    {"x86-64-avx512-vnni", "x86-64", "x86-64 with AVX-512 and VNNI", 512, 32, 2, 32, 1024, 32768, 16, 0, "avx512_vnni",
      "x86-64-avx512"},
-    {"x86-64-avx512-bf16", "x86-64", "x86-64 with AVX-512, VNNI and BF16", 512, 32, 2, 32, 1024, 32768, 16,
+    {"x86-64-avx512-bf16", "x86-64", "x86-64 with AVX-512, VNNI and BF16", 512, 32, 2, 32, 1024, 32768, 16, 0,
      "avx512_bf16", "x86-64-avx512-vnni"},
-    {"x86-64-amx", "x86-64", "x86-64 with AVX-512 and AMX", 512, 32, 2, 48, 2048, 65536, 32,
+    {"x86-64-amx", "x86-64", "x86-64 with AVX-512 and AMX", 512, 32, 2, 48, 2048, 65536, 32, 70,
      "amx_bf16 amx_int8 amx_tile avx512_fp16 avx_vnni", "x86-64-avx512-bf16"},
-    {"aarch64", "aarch64", "64-bit Arm", 128, 32, 2, 64, 512, 8192, 4, "neon", ""},
-    {"aarch64-dotprod", "aarch64", "64-bit Arm with dot products", 128, 32, 2, 64, 1024, 32768, 16, "dotprod fp16",
+    {"aarch64", "aarch64", "64-bit Arm", 128, 32, 2, 64, 512, 8192, 4, 0, "neon", ""},
+    {"aarch64-dotprod", "aarch64", "64-bit Arm with dot products", 128, 32, 2, 64, 1024, 32768, 16, 0, "dotprod fp16",
      "aarch64"},
-    {"aarch64-bf16", "aarch64", "64-bit Arm with BF16 and 8-bit matrix products", 128, 32, 4, 64, 1024, 32768, 16,
+    {"aarch64-bf16", "aarch64", "64-bit Arm with BF16 and 8-bit matrix products", 128, 32, 4, 64, 1024, 32768, 16, 0,
      "bf16 i8mm", "aarch64-dotprod"},
-    {"riscv64", "riscv64", "64-bit RISC-V", 0, 0, 0, 32, 512, 2048, 4, "", ""},
-    {"riscv64-v", "riscv64", "64-bit RISC-V with 128-bit vectors", 128, 32, 1, 32, 512, 2048, 4, "v", "riscv64"},
+    {"riscv64", "riscv64", "64-bit RISC-V", 0, 0, 0, 32, 512, 2048, 4, 0, "", ""},
+    {"riscv64-v", "riscv64", "64-bit RISC-V with 128-bit vectors", 128, 32, 1, 32, 512, 2048, 4, 0, "v", "riscv64"},
 };
 
 const Row *find_row(const std::string &name) {
@@ -97,6 +98,7 @@ Machine Machine::named(const std::string &name) {
                             .bytes = row->l3_kib * 1024LL,
                             .scope = "machine",
                             .shared_by = row->cores,
+                            .latency = row->l3_latency,
                             .line_bytes = 64});
     }
     m.memory.push_back({.name = "DRAM", .bytes = 0, .scope = "machine", .shared_by = row->cores, .line_bytes = 64});

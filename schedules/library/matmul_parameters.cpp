@@ -225,15 +225,15 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine, PackedB
     copies.push_back("ahead");
     const bool as_it_lies = contiguous_in(r.b, r.j) && !converts && product.group == 1;
     // Two blocks of rows at most had rather copy a panel each than read back what a cache further out has taken.
-    const bool twice = two_a_cycle && as_it_lies && M <= 2 * p.row_block && depth * N * product.b.bytes() > l2;
+    const bool twice =
+        third_cache_is_far(machine) && as_it_lies && M <= 2 * p.row_block && depth * N * product.b.bytes() > l2;
     const bool panels = pack || !contiguous_in(r.b, r.j);
     p.pack_b = Choice(blocked && !twice ? "blocks" : panels ? "panel" : "none", copies);
     p.outer = Choice(blocked ? "depth" : "rows", {"rows", "depth"});
     p.join = Flag(K > depth, K > depth ? std::vector<bool>{false, true} : std::vector<bool>{false});
     p.prefetch_c = Flag(K > depth, K > depth ? std::vector<bool>{false, true} : std::vector<bool>{false});
-    // Rows of B that lie beyond the second cache come too late for two multiply-adds a cycle unless they are asked for.
-    const bool late =
-        as_it_lies && !pack && !few && two_a_cycle && r.K && N > columns && K * N * product.b.bytes() > l2;
+    const bool late = as_it_lies && !pack && !few && third_cache_is_far(machine) && r.K && N > columns &&
+                      K * N * product.b.bytes() > l2;
     p.prefetch_b = Flag(late, as_it_lies ? std::vector<bool>{false, true} : std::vector<bool>{false});
     // Sums of whole numbers are the compiler's to reorder, which over more steps costs registers.
     const int64_t alone = r.K && product.group == 1 ? 4 : 1; // steps of rows as they lie

@@ -224,6 +224,12 @@ int64_t cache_bytes(const Machine &machine, const std::string &level, int64_t ot
     return l && l->bytes > 0 ? l->bytes : otherwise;
 }
 
+bool third_cache_is_far(const Machine &machine) {
+    constexpr double far = 40; // ns: more than the steps take that a core works on at once
+    const MemoryLevel *third = machine.find_level("L3");
+    return third && third->latency >= far;
+}
+
 std::string smallest_level(const Machine &machine, int64_t bytes) {
     for (const char *cache : {"L2", "L3"}) {
         if (machine.find_level(cache) && 2 * bytes <= cache_bytes(machine, cache, 0)) return cache;
