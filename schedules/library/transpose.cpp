@@ -134,8 +134,9 @@ TransposeParameters transpose_parameters(const Op &op, const Machine &machine) {
     const int64_t bytes = t.bytes(), native = vector_lanes(machine, t);
     const auto along = r.extent(r.along), across = r.extent(r.across);
     TransposeParameters p;
-    p.block = Tile::nearest(rows_of_block(r, machine, bytes), {64 / bytes, 128 / bytes, 256 / bytes, 512 / bytes,
-                                                               1024 / bytes, 2048 / bytes, 4096 / bytes});
+    const std::vector<int64_t> blocks = {64 / bytes,   128 / bytes,  256 / bytes, 512 / bytes,
+                                         1024 / bytes, 2048 / bytes, 4096 / bytes};
+    p.block = Tile::nearest(rows_of_block(r, machine, bytes), blocks);
     const std::vector<int64_t> lengths = {0, 64, 128, 256, 512, 1024, 2048, 4096};
     p.length = Tile::nearest(0, lengths);
     p.parallel = Flag(pays_to_share(op, machine));
@@ -156,6 +157,18 @@ TransposeParameters transpose_parameters(const Op &op, const Machine &machine) {
     // Bytes and halves are interleaved within 128 bits.
     const int64_t columns = bytes < 4 ? 16 / bytes : std::max<int64_t>(native, 2);
     p.columns = Tile::nearest(dividing(across, 4, columns), up_to(2 * columns));
+    // Where the third cache is far, stores that take parts of two lines cost most, and so do many rows written by turns. Long rows of
+    // arrays that lie there have rather a few written along, while the next lines of as many rows as the first cache holds are asked for.
+    const int64_t piece = std::gcd(along.value_or(1) * bytes, line_bytes);
+    if (third_cache_is_far(machine) && piece >= least_of_line && piece <= most_of_line && piece / bytes < p.lanes) {
+        constexpr int64_t rows = 16, columns_along = 4, length = 256;
+        p.lanes = Tile::nearest(piece / bytes, up_to(line_bytes / bytes));
+        p.block = Tile::nearest(std::max(rows, p.columns.value()), blocks);
+        if (*along >= 4 * length && r.bytes() > 4 * cache_bytes(machine, "L2", 512 << 10)) {
+            p.columns = Tile::nearest(columns_along, up_to(2 * columns));
+            p.length = Tile::nearest(length, lengths);
+        }
+    }
     if (const RowPieces pieces = pieces_of_rows(r, machine, bytes); pieces.length > 0) {
         p.length = Tile::nearest(pieces.length, lengths);
         p.lanes = Tile::nearest(pieces.bytes / bytes, up_to(line_bytes / bytes));
