@@ -40,6 +40,12 @@ int64_t product_of(const Stage &sum, const std::vector<std::string> &axes) {
     return n;
 }
 
+// Whether a block has its two tiles of rows from two rows of the image: where a row of an odd number of tiles would leave one over.
+bool takes_two_rows(const ConvRoles &r, const Product &by) {
+    const int64_t row = extent_of(*r.contraction.sum, r.vector, 0);
+    return !r.row.empty() && (row < 2 * by.rows || (row + by.rows - 1) / by.rows % 2);
+}
+
 } // namespace
 
 bool fits_tiles(const Op &op, const ConvRoles &r, const Product &by) {
@@ -53,7 +59,8 @@ bool fits_tiles(const Op &op, const ConvRoles &r, const Product &by) {
 }
 
 bool fills_tiles_by_rows(const ConvRoles &r, const Product &by) {
-    const int64_t row = extent_of(*r.contraction.sum, r.vector, 0), block = row < 2 * by.rows ? by.rows : 2 * by.rows;
+    const int64_t row = extent_of(*r.contraction.sum, r.vector, 0),
+                  block = takes_two_rows(r, by) || row < 2 * by.rows ? by.rows : 2 * by.rows;
     return row >= by.rows && 8 * row >= 7 * ((row + block - 1) / block * block);
 }
 
@@ -86,7 +93,11 @@ Schedule schedule_conv_tiles(const Op &op, const Machine &machine, const ConvFil
                    .moves_rows = may_shift(op),
                    .moves_columns = false};
     const int64_t K = product_of(sum, g.steps), threads = threads_of(machine);
-    if (by_rows && !r.row.empty()) tiles.outside.push_back(r.row);
+    const bool by_lines = by_rows && takes_two_rows(r, by);
+    if (by_lines)
+        tiles.lines = r.row;
+    else if (by_rows && !r.row.empty())
+        tiles.outside.push_back(r.row);
     const bool many_rows = *tiles.M >= 4 * threads * by.rows;
     tiles.parallel = !p.parallel || by_rows ? "none" : tiles.rows_outside && many_rows ? "rows" : "columns";
     tiles.row_block = even_block(*tiles.M, (*tiles.M + threads - 1) / threads, 2 * by.rows);
@@ -106,7 +117,11 @@ Schedule schedule_conv_tiles(const Op &op, const Machine &machine, const ConvFil
         W.layout(panels_layout(tiles));
         pack_panels(W, tiles, {}, true, vector, Tail::Auto);
     }
-    if (by_rows && p.parallel) share_out(Y, {tiles.outside.begin(), tiles.outside.end()}, threads);
+    if (by_rows && p.parallel) {
+        std::vector<LoopName> shared(tiles.outside.begin(), tiles.outside.end());
+        if (by_lines) shared.push_back(loops.lines);
+        share_out(Y, shared, threads);
+    }
     if (!r.padding.empty() && by_rows) {
         StageHandle X = s.stage(r.padding);
         X.compute_root();

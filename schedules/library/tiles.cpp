@@ -37,8 +37,15 @@ TileLoops tile_loops(const Machine &machine, StageHandle C, TilePlan &plan) {
     std::vector<LoopName> order(plan.outside.begin(), plan.outside.end());
     LoopName rows = i, columns = j;
     std::optional<int64_t> M = plan.M, N = plan.N;
-    const int64_t tall = tiles_at_once(M, t.rows, 2), wide = tiles_at_once(N, t.lanes, tall == 1 ? 4 : 2);
+    const bool by_lines = !plan.lines.empty();
+    const int64_t tall = by_lines ? 1 : tiles_at_once(M, t.rows, 2),
+                  wide = tiles_at_once(N, t.lanes, tall == 1 && !by_lines ? 4 : 2);
     const int64_t down = tall * t.rows, across = wide * t.lanes;
+    LoopName lines = "", line = "";
+    if (by_lines) {
+        auto [outer, inner] = C.split(plan.lines, 2, {plan.lines + ".o", plan.lines + ".v"});
+        order.push_back(lines = outer), line = inner;
+    }
     if (plan.parallel == "rows") {
         const int64_t block = block_of(M, plan.row_block, down);
         auto [outer, inner] = C.split(i, block, {i + ".c", i + ".t"});
@@ -69,9 +76,12 @@ TileLoops tile_loops(const Machine &machine, StageHandle C, TilePlan &plan) {
         order.insert(order.end(), {io, jo});
     else
         order.insert(order.end(), {jo, io});
-    order.insert(order.end(), {jb, ko, iv, jv, ii, jl, kp, kg});
+    order.insert(order.end(), {jb, ko});
+    if (by_lines) order.push_back(line);
+    order.insert(order.end(), {iv, jv, ii, jl, kp, kg});
     C.reorder(order).unroll(iv).unroll(jv);
-    return {io, jo, ii};
+    if (by_lines) C.unroll(line);
+    return {io, jo, lines, ii};
 }
 
 void pack_panels(StageHandle B, const TilePlan &plan, const std::vector<std::string> &outside, bool contiguous,

@@ -153,7 +153,8 @@ TEST_CASE("convolutions of images with channels last") {
     };
     for (const Case &c :
          {Case{1, 64, 7, 7, 32, 1, 1, 0}, Case{2, 64, 9, 8, 40, 3, 1, 1}, Case{1, 128, 11, 33, 48, 1, 2, 0},
-          Case{1, 64, 6, 60, 64, 3, 1, 1}, Case{1, 128, 9, 57, 16, 3, 2, 1}, Case{1, 64, 5, 17, 17, 3, 1, 0}}) {
+          Case{1, 64, 6, 60, 64, 3, 1, 1}, Case{1, 128, 9, 57, 16, 3, 2, 1}, Case{1, 64, 5, 17, 17, 3, 1, 0},
+          Case{1, 64, 6, 28, 32, 3, 1, 1}, Case{2, 64, 7, 30, 48, 3, 1, 1}, Case{1, 64, 5, 46, 32, 3, 1, 1}}) {
         for (const auto &[x, w] : {std::pair(u8, i8), std::pair(i8, i8), std::pair(bf16, bf16)}) {
             for (const bool fused : {false, true}) {
                 Json parameters = {{"n", c.n},
