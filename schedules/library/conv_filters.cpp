@@ -104,10 +104,7 @@ Schedule schedule_by(const Op &op, const Machine &machine, const ConvFiltersPara
         share_out(Y, order, threads_of(machine));
     if (!r.padding.empty()) {
         StageHandle X = s.stage(r.padding);
-        X.compute_root();
-        const std::vector<Axis> axes = X.state().def.axes;
-        if (p.parallel) share_out(X, {axes[0].name(), axes[1].name()}, threads_of(machine));
-        if (lanes > 1) X.vectorize(axes.back().name(), vector_lanes(machine, X.state().def.type));
+        pad_image(X, lanes > 1 ? vector_lanes(machine, X.state().def.type) : 1, p.parallel ? threads_of(machine) : 1);
     }
     copy_image(s, Y, plan);
     copy_weights(s, Y, plan);

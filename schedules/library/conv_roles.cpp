@@ -120,4 +120,16 @@ void share_out(StageHandle S, const std::vector<LoopName> &order, int64_t thread
     if (!best.empty()) S.parallel(best);
 }
 
+void pad_image(StageHandle X, int64_t lanes, int64_t threads) {
+    X.compute_root();
+    const std::vector<Axis> axes = X.state().def.axes;
+    if (threads > 1) share_out(X, {axes[0].name(), axes[1].name()}, threads);
+    if (lanes <= 1) return;
+    LoopName row = axes.back().name();
+    const LoopName before = axes[axes.size() - 2].name();
+    if (constant_extent(axes.back()).value_or(lanes) < lanes && X.state().loop(before.name).kind == LoopKind::Serial)
+        row = X.fuse(before, row);
+    X.vectorize(row, lanes);
+}
+
 } // namespace kumiko::library

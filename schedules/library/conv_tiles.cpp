@@ -123,11 +123,7 @@ Schedule schedule_conv_tiles(const Op &op, const Machine &machine, const ConvFil
         share_out(Y, shared, threads);
     }
     if (!r.padding.empty() && by_rows) {
-        StageHandle X = s.stage(r.padding);
-        X.compute_root();
-        const std::vector<Axis> axes = X.state().def.axes;
-        if (p.parallel) share_out(X, {axes[0].name(), axes[1].name()}, threads);
-        X.vectorize(axes.back().name(), vector_lanes(machine, by.a));
+        pad_image(s.stage(r.padding), vector_lanes(machine, by.a), p.parallel ? threads : 1);
     } else if (!r.padding.empty()) {
         s.stage(r.padding).inline_into();
     }
