@@ -185,7 +185,8 @@ std::string no_part(const ScheduleState &state, const StageState &s, const Stage
     }
     for (const Relation &r : h.relations) {
         const auto *split = std::get_if<SplitRelation>(&r);
-        for (size_t l = 0; split && split->tail == Tail::Shift && l < fixed; l++) {
+        const bool twice = split && split->tail == Tail::Shift && writes_output(state.op, s.def);
+        for (size_t l = 0; twice && l < fixed; l++) {
             if (h.derived_from(h.order[l], split->outer))
                 return "the last block of " + split->parent + " of " + h.name() +
                        " is moved inwards, over elements of the one before";

@@ -10,7 +10,8 @@ namespace kumiko {
 bool writes_output(const Op &op, const Stage &stage);
 
 // Why iterations of loop `loop` of stage `host` would not write disjoint parts of output `name` that
-// are all of it together, if each wrote what its readers in it need; "" when they would. They do
+// are all of it together, if each wrote what its readers in it need; "" when they would. Of a stage
+// that is no output, a last block that is moved inwards may compute elements again. They do
 // where these read the output at axes that run with different axes of the host, and the loops so
 // far cut those into blocks. An output that takes steps with a recurrence is written whole in each
 // step along other axes (whole_axes), whatever is read.

@@ -302,9 +302,13 @@ Stage at_multiples(Stage stage, const std::string &axis, int64_t n) {
     return stage;
 }
 
+// Stages without vectors unroll records of so many elements at most, as a small matrix is.
+constexpr int64_t elements_of_record = 16;
+
 // Where the last axis is shorter than a vector, as the components of a point: vectors along the
-// axis before it, whose elements are shuffled together. Returns the loop over vectors; nothing, and
-// the schedule as it was, where reads are farther apart.
+// axis before it, whose elements are shuffled together. A last vector that is partly empty could
+// not be shuffled and would be stored lane by lane, so it moves inwards. Returns the loop over
+// vectors; nothing, and the schedule as it was, where reads are farther apart.
 std::optional<LoopName> vectorize_across_rows(Schedule &s, StageHandle S, const Stage &stage, int lanes) {
     if (stage.is_reduction() || stage.axes.size() < 2 || !stage.strides.empty() || lanes < 2) return std::nullopt;
     const Axis &points = stage.axes[stage.axes.size() - 2];
@@ -312,6 +316,7 @@ std::optional<LoopName> vectorize_across_rows(Schedule &s, StageHandle S, const 
     const auto row = constant_extent(stage.axes.back()), rows = constant_extent(points);
     const int64_t parts = divisor_of(stage, points);
     const auto step = farthest_step(s.op(), at_multiples(stage, across, parts), across);
+    if (row && rows && *row * *rows > elements_of_record) lanes = fitting_lanes(stage.type, lanes, *rows / parts);
     if (!row || *row > shuffled_step || !step || *step > shuffled_step || (rows && *rows < lanes * parts) ||
         S.state().order.back() != last || !S.state().has_loop(across) || holds_stages(s, stage.name, across))
         return std::nullopt;
@@ -323,23 +328,24 @@ std::optional<LoopName> vectorize_across_rows(Schedule &s, StageHandle S, const 
         inside.insert(inside.begin(), part);
         S.unroll(part);
     }
-    auto [o, i] = S.split(whole, lanes);
+    const bool inwards = rows && *rows / parts % lanes && may_shift(s.op());
+    auto [o, i] = S.split(whole, lanes, {.tail = inwards ? Tail::Shift : Tail::Auto});
     inside.push_back(i);
     S.reorder(inside).vectorize(i).unroll(last);
     return o;
 }
 
-// Unrolls the last axes if they have few elements, as a small matrix has. Its copies compute common
+// Unrolls the last axes if they are a record. Its copies compute common
 // subexpressions once. For stages without vectors.
 void unroll_record(StageHandle S, const Stage &stage) {
-    constexpr int64_t most_elements = 16, most_operations = 512;
+    constexpr int64_t most_operations = 512;
     if (stage.is_reduction()) return;
     int64_t elements = 1;
     for (size_t d = stage.axes.size(); d-- > 0;) {
         const std::string &axis = stage.axes[d].name();
-        elements *= constant_extent(stage.axes[d]).value_or(most_elements + 1);
-        if (elements > most_elements || elements * operations(stage) > most_operations || !S.state().has_loop(axis) ||
-            S.state().order[d] != axis)
+        elements *= constant_extent(stage.axes[d]).value_or(elements_of_record + 1);
+        if (elements > elements_of_record || elements * operations(stage) > most_operations ||
+            !S.state().has_loop(axis) || S.state().order[d] != axis)
             return;
         if (d > 0) S.unroll(axis);
     }

@@ -2,6 +2,7 @@
 // its own reads ask for.
 #include "driver/default_schedule.h"
 #include "driver/kernel.h"
+#include "dsl/inout.h"
 #include "dsl/interpret.h"
 #include "dsl/math.h"
 #include "dsl/scatter.h"
@@ -135,6 +136,38 @@ TEST_CASE("vectors across points leave the loops that hold stages whole") {
     Tensor centre = compute("centre", {c}, sum(Z(r, c), r) * (1.f / 60000));
     Tensor norm = compute("norm", {p}, sqrt(sum(square(X(p, q) - centre(q)), q)) + 1.f);
     checked_nest(Op("normalised", {X, Z}, {compute("Y", {p, c}, (X(p, c) - centre(c)) / norm(p))}));
+}
+
+TEST_CASE("the last vector across points moves inwards") {
+    for (const int W : {16, 17, 31, 33, 64, 121}) { // of 8 bits, vectors narrow down to 16 points
+        Axis q("q", 12), y("y", 3), x("x", W), v("v", 6), u("u", 2 * W), c("c", 3);
+        Tensor X = input("X", f32, {q, y, x});
+        const std::string nest = checked_nest(
+            Op("shuffle", {X},
+               {compute("Y", {v, u, c}, cast(u8, clamp(X(c * 4 + v % 2 * 2 + u % 2, v / 2, u / 2), 0.f, 255.f)))}));
+        CAPTURE(nest);
+        CHECK(count(nest, "vectorized u.o.i in 0.." + std::to_string(W < 32 ? 16 : 32)) == 1);
+        CHECK(count(nest, "tail: shift") == (W % 16 != 0));
+    }
+    // Stages are computed in its loops all the same; the last vector computes elements of theirs again.
+    Axis p("p", 30001), c("c", 3);
+    Tensor X = input("X", f32, {p, c});
+    Tensor v = compute("v", {p}, max(max(X(p, 0), X(p, 1)), X(p, 2)));
+    Tensor d = compute("d", {p}, v(p) - min(min(X(p, 0), X(p, 1)), X(p, 2)));
+    Tensor h = compute("h", {p},
+                       select(v(p) == X(p, 0), (X(p, 1) - X(p, 2)) / d(p), v(p) == X(p, 1),
+                              (X(p, 2) - X(p, 0)) / d(p) + 2.f, (X(p, 0) - X(p, 1)) / d(p) + 4.f));
+    const std::string nest =
+        checked_nest(Op("hues", {X}, {compute("Y", {p, c}, select(c == 0, h(p), c == 1, d(p) / (v(p) + 5.f), v(p)))}));
+    CAPTURE(nest);
+    CHECK(count(nest, "tail: shift") == 1);
+    CHECK(count(nest, "what one p.o.i needs") == 2);
+    // An inout tensor is not written twice.
+    Axis n("n", 61);
+    Tensor Z = inout("Z", f32, {n, c});
+    const Op grow("grow", {Z}, {update(Z, Z(n, c) * 2.f)});
+    const Schedule in_place = default_schedule(grow, Machine::named("x86-64-avx2"));
+    CHECK(count(nest_text(in_place.state()), "tail: shift") == 0);
 }
 
 TEST_CASE("functions are not computed again for each element of a row") {
