@@ -15,39 +15,68 @@ namespace {
 constexpr size_t most_counted = 4;          // stages of an op
 constexpr double accepted_with_model = 0.9; // of the counted time, if the model expects less too
 constexpr double accepted_alone = 0.55;     // of the counted time, without the model
-constexpr int64_t fewest_steps = 1 << 12;   // of a stage
+constexpr int64_t fewest_steps = 1 << 12;   // of a stage, times the values that each folds
+
+// Whether all steps for one result of the reduction fill few vectors.
+bool fills_few_vectors(const Stage &stage, const Machine &machine) {
+    constexpr int64_t few_vectors = 4;
+    int64_t steps = 1;
+    for (const Axis &k : stage.reduction_axes) steps *= extent_of(k);
+    return steps < few_vectors * library::vector_lanes(machine, stage.type);
+}
+
+// Whether they are a row of which several values are folded together. Rules run lanes along it, which
+// no instruction joins, or take none.
+bool folds_short_rows(const Stage &stage, const Machine &machine) {
+    return stage.is_reduction() && stage.components.size() > 1 &&
+           library::reads_along(stage, stage.reduction_axes.back().name()) && fills_few_vectors(stage, machine);
+}
+
+struct OpenStage {
+    std::string name;
+    int64_t steps = 0; // times the values that each folds
+    bool short_rows = false;
+};
 
 // The stages to count, in the order of their steps, which begins with the most.
-std::vector<std::string> open_stages(const Op &op, const Schedule &by_rules) {
+std::vector<OpenStage> open_stages(const Op &op, const Schedule &by_rules) {
     constexpr size_t most_components = 4; // of any stage: lowering the networks of more takes long
     constexpr int64_t smallest_part = 64; // 1 / 64 of all steps
+    const Machine &machine = by_rules.machine();
     const auto holds_others = [&](const std::string &name) {
         return std::any_of(op.stages().begin(), op.stages().end(), [&](const Stage &other) {
             const StageState *state = by_rules.state().find(other.name);
             return state && state->placement.kind == Placement::Kind::At && state->placement.consumer == name;
         });
     };
-    std::vector<std::pair<int64_t, std::string>> open;
+    std::vector<OpenStage> open;
     int64_t all = 0;
     if (!op.sizes().empty() || op.stages().size() > library::most_stages) return {};
     for (const Stage &stage : op.stages()) {
-        const StageSketch sketch = sketch_stage(stage, by_rules.machine());
-        all += sketch.steps;
+        const StageSketch sketch = sketch_stage(stage, machine);
+        const int64_t steps = sketch.steps * static_cast<int64_t>(std::max<size_t>(1, stage.components.size()));
+        all += steps;
         if (stage.components.size() > most_components) return {};
-        if (sketch.way != StageSketch::Way::Reduction || sketch.vector_axes.empty() || sketch.steps < fewest_steps)
-            continue;
+        if (sketch.way != StageSketch::Way::Reduction || sketch.vector_axes.empty() || steps < fewest_steps) continue;
         const StageState *state = by_rules.state().find(stage.name);
         if (!state || state->placement.kind != Placement::Kind::Root || state->tensorize || holds_others(stage.name) ||
-            library::gets_tile(op, stage, by_rules.machine()))
+            library::gets_tile(op, stage, machine))
             continue;
-        open.emplace_back(sketch.steps, stage.name);
+        open.push_back({stage.name, steps, folds_short_rows(stage, machine)});
     }
-    std::erase_if(open, [&](const auto &stage) { return stage.first * smallest_part < all; });
-    std::stable_sort(open.begin(), open.end(), [](const auto &a, const auto &b) { return a.first > b.first; });
+    std::erase_if(open, [&](const OpenStage &stage) { return stage.steps * smallest_part < all; });
+    std::stable_sort(open.begin(), open.end(),
+                     [](const OpenStage &a, const OpenStage &b) { return a.steps > b.steps; });
     if (open.size() > most_counted) open.resize(most_counted);
-    std::vector<std::string> names;
-    for (auto &[steps, name] : open) names.push_back(std::move(name));
-    return names;
+    return open;
+}
+
+// The place of the space's parameter of this name.
+std::optional<size_t> find_parameter(const Space &space, const std::string &name) {
+    for (size_t n = 0; n < space.parameters().size(); n++) {
+        if (space.parameters()[n].name == name) return n;
+    }
+    return std::nullopt;
 }
 
 // The point that is expected to be fastest of those considered.
@@ -60,11 +89,12 @@ public:
     }
     const Point &point() const { return point_; }
 
-    void consider(const Point &point) {
+    // `alone`: of the counted time, what is taken whatever the model says.
+    void consider(const Point &point, double alone = accepted_alone) {
         auto other = best_ ? counted(point) : std::nullopt;
         if (!other || other->estimated_seconds > accepted_with_model * best_->estimated_seconds) return;
         set_beside(other->features, beside_);
-        if (other->estimated_seconds > accepted_alone * best_->estimated_seconds) {
+        if (other->estimated_seconds > alone * best_->estimated_seconds) {
             const auto model = CostModel::shipped(space_.machine()); // reading it takes milliseconds, once
             if (model->empty()) return;
             const std::vector<float> scores = model->score({best_->features, other->features});
@@ -95,13 +125,9 @@ private:
 bool has_choice(const Op &op, const Schedule &by_rules) { return !open_stages(op, by_rules).empty(); }
 
 bool library_leaves_out(const Op &op, const Machine &machine) {
-    constexpr int64_t few_vectors = 4;
     const auto short_rows = [&](const Stage &stage) {
-        if (!op.sizes().empty() || stage.axes.empty()) return false;
-        int64_t steps = 1, rows = 1; // steps of a row
-        for (const Axis &k : stage.reduction_axes) steps *= extent_of(k);
-        for (const Axis &a : stage.axes) rows *= extent_of(a);
-        return steps < few_vectors * library::vector_lanes(machine, stage.type) && rows * steps >= fewest_steps;
+        return op.sizes().empty() && !stage.axes.empty() && fills_few_vectors(stage, machine) &&
+               sketch_stage(stage, machine).steps >= fewest_steps;
     };
     return std::any_of(op.stages().begin(), op.stages().end(), [&](const Stage &stage) {
         return stage.is_reduction() && (short_rows(stage) || !sketch_stage(stage, machine).tiles.empty());
@@ -110,23 +136,34 @@ bool library_leaves_out(const Op &op, const Machine &machine) {
 
 Point choose_point(const Space &space, const Point &first, const std::vector<Point> &others) {
     if (!space.op().sizes().empty()) return first;
+    const std::vector<Stage> &stages = space.op().stages();
+    const bool short_rows = std::any_of(stages.begin(), stages.end(),
+                                        [&](const Stage &stage) { return folds_short_rows(stage, space.machine()); });
     Comparison all(space, first);
-    for (const Point &other : others) all.consider(other);
+    for (const Point &other : others) all.consider(other, short_rows ? accepted_with_model : accepted_alone);
     return all.point();
 }
 
 Point choose_loops(const Space &space, const Point &by_rules) {
-    const std::vector<std::string> open = open_stages(space.op(), space.schedule(by_rules));
+    const std::vector<OpenStage> open = open_stages(space.op(), space.schedule(by_rules));
     if (open.empty()) return by_rules;
     Comparison all(space, by_rules);
-    for (const std::string &stage : open) {
-        Point point = all.point();
-        for (size_t n = 0; n < point.size(); n++) {
-            const ParameterInfo &p = space.parameters()[n];
-            if (p.name != stage + ".loops") continue;
-            point[n] = static_cast<uint32_t>(std::find(p.values.begin(), p.values.end(), "sketch") - p.values.begin());
+    for (const OpenStage &stage : open) {
+        const auto loops = find_parameter(space, stage.name + ".loops");
+        if (!loops) continue;
+        const std::vector<Json> &ways = space.parameters()[*loops].values;
+        Point sketch = all.point();
+        sketch[*loops] = static_cast<uint32_t>(std::find(ways.begin(), ways.end(), "sketch") - ways.begin());
+        if (sketch == all.point()) continue;
+        const double alone = stage.short_rows ? accepted_with_model : accepted_alone;
+        all.consider(sketch, alone);
+        const auto vector = find_parameter(space, stage.name + ".vector");
+        if (!vector || !stage.short_rows) continue;
+        for (uint32_t axis = 0; axis < space.parameters()[*vector].values.size(); axis++) {
+            Point other = sketch;
+            other[*vector] = axis;
+            if (other != sketch) all.consider(other, alone);
         }
-        if (point != all.point()) all.consider(point);
     }
     return all.point();
 }

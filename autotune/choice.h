@@ -8,9 +8,12 @@ namespace kumiko {
 // A point of a space of autotune/spaces/auto_space.h, beginning with `by_rules`, whose decisions
 // are all by rules. Each of a few reductions at the root that the rules give no register tile is
 // counted with the loops of its sketch too, and gets them where the counted time is at least 10 %
-// less and the cost model of the machine expects them to be faster, or is at least 45 % less. The
-// result depends on the op and the machine alone. Each stage that is counted costs one lowering of
-// the op, some milliseconds. `by_rules` itself if the op has symbolic sizes.
+// less and the cost model of the machine expects them to be faster, or is at least 45 % less. A
+// reduction that folds several values along rows which fill few vectors is counted with vectors
+// along each axis that its sketch offers, and gets them also where the counted time alone is at
+// least 10 % less. The result depends on the op
+// and the machine alone. Each point that is counted costs one lowering of the op, some milliseconds.
+// `by_rules` itself if the op has symbolic sizes.
 Point choose_loops(const Space &space, const Point &by_rules);
 
 // Whether choose_loops counts any stage. `by_rules` is the op's schedule by rules.

@@ -117,7 +117,8 @@ public:
     }
     void choose_default() {
         if (other_) {
-            if (library_leaves_out(op(), machine())) default_ = choose_point(*this, default_, {rules_, sketched_});
+            if (library_leaves_out(op(), machine()))
+                default_ = choose_point(*this, default_, {choose_loops(*this, rules_), sketched_});
         } else if (library::find_template(op())->name == "elementwise") {
             default_ = choose_loops(*this, rules_);
         }

@@ -5,6 +5,7 @@
 #include "autotune/tune.h"
 #include "driver/default_schedule.h"
 #include "dsl/reduction.h"
+#include "dsl/top_k.h"
 #include "schedules/library/elementwise.h"
 #include "schedules/library/table.h"
 #include "tests/unit/check_runs.h"
@@ -69,6 +70,46 @@ TEST_CASE("lanes run across short rows where that counts much less") {
     const auto rows = library::find_template(total)->make_space(total, machine);
     CHECK(default_schedule(total, machine).to_json() == rows->schedule(rows->default_point()).to_json());
     check_runs(default_schedule(least, Machine::host()));
+}
+
+TEST_CASE("of short rows the count decides which axis has the lanes") {
+    const Machine machine = Machine::named("x86-64-avx512");
+    Axis i("i", 5000);
+    for (const int length : {16, 20, 32, 63}) { // of which 16 and 32 are whole vectors
+        CAPTURE(length);
+        Axis j("j", length);
+        Tensor X = input("X", f32, {i, j});
+        const Op alone("alone", {X}, {compute("label", {i}, argmin(X(i, j), j))});
+        for (const Op &op : {alone, nearest(5000, length)}) {
+            const std::string nest = default_schedule(op, machine).nest();
+            CAPTURE(nest);
+            CHECK(says(nest, "vectorized i"));
+            CHECK(!says(nest, "label.rf"));
+            check_runs(default_schedule(op, Machine::host()));
+        }
+    }
+    // Long rows have their lanes along them.
+    Axis k("k", 1000);
+    Tensor X = input("X", f32, {i, k});
+    CHECK(says(default_schedule(Op("long", {X}, {compute("label", {i}, argmin(X(i, k), k))}), machine).nest(),
+               "label.rf"));
+}
+
+TEST_CASE("each value that a stage folds counts as its steps do") {
+    const Machine machine = Machine::named("x86-64-avx512");
+    Axis t("t", 200), x("x", 16);
+    Tensor X = input("X", f32, {t, x});
+    const Tuple best = top_k(X(t, x), x, 2); // 3,200 steps, each of four values
+    const Op op(
+        "gate", {X},
+        {compute("margin", {t}, best[0] - best[1]), compute("first", {t}, best[2]), compute("second", {t}, best[3])});
+    CHECK(has_choice(op, by_rules(op, machine)));
+    const std::string nest = default_schedule(op, machine).nest();
+    CAPTURE(nest);
+    CHECK(says(nest, "margin.reduce"));
+    const auto space = auto_space(op, machine);
+    CHECK(space->to_json(space->default_point()).at("margin.reduce.vector") == "t");
+    check_runs(default_schedule(op, Machine::host()));
 }
 
 TEST_CASE("rules replace a schedule of one reduction that makes no tile") {
