@@ -1,5 +1,5 @@
 // Graphs for ONNX Runtime, as its process takes them.
-#include "bench/peers_onnxruntime.h"
+#include "bench/onnxruntime_graph.h"
 
 #include <map>
 
@@ -42,17 +42,59 @@ OnnxName OnnxGraph::numbers(const char *type, const Json &values, const OnnxShap
 
 OnnxName OnnxGraph::node(const std::string &op, const std::vector<OnnxName> &inputs, const Json &attributes,
                          const std::string &domain) {
-    const OnnxName name = next_name();
-    nodes_.push_back(
-        {{"op", op}, {"domain", domain}, {"inputs", inputs}, {"outputs", {name}}, {"attributes", attributes}});
-    return name;
+    return nodes(1, op, inputs, attributes, domain).front();
 }
 
-Json OnnxGraph::request(const OnnxName &output, Dtype type, const OnnxShape &shape, const SharedFile &file,
+std::vector<OnnxName> OnnxGraph::nodes(size_t results, const std::string &op, const std::vector<OnnxName> &inputs,
+                                       const Json &attributes, const std::string &domain) {
+    std::vector<OnnxName> names;
+    for (size_t n = 0; n < results; n++) names.push_back(next_name());
+    nodes_.push_back(
+        {{"op", op}, {"domain", domain}, {"inputs", inputs}, {"outputs", names}, {"attributes", attributes}});
+    return names;
+}
+
+Json OnnxGraph::request(const std::vector<OnnxOutput> &outputs, const std::vector<std::unique_ptr<SharedFile>> &files,
                         int threads) const {
-    const Json result = {{"name", output}, {"type", type_name(type)}, {"shape", shape}, {"file", file.path()}};
+    Json results = Json::array();
+    for (size_t n = 0; n < outputs.size(); n++) {
+        const OnnxOutput &o = outputs[n];
+        results.push_back(
+            {{"name", o.name}, {"type", type_name(o.type)}, {"shape", o.shape}, {"file", files[n]->path()}});
+    }
     return {{"do", "make"},      {"threads", threads}, {"opsets", {{"", 23}, {"com.microsoft", 1}}},
-            {"inputs", inputs_}, {"nodes", nodes_},    {"outputs", Json::array({result})}};
+            {"inputs", inputs_}, {"nodes", nodes_},    {"outputs", results}};
+}
+
+OnnxSession::OnnxSession(std::shared_ptr<OnnxRuntimeProcess> process, const OnnxGraph &graph,
+                         const std::vector<OnnxOutput> &outputs, int threads, bool flush_denormals)
+    : process_(std::move(process)) {
+    for (const OnnxOutput &o : outputs) results_.push_back(std::make_unique<SharedFile>(onnx_bytes(o.type, o.shape)));
+    Json request = graph.request(outputs, results_, threads);
+    request["flush_denormals"] = flush_denormals;
+    const Json answer = process_->ask(request);
+    if (answer.contains("refused"))
+        refusal_ = answer.at("refused").get<std::string>();
+    else
+        id_ = answer.at("id").get<int64_t>();
+}
+
+OnnxSession::~OnnxSession() {
+    if (id_ < 0) return;
+    try {
+        process_->ask({{"do", "drop"}, {"id", id_}});
+    } catch (const std::exception &) { // it has ended, and its sessions with it
+    }
+}
+
+double OnnxSession::run(int times, Clock clock) {
+    const char *name = clock == Clock::Processor ? "processor" : "wall";
+    return process_->ask({{"do", "run"}, {"id", id_}, {"times", times}, {"clock", name}}).at("seconds").get<double>();
+}
+
+void OnnxSession::collect(const std::vector<void *> &to) {
+    process_->ask({{"do", "collect"}, {"id", id_}});
+    for (size_t n = 0; n < to.size(); n++) results_[n]->read(to[n]);
 }
 
 OnnxName onnx_function(OnnxGraph &graph, const std::string &function, const OnnxName &x) {

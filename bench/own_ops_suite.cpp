@@ -4,6 +4,7 @@
 #include "bench/halide_peer.h"
 #include "bench/known.h"
 #include "bench/own_ops/loops.h"
+#include "bench/own_ops/onnx.h"
 #include "driver/kernel.h"
 #include "dsl/inout.h"
 #include "runtime/kumiko_runtime.h"
@@ -16,6 +17,7 @@
 #include <ctime>
 #include <memory>
 #include <optional>
+#include <set>
 
 namespace kumiko::bench {
 
@@ -32,10 +34,11 @@ double processor_seconds() {
     return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-// A kernel or a loop, with outputs and inout tensors of its own.
+// A kernel, a loop or a peer, with outputs and inout tensors of its own.
 struct Contestant {
     double OwnOpRow::*seconds = nullptr;
     std::function<void(void **)> call;
+    std::function<double(int)> timed; // as TimedWork::timed, of what runs in another process
     std::vector<Buffer<>> arguments;
     std::vector<void *> arrays;
     nlohmann::json schedule; // null for the loop
@@ -76,10 +79,7 @@ public:
                 HalideForm form;
                 form.domain_conditions = domain_conditions;
                 const auto peer = std::make_shared<HalidePeer>(op_, form, halide_seconds);
-                Contestant ours = contestants_.front(), theirs{nullptr, {}, {}, {}, nullptr};
-                reset(ours), reset(theirs);
-                ours.call(ours.arrays.data()), peer->call(theirs.arrays.data());
-                check_same(own_, output_arrays(op_, theirs.arguments), output_arrays(op_, ours.arguments));
+                Contestant theirs = checked_peer([&](void **arrays) { peer->call(arrays); });
                 const double start = processor_seconds();
                 for (int i = 0; i < 10; i++) peer->call(theirs.arrays.data());
                 const double seconds = processor_seconds() - start;
@@ -92,6 +92,28 @@ public:
         row_.no_halide.clear();
         row_.halide_beam = fastest->beam();
         add_contestant(&OwnOpRow::halide, [fastest](void **arrays) { fastest->call(arrays); });
+    }
+
+    // Nothing where the op has no graph. Throws UserError if ONNX Runtime refuses the graph or
+    // computes something else.
+    void add_onnxruntime(const std::shared_ptr<OnnxRuntimeProcess> &process) {
+        if (!has_onnx_graph(own_)) return;
+        if (!process->reason().empty()) {
+            row_.no_onnxruntime = process->reason();
+            return;
+        }
+        const auto session = make_onnx_session(process, own_, op_, inputs_);
+        const auto call = [session, first = inputs_.size(), outputs = op_.outputs().size()](void **arrays) {
+            session->run(0);
+            session->collect(std::vector<void *>(arrays + first, arrays + first + outputs));
+        };
+        try {
+            checked_peer(call);
+        } catch (const UserError &e) {
+            throw UserError(std::string("ONNX Runtime differs: ") + e.what());
+        }
+        add_contestant(&OwnOpRow::onnxruntime, call);
+        contestants_.back().timed = [session](int n) { return session->run(n, OnnxSession::Clock::Processor); };
     }
 
     // Compares the first contestant with `interpret`, and the others with the first, each after one
@@ -110,6 +132,10 @@ public:
     OwnOpRow time(double budget_seconds) {
         std::vector<TimedWork> work;
         for (Contestant &c : contestants_) {
+            if (c.timed) {
+                work.push_back(TimedWork(c.timed));
+                continue;
+            }
             work.push_back(TimedWork(std::function<double(int)>([&c](int n) {
                 c.call(c.arrays.data());
                 const double start = processor_seconds();
@@ -120,13 +146,15 @@ public:
         TimerOptions timer;
         timer.budget_seconds = budget_seconds;
         times_ = time_interleaved(work, timer);
-        const Timing *loop = nullptr, *tuned = nullptr, *halide = nullptr, *best = &times_[0];
+        const Timing *loop = nullptr, *tuned = nullptr, *halide = nullptr, *onnxruntime = nullptr, *best = &times_[0];
         for (size_t i = 0; i < times_.size(); i++) {
             row_.*contestants_[i].seconds = times_[i].median;
             if (contestants_[i].seconds == &OwnOpRow::loop) loop = &times_[i];
             if (contestants_[i].seconds == &OwnOpRow::tuned) tuned = &times_[i];
             if (contestants_[i].seconds == &OwnOpRow::halide)
                 halide = &times_[i];
+            else if (contestants_[i].seconds == &OwnOpRow::onnxruntime)
+                onnxruntime = &times_[i];
             else if (times_[i].median < best->median)
                 best = &times_[i];
         }
@@ -136,6 +164,7 @@ public:
         if (tuned) row_.tuned_to_best = speedup(*tuned, *best);
         if (tuned && loop) row_.tuned_to_loop = speedup(*tuned, *loop);
         if (halide) row_.default_to_halide = speedup(times_[0], *halide);
+        if (onnxruntime) row_.default_to_onnxruntime = speedup(times_[0], *onnxruntime);
         row_.spread = times_[0].spread();
         return row_;
     }
@@ -173,9 +202,17 @@ private:
     }
     void add_contestant(double OwnOpRow::*seconds, std::function<void(void **)> call,
                         const nlohmann::json &schedule = nullptr) {
-        Contestant c{seconds, std::move(call), {}, {}, schedule};
+        Contestant c{seconds, std::move(call), {}, {}, {}, schedule};
         reset(c);
         contestants_.push_back(std::move(c));
+    }
+    // Arrays that one call has filled. Throws UserError if the first contestant leaves others.
+    Contestant checked_peer(const std::function<void(void **)> &call) const {
+        Contestant ours = contestants_.front(), theirs;
+        reset(ours), reset(theirs);
+        ours.call(ours.arrays.data()), call(theirs.arrays.data());
+        check_same(own_, output_arrays(op_, theirs.arguments), output_arrays(op_, ours.arguments));
+        return theirs;
     }
     void reset(Contestant &c) const {
         c.arguments = make_arguments(op_, inputs_);
@@ -214,6 +251,9 @@ Json OwnOpRow::json() const {
     if (halide > 0)
         j["halide_ms"] = number(1e3 * halide), j["halide"] = number(default_to_halide), j["halide_beam"] = halide_beam;
     if (!no_halide.empty()) j["no_halide"] = no_halide;
+    if (onnxruntime > 0)
+        j["onnxruntime_ms"] = number(1e3 * onnxruntime), j["onnxruntime"] = number(default_to_onnxruntime);
+    if (!no_onnxruntime.empty()) j["no_onnxruntime"] = no_onnxruntime;
     j["spread"] = spread;
     return j;
 }
@@ -232,6 +272,11 @@ std::vector<OwnOpRow> run_own_ops_suite(const Target &target, const BenchOptions
     say("compiling plain loops");
     const CompiledLoops loops(chosen);
     if (!loops.failure().empty()) say(loops.failure());
+    std::shared_ptr<OnnxRuntimeProcess> onnxruntime;
+    if (options.peers && std::any_of(chosen.begin(), chosen.end(), [](const OwnOp *o) { return has_onnx_graph(*o); })) {
+        onnxruntime = std::make_shared<OnnxRuntimeProcess>();
+        if (!onnxruntime->reason().empty()) say("without ONNX Runtime: " + onnxruntime->reason());
+    }
     KnownSchedules known(own_options.known);
     std::vector<OwnOpRow> rows;
     kumiko_set_num_threads(1);
@@ -248,6 +293,7 @@ std::vector<OwnOpRow> run_own_ops_suite(const Target &target, const BenchOptions
                 run.add(&OwnOpRow::known,
                         Schedule::from_json(run.op(), target.machine, nlohmann::json((*entry)["schedule"])));
             if (options.halide) run.add_halide();
+            if (onnxruntime) run.add_onnxruntime(onnxruntime);
             if (options.check) run.check();
             rows.push_back(run.time(options.budget_seconds));
             run.keep(known, own_options.explore);
@@ -261,15 +307,19 @@ std::vector<OwnOpRow> run_own_ops_suite(const Target &target, const BenchOptions
 }
 
 std::string own_ops_suite_text(const std::vector<OwnOpRow> &rows) {
-    bool tuned = false, known = false, halide = false;
-    for (const OwnOpRow &r : rows)
-        tuned = tuned || r.tuned > 0, known = known || r.known > 0, halide = halide || r.halide > 0;
+    const auto any = [&](double OwnOpRow::*seconds) {
+        return std::any_of(rows.begin(), rows.end(), [&](const OwnOpRow &r) { return r.*seconds > 0; });
+    };
+    const bool tuned = any(&OwnOpRow::tuned), known = any(&OwnOpRow::known), halide = any(&OwnOpRow::halide),
+               onnxruntime = any(&OwnOpRow::onnxruntime);
     std::vector<std::string> headings = {"own-ops", "schedule", "default ms", "hand ms", "Ofast ms"};
     if (tuned) headings.push_back("tuned ms");
     if (known) headings.push_back("known ms");
     if (halide) headings.push_back("Halide ms");
+    if (onnxruntime) headings.push_back("ONNX ms");
     headings.insert(headings.end(), {"of Ofast", "of best"});
     if (halide) headings.push_back("of Halide");
+    if (onnxruntime) headings.push_back("of ONNX");
     if (tuned) headings.insert(headings.end(), {"tuned of Ofast", "tuned of best"});
     headings.push_back("spread");
     Table table(headings);
@@ -284,8 +334,10 @@ std::string own_ops_suite_text(const std::vector<OwnOpRow> &rows) {
         if (tuned) cells.push_back(milliseconds(r.tuned));
         if (known) cells.push_back(milliseconds(r.known));
         if (halide) cells.push_back(milliseconds(r.halide));
+        if (onnxruntime) cells.push_back(milliseconds(r.onnxruntime));
         cells.insert(cells.end(), {ratio(r.default_to_loop), ratio(r.default_to_best)});
         if (halide) cells.push_back(ratio(r.default_to_halide));
+        if (onnxruntime) cells.push_back(ratio(r.default_to_onnxruntime));
         if (tuned) cells.insert(cells.end(), {ratio(r.tuned_to_loop), ratio(r.tuned_to_best)});
         cells.push_back(fmt::format("{:.0f} %", 100 * r.spread));
         table.row(cells);
@@ -293,6 +345,11 @@ std::string own_ops_suite_text(const std::vector<OwnOpRow> &rows) {
     for (const OwnOpRow &r : rows) {
         if (!r.no_halide.empty()) failures += r.name + " without Halide: " + r.no_halide + "\n";
     }
+    std::set<std::string> reasons; // mostly one for all ops
+    for (const OwnOpRow &r : rows) {
+        if (!r.no_onnxruntime.empty()) reasons.insert(r.no_onnxruntime);
+    }
+    for (const std::string &reason : reasons) failures += "without ONNX Runtime: " + reason + "\n";
     std::string text = table.text() + failures;
     const auto line = [&](const char *what, double OwnOpRow::*figure) {
         double logarithms = 0;
@@ -310,6 +367,7 @@ std::string own_ops_suite_text(const std::vector<OwnOpRow> &rows) {
     line("default against the loop by -Ofast", &OwnOpRow::default_to_loop);
     line("default against the best known", &OwnOpRow::default_to_best);
     line("default against Halide's Adams2019", &OwnOpRow::default_to_halide);
+    line("default against ONNX Runtime", &OwnOpRow::default_to_onnxruntime);
     line("tuned against the loop by -Ofast", &OwnOpRow::tuned_to_loop);
     line("tuned against the best known", &OwnOpRow::tuned_to_best);
     return text;

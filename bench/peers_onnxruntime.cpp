@@ -1,4 +1,4 @@
-// What ONNX Runtime does of products, convolutions and attention, and sessions of graphs.
+// What ONNX Runtime does of products, convolutions and attention.
 #include "bench/peers_onnxruntime.h"
 
 #include <algorithm>
@@ -12,40 +12,17 @@ OnnxName finished(OnnxGraph &g, OnnxName sum, const Epilogue &e, const OnnxShape
     return e.activation.empty() ? sum : onnx_function(g, e.activation, sum);
 }
 
-// The session's number in the process; it goes when nothing uses it any more.
-struct Session {
-    std::shared_ptr<OnnxRuntimeProcess> process;
-    int64_t id;
-    SharedFile output;
-    Session(std::shared_ptr<OnnxRuntimeProcess> p, size_t bytes) : process(std::move(p)), id(-1), output(bytes) {}
-    ~Session() {
-        if (id < 0) return;
-        try {
-            process->ask({{"do", "drop"}, {"id", id}});
-        } catch (const std::exception &) { // it has ended, and its sessions with it
-        }
-    }
-};
-
 } // namespace
 
 Peer::Result OnnxRuntime::made(const OnnxGraph &g, const OnnxName &output, Dtype type, const OnnxShape &shape, void *to,
                                const PeerOptions &options, const std::string &note) {
     if (!available() || output.empty()) return {};
-    auto session = std::make_shared<Session>(process_, onnx_bytes(type, shape));
-    const Json answer = process_->ask(g.request(output, type, shape, session->output, options.threads));
-    if (answer.contains("refused")) return {};
-    session->id = answer.at("id").get<int64_t>();
+    const auto session =
+        std::make_shared<OnnxSession>(process_, g, std::vector<OnnxOutput>{{output, type, shape}}, options.threads);
+    if (!session->refusal().empty()) return {};
     PeerKernel kernel;
-    kernel.work = TimedWork(std::function<double(int)>([session](int times) {
-        return session->process->ask({{"do", "run"}, {"id", session->id}, {"times", times}})
-            .at("seconds")
-            .get<double>();
-    }));
-    kernel.collect = [session, to] {
-        session->process->ask({{"do", "collect"}, {"id", session->id}});
-        session->output.read(to);
-    };
+    kernel.work = TimedWork(std::function<double(int)>([session](int times) { return session->run(times); }));
+    kernel.collect = [session, to] { session->collect({to}); };
     kernel.note = note;
     return kernel;
 }

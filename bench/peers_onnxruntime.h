@@ -1,41 +1,12 @@
 // ONNX Runtime as a peer: a small graph for each case, run by the process of bench/onnxruntime_process.h.
 #pragma once
 
-#include "bench/onnxruntime_process.h"
+#include "bench/onnxruntime_graph.h"
 #include "bench/peers.h"
 
 #include <memory>
 
 namespace kumiko::bench {
-
-using OnnxShape = std::vector<int64_t>;
-using OnnxName = std::string; // of a value in a graph; "": an input that is left out
-
-size_t onnx_bytes(Dtype type, const OnnxShape &shape);
-
-// A graph as the process takes it. Its last node's result is the output.
-class OnnxGraph {
-public:
-    // A constant may be brought into another layout when the graph is made; an input is read in each run.
-    OnnxName input(Dtype type, const OnnxShape &shape, const void *data, bool constant = false);
-    OnnxName numbers(const char *type, const Json &values, const OnnxShape &shape);
-    // A list of s64, which says something of each axis.
-    OnnxName list(const OnnxShape &values) { return numbers("s64", values, {static_cast<int64_t>(values.size())}); }
-    OnnxName node(const std::string &op, const std::vector<OnnxName> &inputs, const Json &attributes = Json::object(),
-                  const std::string &domain = "");
-    // The request that makes a session of it; the result goes to `file`.
-    Json request(const OnnxName &output, Dtype type, const OnnxShape &shape, const SharedFile &file, int threads) const;
-
-private:
-    Json inputs_ = Json::array(), nodes_ = Json::array();
-    std::vector<std::unique_ptr<SharedFile>> files_;
-    int names_ = 0;
-
-    OnnxName next_name() { return "v" + std::to_string(names_++); }
-};
-
-// function(x), or "" where there is no operator for it.
-OnnxName onnx_function(OnnxGraph &graph, const std::string &function, const OnnxName &x);
 
 class OnnxRuntime : public Peer {
 public:

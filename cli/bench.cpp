@@ -94,6 +94,7 @@ void run_own_ops(const BenchArguments &a, const Target &target) {
 
 void run(BenchArguments a) {
     const Target target = Target::host();
+    a.options.peers = a.peers;
     if (std::count(a.suites.begin(), a.suites.end(), "own-ops")) {
         if (a.suites.size() != 1) throw UserError("the suite own-ops runs alone: kumiko bench own-ops");
         return run_own_ops(a, target);
@@ -114,7 +115,6 @@ void run(BenchArguments a) {
     if (!a.shape.empty() && !a.page.empty())
         throw UserError(
             "--page shows whole suites, and one shape would take a suite's place; leave out --shape or --page");
-    a.options.peers = a.peers;
     std::vector<bench::BenchCase> cases;
     bool compile = false, sim = false, moves = false, chip = false, chip_rows = false, chip_conv = false;
     for (const std::string &suite : a.suites) {
@@ -221,7 +221,7 @@ void add_bench(CLI::App &app) {
              "\n  tune-chip: what tuning gains on the simulated chip; nor is this"
              "\n  stale: how much slower kernels run on memory that holds denormal numbers; nor is this"
              "\n  own-ops: ops that no library schedule matches whole, by default and hand schedules, against plain "
-             "loops; nor is this";
+             "loops and ONNX Runtime; nor is this";
     command->add_option("suite", a->suites, "suites, or a kernels.json; all suites when none is named");
     command
         ->add_option("--shape", a->shape,
@@ -236,7 +236,7 @@ void add_bench(CLI::App &app) {
     command->add_option("--seconds", a->options.budget_seconds, "timing of each piece")
         ->check(above_zero())
         ->capture_default_str();
-    command->add_flag("!--no-peers", a->peers, "ours alone");
+    command->add_flag("!--no-peers", a->peers, "ours alone; of own-ops, ours and the loops");
     command->add_flag("!--no-check", a->options.check, "do not compare outputs");
     command->add_flag("--halide", a->options.halide,
                       "also the code that Halide's own generator makes of our nests; of own-ops, also the formula "

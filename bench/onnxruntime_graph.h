@@ -1,0 +1,80 @@
+// Graphs of ONNX and their sessions in the process of bench/onnxruntime_process.h.
+#pragma once
+
+#include "bench/onnxruntime_process.h"
+#include "bench/peer_cases.h"
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace kumiko::bench {
+
+using OnnxShape = std::vector<int64_t>;
+using OnnxName = std::string; // of a value in a graph; "": an input that is left out
+
+size_t onnx_bytes(Dtype type, const OnnxShape &shape);
+
+// A result of a graph.
+struct OnnxOutput {
+    OnnxName name;
+    Dtype type;
+    OnnxShape shape;
+};
+
+// A graph as the process takes it.
+class OnnxGraph {
+public:
+    // A constant may be brought into another layout when the graph is made. An input is read in each
+    // run.
+    OnnxName input(Dtype type, const OnnxShape &shape, const void *data, bool constant = false);
+    OnnxName numbers(const char *type, const Json &values, const OnnxShape &shape);
+    // A list of s64, which says something of each axis.
+    OnnxName list(const OnnxShape &values) { return numbers("s64", values, {static_cast<int64_t>(values.size())}); }
+    OnnxName node(const std::string &op, const std::vector<OnnxName> &inputs, const Json &attributes = Json::object(),
+                  const std::string &domain = "");
+    // An operator with several results.
+    std::vector<OnnxName> nodes(size_t results, const std::string &op, const std::vector<OnnxName> &inputs,
+                                const Json &attributes = Json::object(), const std::string &domain = "");
+    // The request that makes a session of it. Each output goes to the file of the same position.
+    Json request(const std::vector<OnnxOutput> &outputs, const std::vector<std::unique_ptr<SharedFile>> &files,
+                 int threads) const;
+
+private:
+    Json inputs_ = Json::array(), nodes_ = Json::array();
+    std::vector<std::unique_ptr<SharedFile>> files_;
+    int names_ = 0;
+
+    OnnxName next_name() { return "v" + std::to_string(names_++); }
+};
+
+// A graph that the process has made. The process drops it with this.
+class OnnxSession {
+public:
+    enum class Clock { Wall, Processor }; // Processor: time of the thread that calls ONNX Runtime
+
+    // `flush_denormals`: ONNX Runtime takes denormal numbers for zeros.
+    OnnxSession(std::shared_ptr<OnnxRuntimeProcess> process, const OnnxGraph &graph,
+                const std::vector<OnnxOutput> &outputs, int threads, bool flush_denormals = false);
+    ~OnnxSession();
+    OnnxSession(const OnnxSession &) = delete;
+    OnnxSession &operator=(const OnnxSession &) = delete;
+
+    // Why the process does not take the graph; "" if it does. Otherwise nothing else may be called.
+    const std::string &refusal() const { return refusal_; }
+    // Seconds of so many runs together, after one that does not count.
+    double run(int times, Clock clock = Clock::Wall);
+    // Copies the results of the last run, in the order of the outputs.
+    void collect(const std::vector<void *> &to);
+
+private:
+    std::shared_ptr<OnnxRuntimeProcess> process_;
+    std::vector<std::unique_ptr<SharedFile>> results_;
+    int64_t id_ = -1;
+    std::string refusal_;
+};
+
+// function(x), or "" where there is no operator for it.
+OnnxName onnx_function(OnnxGraph &graph, const std::string &function, const OnnxName &x);
+
+} // namespace kumiko::bench
