@@ -103,8 +103,8 @@ Schedule schedule_by(const Op &op, const Machine &machine, const ConvFiltersPara
     else if (p.parallel)
         share_out(Y, order, threads_of(machine));
     if (!r.padding.empty()) {
-        StageHandle X = s.stage(r.padding);
-        pad_image(X, lanes > 1 ? vector_lanes(machine, X.state().def.type) : 1, p.parallel ? threads_of(machine) : 1);
+        const Type type = s.state().stage(r.padding).def.type;
+        pad_image(s, r, lanes > 1 ? vector_lanes(machine, type) : 1, p.parallel ? threads_of(machine) : 1);
     }
     copy_image(s, Y, plan);
     copy_weights(s, Y, plan);

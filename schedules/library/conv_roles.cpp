@@ -120,16 +120,17 @@ void share_out(StageHandle S, const std::vector<LoopName> &order, int64_t thread
     if (!best.empty()) S.parallel(best);
 }
 
-void pad_image(StageHandle X, int64_t lanes, int64_t threads) {
+void pad_image(Schedule &s, const ConvRoles &r, int64_t lanes, int64_t threads) {
+    StageHandle X = s.stage(r.padding);
     X.compute_root();
     const std::vector<Axis> axes = X.state().def.axes;
     if (threads > 1) share_out(X, {axes[0].name(), axes[1].name()}, threads);
     if (lanes <= 1) return;
-    LoopName row = axes.back().name();
-    const LoopName before = axes[axes.size() - 2].name();
-    if (constant_extent(axes.back()).value_or(lanes) < lanes && X.state().loop(before.name).kind == LoopKind::Serial)
-        row = X.fuse(before, row);
-    X.vectorize(row, lanes);
+    LoopName last = axes.back().name();
+    const LoopName pixel = axes[axes.size() - 2].name();
+    const bool few = r.nhwc && 4 * constant_extent(axes.back()).value_or(lanes) <= lanes;
+    if (few && X.state().loop(pixel.name).kind == LoopKind::Serial) last = X.fuse(pixel, last);
+    X.vectorize(last, lanes);
 }
 
 } // namespace kumiko::library

@@ -123,7 +123,7 @@ Schedule schedule_conv_tiles(const Op &op, const Machine &machine, const ConvFil
         share_out(Y, shared, threads);
     }
     if (!r.padding.empty() && by_rows) {
-        pad_image(s.stage(r.padding), vector_lanes(machine, by.a), p.parallel ? threads : 1);
+        pad_image(s, r, vector_lanes(machine, by.a), p.parallel ? threads : 1);
     } else if (!r.padding.empty()) {
         s.stage(r.padding).inline_into();
     }
