@@ -50,14 +50,21 @@ bool even(const Expr &index, const std::string &loop, int64_t first, int64_t las
 
 } // namespace
 
-bool copies_alike(const For *unrolled, const Stmt &body) {
+bool copies_alike(const For *unrolled, const Stmt &body, int vector_bits) {
     const auto extent = as_const_int(unrolled->extent), min = as_const_int(unrolled->min);
     if (!min) return false;
     struct Find : IRVisitor {
         using IRVisitor::visit;
         const std::string *loop;
         int64_t first, last;
+        int vector_bits;
         bool found = false;
+        // Whether copies store neighbours of which join_stores makes one.
+        bool joined(const Store *op, const Ramp *r) const {
+            const Type t = op->value.type();
+            LinearSum sum;
+            return r && 2 * t.bits() * t.lanes() <= vector_bits && sum.add(r->base, 1) && sum.of(*loop) == t.lanes();
+        }
         void no(bool differs) { found = found || differs; }
         void condition(const Expr &e) { no(expr_uses_var(e, *loop)); }
         void visit(const Load *op) override {
@@ -67,7 +74,7 @@ bool copies_alike(const For *unrolled, const Stmt &body) {
         void visit(const Store *op) override {
             condition(op->predicate);
             const Ramp *r = op->index.as<Ramp>();
-            no((r && !is_const_one(r->stride)) || !even(op->index, *loop, first, last));
+            no((r && !is_const_one(r->stride)) || joined(op, r) || !even(op->index, *loop, first, last));
             op->value.accept(this);
         }
         void visit(const IfThenElse *op) override {
@@ -86,6 +93,7 @@ bool copies_alike(const For *unrolled, const Stmt &body) {
     find.loop = &unrolled->name;
     find.first = *min;
     find.last = *min + *extent - 1;
+    find.vector_bits = vector_bits;
     body.accept(&find);
     return !find.found;
 }

@@ -96,8 +96,9 @@ Expr functions_in_place(const ScheduleState &state, const Expr &e); // functions
 Expr split_remainders(const Expr &index); // simplify.cpp
 
 // Whether the copies of an unrolled loop, whose body this is, do the same, each at places that differ by a constant. Not where a later
-// pass looks at them together, as at stores that interleave.
-bool copies_alike(const Halide::Internal::For *loop, const Halide::Internal::Stmt &body); // copies_alike.cpp
+// pass looks at them together: at stores that interleave, and at those of less than a vector that follow each other.
+bool copies_alike(const Halide::Internal::For *loop, const Halide::Internal::Stmt &body,
+                  int vector_bits); // copies_alike.cpp
 
 // Throws InternalError: a variable without definition, two nested loops of one name, a leftover vector or unrolled loop, an
 // access that provably leaves its buffer.

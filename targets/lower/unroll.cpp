@@ -240,7 +240,7 @@ class Unroll : public IRMutator {
         const std::vector<Expr> values = values_of(op);
         const int64_t registers = machine_.vector_registers;
         const bool many = 2 * accumulators_ > registers && accumulators_ <= registers && reduces(body, op->name);
-        const bool keep = keep_ && copies_alike(op, body);
+        const bool keep = keep_ && copies_alike(op, body, machine_.vector_bits);
         const auto kept = [&] {
             return For::make(op->name, op->min, op->extent, op->for_type, op->partition_policy, op->device_api, body);
         };
