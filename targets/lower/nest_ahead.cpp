@@ -139,7 +139,7 @@ Stmt NestBuilder::fetch_ahead(const Frame &f, size_t depth, const Prefetch &p) {
     for (size_t d = 0; d < stored.axes.size(); d++) {
         const Expr first = stored.region.min[d], end = stored.region.end(d);
         Expr lo = substitute(of->prefix() + loop, ahead, region->min[d]);
-        // Requests beyond the end do no harm, and a number of them that is known is cheaper.
+        // Prefetches beyond the end do not fault, and a number of them that is known is cheaper.
         Expr hi = lo + substitute(of->prefix() + loop, ahead, region->extent[d]);
         if (!is_const(region->extent[d])) hi = simplify_index(min(hi, end), bounds_);
         lo = simplify_index(max(lo, first), bounds_);
@@ -166,35 +166,36 @@ Stmt NestBuilder::fetch_ahead(const Frame &f, size_t depth, const Prefetch &p) {
                                           {StringImm::make(found->second), read, 3, own ? 1 : 0}, Call::Intrinsic));
     constexpr int64_t few = 16;
     int64_t lines = 1;
-    for (const auto &[variable, count] : loops) lines *= as_const_int(count).value_or(few + 1);
+    for (const auto &[variable, count] : loops) {
+        const int64_t n = as_const_int(count).value_or(few + 1);
+        if (n <= 0) return Evaluate::make(0);
+        lines *= n;
+    }
     const ForType type = lines <= few ? ForType::Unrolled : ForType::Serial;
     for (size_t n = loops.size(); n-- > 0;) {
         body = For::make(loops[n].first, 0, loops[n].second, type, Partition::Never, DeviceAPI::None, body);
     }
     if (p.of.empty()) return IfThenElse::make(ahead < extent, body);
-    const std::optional<Expr> turn = of == &f ? turn_of(f, depth, p.of, *region) : Expr();
-    if (!turn) return Evaluate::make(0);
-    return turn->defined() ? IfThenElse::make(simplify_index(*turn, bounds_), body) : body;
+    const Expr turn = of == &f ? simplify_index(has_turn(f, depth, p.of, *region), bounds_) : const_true();
+    return is_const_one(turn) ? body : IfThenElse::make(turn, body);
 }
 
-// Iterations of the loops between `of` and the one at `depth` that read the same region would all ask for the same. They do so by turns,
-// which spreads the requests over all of them: the condition of this one's turn, undefined where each asks for its own. Nothing in an
-// iteration that has a copy of the body of its own: the others take all turns.
-std::optional<Expr> NestBuilder::turn_of(const Frame &f, size_t depth, const std::string &of, const Region &region) {
+// Iterations of the loops between `of` and the one at `depth` that read the same region would all ask for it.
+// They share the requests round-robin, by the iteration of the loop at `depth`. A loop that ends early leaves
+// out some requests.
+Expr NestBuilder::has_turn(const Frame &f, size_t depth, const std::string &of, const Region &region) {
     const StageState &s = f.stage();
     Expr turn = 0, turns = 1;
     for (size_t d = s.position(of) + 1; d < depth; d++) {
         const std::string &between = s.order[d];
         const auto varies = [&](const Expr &e) { return expr_uses_var(e, f.prefix() + between); };
+        const Expr extent = f.extent(between);
         if (std::any_of(region.min.begin(), region.min.end(), varies) ||
-            std::any_of(region.extent.begin(), region.extent.end(), varies))
+            std::any_of(region.extent.begin(), region.extent.end(), varies) || as_const_int(extent).value_or(2) <= 1)
             continue;
-        if (f.pinned(between)) return {};
-        if (is_const_one(f.extent(between))) continue;
-        turn = turn * f.extent(between) + f.variable(between), turns = turns * f.extent(between);
+        turn = turn * extent + f.value(between) % extent, turns = turns * extent;
     }
-    if (is_const_one(turns)) return Expr();
-    return f.variable(s.order[depth]) % turns == turn;
+    return is_const_one(turns) ? const_true() : f.variable(s.order[depth]) % turns == turn;
 }
 
 int NestBuilder::line_bytes() const {

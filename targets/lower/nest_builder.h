@@ -181,7 +181,7 @@ private:
     Stmt with_staged(Frame &f, size_t depth, const std::vector<const StageState *> &staged, size_t k, const Expr &min,
                      const Expr &extent, std::vector<Stmt> &fills, const std::function<Stmt()> &loop);
     Stmt fetch_ahead(const Frame &f, size_t depth, const Prefetch &p);
-    std::optional<Expr> turn_of(const Frame &f, size_t depth, const std::string &of, const Region &region);
+    Expr has_turn(const Frame &f, size_t depth, const std::string &of, const Region &region);
     int line_bytes() const;
 
     // ---- nest_reduction.cpp
