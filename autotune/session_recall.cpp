@@ -1,4 +1,5 @@
 // What a session knows before it begins: what the database holds of its task, and of others like it.
+#include "autotune/build.h"
 #include "autotune/session.h"
 
 #include <algorithm>
@@ -9,6 +10,19 @@ namespace kumiko {
 namespace {
 
 constexpr size_t most_hints = 4;
+
+// The record's point. A parameter that was added since stands at its first value, which is none of what it decides. Throws
+// UserError where there is no such point, or it has another schedule.
+Point point_of(const Record &r, const Space &space) {
+    Json parameters = r.parameters;
+    for (const ParameterInfo &p : space.parameters()) {
+        if (!parameters.contains(p.name)) parameters[p.name] = p.values.front();
+    }
+    const Point point = space.from_json(parameters);
+    if (parameters.size() > r.parameters->size() && make_candidate(space, point).schedule_hash != r.schedule_hash)
+        throw UserError("a schedule of parameters that had another meaning");
+    return point;
+}
 
 } // namespace
 
@@ -21,7 +35,7 @@ void Session::recall() {
         const double seconds = r.outcome == Outcome::Ok ? r.seconds() : std::numeric_limits<double>::infinity();
         bool news = false;
         try {
-            news = search_.tell(space_->from_json(r.parameters), seconds, r.schedule_hash);
+            news = search_.tell(point_of(r, *space_), seconds, r.schedule_hash);
         } catch (const UserError &) {
             continue; // of a space that has changed since
         }

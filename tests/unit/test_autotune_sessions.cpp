@@ -4,6 +4,7 @@
 #include "autotune/tune.h"
 #include "ops/matmul.h"
 #include "ops/registry.h"
+#include "schedules/library/table.h"
 #include "support/json.h"
 #include "support/random.h"
 #include "targets/chip/compile.h"
@@ -190,4 +191,32 @@ TEST_CASE("two sessions of one database share what they find, and measure nothin
     options.trials = 21;
     b.advance(1);
     CHECK(b.best()->schedule_hash == faster.schedule_hash);
+}
+
+TEST_CASE("records from before a space had a parameter are known where they mean the same") {
+    const Op op = ops::matmul(Float(32), 32, 64, 32);
+    const Machine machine = Machine::host();
+    const CpuTarget cpu = CpuTarget::host();
+    const auto space = library::space_of(op, machine);
+    TuneOptions options;
+    options.space = space.get();
+    options.threads = 1;
+    options.trial_seconds = 0.01;
+    options.final_seconds = 0;
+    options.trials = 8;
+    options.database = fresh_file("before.db");
+    TuneReport first, second;
+    Session(op, machine, cpu, options, first).advance(8);
+    int off = 0, on = 0;
+    for (Record r : first.records) {
+        (r.parameters->at("prefetch_b").get<bool>() ? on : off)++;
+        r.parameters->erase("prefetch_b");
+        r.parameters->erase("join"); // always false here
+        Database(options.database).replace(op, r);
+    }
+    CHECK(off > 0);
+    Session again(op, machine, cpu, options, second);
+    again.advance(0);
+    CHECK(second.known >= off);
+    CHECK(second.known <= off + on);
 }
