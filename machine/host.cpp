@@ -102,8 +102,6 @@ Registers cpuid(unsigned leaf, unsigned subleaf = 0) {
     return r;
 }
 
-constexpr double mesh_latency = 70; // ns; 40 to 75 on Emerald Rapids, by chains of loads over 4 to 16 MiB
-
 bool bit(unsigned word, int n) { return (word >> n) & 1; }
 
 std::string brand() {
@@ -179,8 +177,11 @@ std::map<int, Cache> identify(Machine &m) {
     // The processor's highest frequency, which a virtual machine usually hides.
     if (unsigned mhz = cpuid(0x16).b & 0xffff) m.clock_ghz = mhz / 1000.0;
     std::map<int, Cache> caches = caches_of_processor(amd);
-    // Intel's servers, which have large second caches, reach the third through a mesh of many cores.
-    if (wide && !amd && caches.count(3) && caches[2].bytes >= 1 << 20) caches[3].latency = mesh_latency;
+    // Intel's servers with AVX-512 reach L3 through a mesh of many cores, which its clients do not.
+    const unsigned model = ((one.a >> 4) & 15) | (((one.a >> 16) & 15) << 4);
+    const bool skylake_to_ice_lake = model == 0x55 || model == 0x6a || model == 0x6c;
+    if (auto l3 = caches.find(3); l3 != caches.end() && wide && !amd && (skylake_to_ice_lake || m.has("amx_tile")))
+        l3->second.latency = Machine::named("x86-64-amx").find_level("L3")->latency;
     return caches;
 }
 

@@ -121,7 +121,7 @@ std::string Machine::to_string() const {
     if (fmas_per_cycle > 0) out += fmt::format(", {} multiply-adds a cycle", fmas_per_cycle);
     if (clock_ghz > 0) out += fmt::format(", {:.2f} GHz", clock_ghz);
     out += "\n";
-    // Detection finds no speeds: a column stands only where some level has a number for it.
+    // A column stands only where some level has a number for it.
     const auto any = [&](double MemoryLevel::*number) {
         return std::any_of(memory.begin(), memory.end(), [&](const MemoryLevel &m) { return m.*number > 0; });
     };

@@ -81,7 +81,8 @@ struct Machine {
     double peak_gflops(int64_t units = 1) const;
 
     // A short stable key for databases: the name, and a hash of what decides which schedule is good (architecture,
-    // features, vectors, levels, units), not of what varies between runs or was estimated (clock, bandwidth, latency).
+    // features, vectors, levels, units), not of what varies between runs or was estimated (clock, bandwidth, latency;
+    // the latency that detection gives L3 follows from the features).
     std::string id() const;
     // A few lines for people.
     std::string to_string() const;

@@ -40,10 +40,12 @@ int64_t product_of(const Stage &sum, const std::vector<std::string> &axes) {
     return n;
 }
 
-// Whether a block has its two tiles of rows from two rows of the image: where a row of an odd number of tiles would leave one over.
-bool takes_two_rows(const ConvRoles &r, const Product &by) {
-    const int64_t row = extent_of(*r.contraction.sum, r.vector, 0);
-    return !r.row.empty() && (row < 2 * by.rows || (row + by.rows - 1) / by.rows % 2);
+// Whether a block takes its two tiles of rows from two rows of the image: where a row is an odd number of tiles.
+bool takes_two_image_rows(const ConvRoles &r, const Product &by) {
+    const Stage &sum = *r.contraction.sum;
+    const int64_t width = extent_of(sum, r.vector, 0);
+    return !r.row.empty() && extent_of(sum, r.row, 0) >= 2 &&
+           (width < 2 * by.rows || (width + by.rows - 1) / by.rows % 2);
 }
 
 } // namespace
@@ -60,7 +62,7 @@ bool fits_tiles(const Op &op, const ConvRoles &r, const Product &by) {
 
 bool fills_tiles_by_rows(const ConvRoles &r, const Product &by) {
     const int64_t row = extent_of(*r.contraction.sum, r.vector, 0),
-                  block = takes_two_rows(r, by) || row < 2 * by.rows ? by.rows : 2 * by.rows;
+                  block = takes_two_image_rows(r, by) || row < 2 * by.rows ? by.rows : 2 * by.rows;
     return row >= by.rows && 8 * row >= 7 * ((row + block - 1) / block * block);
 }
 
@@ -93,9 +95,9 @@ Schedule schedule_conv_tiles(const Op &op, const Machine &machine, const ConvFil
                    .moves_rows = may_shift(op),
                    .moves_columns = false};
     const int64_t K = product_of(sum, g.steps), threads = threads_of(machine);
-    const bool by_lines = by_rows && takes_two_rows(r, by);
-    if (by_lines)
-        tiles.lines = r.row;
+    const bool two_image_rows = by_rows && takes_two_image_rows(r, by);
+    if (two_image_rows)
+        tiles.image_rows = r.row;
     else if (by_rows && !r.row.empty())
         tiles.outside.push_back(r.row);
     const bool many_rows = *tiles.M >= 4 * threads * by.rows;
@@ -119,7 +121,7 @@ Schedule schedule_conv_tiles(const Op &op, const Machine &machine, const ConvFil
     }
     if (by_rows && p.parallel) {
         std::vector<LoopName> shared(tiles.outside.begin(), tiles.outside.end());
-        if (by_lines) shared.push_back(loops.lines);
+        if (two_image_rows) shared.push_back(loops.image_rows);
         share_out(Y, shared, threads);
     }
     if (!r.padding.empty() && by_rows) {

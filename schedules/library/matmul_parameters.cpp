@@ -63,13 +63,23 @@ Pieces tile_pieces(int64_t threads, int64_t M, int64_t N, int64_t K, const Produ
     return {.rows = std::min(threads, down)};
 }
 
+// From a row of B to the next; an element's where only a call knows it.
+int64_t bytes_between_rows(const Op &op, const MatmulRoles &r, int64_t N) {
+    const Input &b = *op.find_input(r.b.tensor);
+    for (size_t d = 0; b.stated_strides && d < r.b.indices.size(); d++) {
+        if (Halide::Internal::expr_uses_var(r.b.indices[d], r.k))
+            return Halide::Internal::as_const_int(b.strides[d]).value_or(1) * b.type.bytes();
+    }
+    return N * b.type.bytes();
+}
+
 // How many tiles may read rows of B as they lie before a copy pays. Rows of so many bytes that spread over the first cache by themselves
 // serve more; a tile four vectors wide takes whole lines of each, which come in time from the second cache, so that many more may,
 // unless two multiply-adds a cycle wait for vectors that each take parts of two lines. 0: rows of a few tiles.
-int64_t readers_without_copy(int64_t row_bytes, bool wide_rows, bool split_lines) {
+int64_t readers_without_copy(int64_t row_bytes, bool reads_in_time, bool split_lines) {
     const int64_t met = row_bytes ? lines_met(row_bytes) : 1;
-    if (wide_rows && split_lines) return 24;
-    if (wide_rows) return met >= 16 ? 192 : met >= 2 || !row_bytes ? 96 : 48;
+    if (reads_in_time && split_lines) return 24;
+    if (reads_in_time) return met >= 16 ? 192 : met >= 2 || !row_bytes ? 96 : 48;
     return met >= 16 ? 32 : met >= 4 ? 12 : 4;
 }
 
@@ -188,10 +198,10 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine, PackedB
     const int64_t row = contiguous_in(r.b, r.j) && N >= 8 * columns ? N * op.find_input(r.b.tensor)->type.bytes() : 0;
     constexpr int64_t line = 64;
     const bool two_a_cycle = machine.fmas_per_cycle >= 2 && lanes * type.bytes() >= line;
-    const bool rows_of_b =
+    const bool reads_b_in_time =
         wide && contiguous_in(r.b, r.j) && (machine.fmas_per_cycle == 1 || (two_a_cycle && product.group == 1));
-    const bool split_lines = two_a_cycle && N > columns && N * op.find_input(r.b.tensor)->type.bytes() % line;
-    const int64_t readers = readers_without_copy(row, rows_of_b, split_lines);
+    const bool split_lines = two_a_cycle && N > columns && bytes_between_rows(op, r, N) % line;
+    const int64_t readers = readers_without_copy(row, reads_b_in_time, split_lines);
     const bool pack = (M > readers * p.rows || converts) && K * N > 4096, blocked = pack && N > columns && third;
     std::vector<int64_t> blocks = block_choices(r.M, p.rows);
     // A packed block has to fit, its last tile counted whole.
@@ -224,24 +234,24 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine, PackedB
     if (machine.find_level("L3")) copies.push_back("blocks");
     copies.push_back("ahead");
     const bool as_it_lies = contiguous_in(r.b, r.j) && !converts && product.group == 1;
-    // Two blocks of rows at most had rather copy a panel each than read back what a cache further out has taken.
-    const bool twice =
-        third_cache_is_far(machine) && as_it_lies && M <= 2 * p.row_block && depth * N * product.b.bytes() > l2;
+    // With at most two row blocks, packing each panel twice is cheaper than reloading packed B from L3.
+    const bool repacks_panels =
+        has_slow_l3(machine) && as_it_lies && M <= 2 * p.row_block && depth * N * product.b.bytes() > l2;
     const bool panels = pack || !contiguous_in(r.b, r.j);
-    p.pack_b = Choice(blocked && !twice ? "blocks" : panels ? "panel" : "none", copies);
+    p.pack_b = Choice(blocked && !repacks_panels ? "blocks" : panels ? "panel" : "none", copies);
     p.outer = Choice(blocked ? "depth" : "rows", {"rows", "depth"});
     p.join = Flag(K > depth, K > depth ? std::vector<bool>{false, true} : std::vector<bool>{false});
     p.prefetch_c = Flag(K > depth, K > depth ? std::vector<bool>{false, true} : std::vector<bool>{false});
-    const bool late = as_it_lies && !pack && !few && third_cache_is_far(machine) && r.K && N > columns &&
-                      K * N * product.b.bytes() > l2;
-    p.prefetch_b = Flag(late, as_it_lies ? std::vector<bool>{false, true} : std::vector<bool>{false});
+    const bool prefetches_b = as_it_lies && !pack && !few && M >= 2 * p.rows && has_slow_l3(machine) && r.K &&
+                              N > columns && K * N * product.b.bytes() > l2;
+    p.prefetch_b = Flag(prefetches_b, as_it_lies ? std::vector<bool>{false, true} : std::vector<bool>{false});
     // Sums of whole numbers are the compiler's to reorder, which over more steps costs registers.
     const int64_t alone = r.K && product.group == 1 ? 4 : 1; // steps of rows as they lie
-    const int64_t steps = few                    ? (M <= p.rows && K < 16 ? 8 : 4)
-                          : late && !split_lines ? 2
-                          : !pack                ? alone
-                          : product.group > 1    ? 2
-                                                 : 4;
+    const int64_t steps = few                            ? (M <= p.rows && (K < 16 || !two_a_cycle) ? 8 : 4)
+                          : prefetches_b && !split_lines ? 2
+                          : !pack                        ? alone
+                          : product.group > 1            ? 2
+                                                         : 4;
     p.unroll_depth = Tile(steps, {1, 2, 4, 8});
     std::vector<std::string> shares = {"none", "rows", "columns"};
     if (!product.tiles() && (product.group == 1 || r.N))

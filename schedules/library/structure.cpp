@@ -224,10 +224,10 @@ int64_t cache_bytes(const Machine &machine, const std::string &level, int64_t ot
     return l && l->bytes > 0 ? l->bytes : otherwise;
 }
 
-bool third_cache_is_far(const Machine &machine) {
-    constexpr double far = 40; // ns: more than the steps take that a core works on at once
-    const MemoryLevel *third = machine.find_level("L3");
-    return third && third->latency >= far;
+bool has_slow_l3(const Machine &machine) {
+    constexpr double hidden = 40; // ns
+    const MemoryLevel *l3 = machine.find_level("L3");
+    return l3 && l3->latency > hidden;
 }
 
 std::string smallest_level(const Machine &machine, int64_t bytes) {

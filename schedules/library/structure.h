@@ -77,8 +77,8 @@ int64_t threads_of(const Machine &machine); // cores, at least 1
 // them.
 bool pays_to_share(const Op &op, const Machine &machine);
 int64_t cache_bytes(const Machine &machine, const std::string &level, int64_t otherwise);
-// Whether what is not in the second cache comes so late that a loop waits for it unless it asks ahead.
-bool third_cache_is_far(const Machine &machine);
+// Whether a load from L3 takes longer than out-of-order execution hides.
+bool has_slow_l3(const Machine &machine);
 // The nearest cache behind the first of which so many bytes leave half free; the memory where none has that room.
 std::string smallest_level(const Machine &machine, int64_t bytes);
 

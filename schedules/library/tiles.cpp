@@ -37,14 +37,14 @@ TileLoops tile_loops(const Machine &machine, StageHandle C, TilePlan &plan) {
     std::vector<LoopName> order(plan.outside.begin(), plan.outside.end());
     LoopName rows = i, columns = j;
     std::optional<int64_t> M = plan.M, N = plan.N;
-    const bool by_lines = !plan.lines.empty();
-    const int64_t tall = by_lines ? 1 : tiles_at_once(M, t.rows, 2),
-                  wide = tiles_at_once(N, t.lanes, tall == 1 && !by_lines ? 4 : 2);
+    const bool two_image_rows = !plan.image_rows.empty();
+    const int64_t tall = two_image_rows ? 1 : tiles_at_once(M, t.rows, 2),
+                  wide = tiles_at_once(N, t.lanes, tall == 1 && !two_image_rows ? 4 : 2);
     const int64_t down = tall * t.rows, across = wide * t.lanes;
-    LoopName lines = "", line = "";
-    if (by_lines) {
-        auto [outer, inner] = C.split(plan.lines, 2, {plan.lines + ".o", plan.lines + ".v"});
-        order.push_back(lines = outer), line = inner;
+    LoopName pairs = "", image_row = "";
+    if (two_image_rows) {
+        auto [outer, inner] = C.split(plan.image_rows, 2, {plan.image_rows + ".o", plan.image_rows + ".v"});
+        order.push_back(pairs = outer), image_row = inner;
     }
     if (plan.parallel == "rows") {
         const int64_t block = block_of(M, plan.row_block, down);
@@ -77,11 +77,11 @@ TileLoops tile_loops(const Machine &machine, StageHandle C, TilePlan &plan) {
     else
         order.insert(order.end(), {jo, io});
     order.insert(order.end(), {jb, ko});
-    if (by_lines) order.push_back(line);
+    if (two_image_rows) order.push_back(image_row);
     order.insert(order.end(), {iv, jv, ii, jl, kp, kg});
     C.reorder(order).unroll(iv).unroll(jv);
-    if (by_lines) C.unroll(line);
-    return {io, jo, lines, ii};
+    if (two_image_rows) C.unroll(image_row);
+    return {io, jo, pairs, ii};
 }
 
 void pack_panels(StageHandle B, const TilePlan &plan, const std::vector<std::string> &outside, bool contiguous,

@@ -12,9 +12,9 @@ struct TilePlan {
     std::string i, j, k;
     std::optional<int64_t> M, N; // extents of i and j, where they are numbers
     std::vector<std::string> outside;
-    std::string lines;    // the axis of which two iterations give a block its two tiles of rows; "" where i has as many
-    int64_t columns = 0;  // of a panel of the packed operand
-    std::string parallel; // "none", "rows" or "columns"
+    std::string image_rows;    // the axis of which two iterations give a block its two tiles of rows; "": i does
+    int64_t columns = 0;       // of a panel of the packed operand
+    std::string parallel;      // "none", "rows" or "columns"
     int64_t row_block = 0;     // rows that a thread takes at a time
     bool rows_outside = false; // the loop over blocks of rows stands outside of that over panels
     bool moves_rows = true;    // the last block of rows may move inwards
@@ -23,7 +23,7 @@ struct TilePlan {
 
 struct TileLoops {
     LoopName rows, panels; // over blocks of rows, over panels
-    LoopName lines;        // over blocks of two lines
+    LoopName image_rows;   // over pairs of rows of the image
     LoopName block;        // rows of one tile: where the instruction stands
 };
 

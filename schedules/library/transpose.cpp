@@ -157,14 +157,15 @@ TransposeParameters transpose_parameters(const Op &op, const Machine &machine) {
     // Bytes and halves are interleaved within 128 bits.
     const int64_t columns = bytes < 4 ? 16 / bytes : std::max<int64_t>(native, 2);
     p.columns = Tile::nearest(dividing(across, 4, columns), up_to(2 * columns));
-    // Where the third cache is far, stores that take parts of two lines cost most, and so do many rows written by turns. Long rows of
-    // arrays that lie there have rather a few written along, while the next lines of as many rows as the first cache holds are asked for.
-    const int64_t piece = std::gcd(along.value_or(1) * bytes, line_bytes);
-    if (third_cache_is_far(machine) && piece >= least_of_line && piece <= most_of_line && piece / bytes < p.lanes) {
+    // Where L3 is slow, stores that split lines cost most, and so do many rows written in turn. Large arrays of
+    // long rows write a few rows along, and prefetch the next lines of as many rows as L1 holds.
+    const int64_t piece = std::gcd(along.value_or(1) * bytes, line_bytes), l2 = cache_bytes(machine, "L2", 512 << 10);
+    const bool splits_lines = bytes > 1 && piece >= least_of_line && piece <= most_of_line && piece / bytes < p.lanes;
+    if (has_slow_l3(machine) && splits_lines && *along * bytes >= 4 * line_bytes && 2 * r.bytes() > l2) {
         constexpr int64_t rows = 16, columns_along = 4, length = 256;
         p.lanes = Tile::nearest(piece / bytes, up_to(line_bytes / bytes));
         p.block = Tile::nearest(std::max(rows, p.columns.value()), blocks);
-        if (*along >= 4 * length && r.bytes() > 4 * cache_bytes(machine, "L2", 512 << 10)) {
+        if (*along >= 4 * length && r.bytes() > 4 * l2) {
             p.columns = Tile::nearest(columns_along, up_to(2 * columns));
             p.length = Tile::nearest(length, lengths);
         }

@@ -13,6 +13,7 @@ using namespace Halide::Internal;
 namespace {
 
 bool is_half(Type t) { return t.is_float() && t.bits() == 16; }
+bool is_f16(Type t) { return is_half(t) && !t.is_bfloat(); }
 
 // True when the expression is made of constants, variables and arithmetic only, so that it can be computed as an index.
 bool is_plain_index(const Expr &e) {
@@ -155,9 +156,8 @@ Value *Codegen::condition(const Expr &e) { return value(e); }
 Value *Codegen::binary(const Expr &e, const Expr &ea, const Expr &eb) {
     Type t = e.type();
     Value *a = value(ea), *b = value(eb);
-    // Where the processor computes in f16 a product and a sum may round once, as in f32.
-    const bool native = t.is_float() && !t.is_bfloat() && t.bits() == 16 && has_f16_arithmetic() &&
-                        (e.as<Add>() || e.as<Sub>() || e.as<Mul>());
+    // Where the processor computes in f16, a product and a sum may round once, as in f32.
+    const bool native = is_f16(t) && has_f16_arithmetic() && (e.as<Add>() || e.as<Sub>() || e.as<Mul>());
     const bool half = is_half(t) && !native;
     if (native) {
         llvm::Type *f16 = with_lanes(ir_.getHalfTy(), lanes(a));
