@@ -61,15 +61,35 @@ std::vector<LayoutTerm> accumulator_layout(const StageState &stage) {
     return {};
 }
 
+// Whether lanes of a vector reach into the next block, where its loop is within a block that it does not divide.
+static bool vectors_overlap_blocks(const StageState &stage, size_t depth) {
+    const auto split_into = [&](const std::string &inner) -> const SplitRelation * {
+        for (const Relation &r : stage.relations) {
+            if (const auto *split = std::get_if<SplitRelation>(&r); split && split->inner == inner) return split;
+        }
+        return nullptr;
+    };
+    for (size_t l = depth; l < stage.order.size(); l++) {
+        if (stage.loop(stage.order[l]).kind != LoopKind::Vectorized) continue;
+        const SplitRelation *vector = split_into(stage.order[l]);
+        const SplitRelation *block = vector ? split_into(vector->parent) : nullptr;
+        if (!block || block->factor % vector->factor == 0) continue;
+        for (size_t m = depth; m < stage.order.size(); m++) {
+            if (stage.order[m] == block->outer || stage.derived_from(stage.order[m], block->outer)) return true;
+        }
+    }
+    return false;
+}
+
 std::vector<std::string> accumulator_loops(const StageState &stage, size_t depth) {
     std::vector<std::string> loops;
-    bool fused = false;
+    bool no_box = vectors_overlap_blocks(stage, depth);
     for (size_t l = depth; l < stage.order.size(); l++) {
         if (stage.loop(stage.order[l]).reduction) continue;
-        fused = fused || stage.axes_of(stage.order[l]).size() > 1;
+        no_box = no_box || stage.axes_of(stage.order[l]).size() > 1;
         loops.push_back(stage.order[l]);
     }
-    return fused ? loops : std::vector<std::string>{};
+    return no_box ? loops : std::vector<std::string>{};
 }
 
 std::vector<Expr> storage_extents(const std::vector<LayoutTerm> &layout, const std::vector<std::string> &axes,

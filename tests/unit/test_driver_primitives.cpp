@@ -138,6 +138,19 @@ TEST_CASE("prefetch and double_buffer change no result") {
     for (int k : {1, 8, 20}) check_runs(two, {{"M", 6}, {"N", 13}, {"K", k}});
 }
 
+TEST_CASE("accumulate_in: lanes beyond a block add nothing to the next one") {
+    for (const auto &[m, block, lanes] : {std::tuple(3, 2, 4), std::tuple(12, 6, 4), std::tuple(20, 6, 4)}) {
+        CAPTURE(m);
+        Schedule s(ops::matmul(f32, m, 4, 4));
+        auto C = s.stage("C");
+        C.reorder({"k", "j", "i"}).split("i", block);
+        C.split("k", 4);
+        C.accumulate_in("registers", "k.o").vectorize("i.i", lanes);
+        s.place_in("A", "L2", "C", "k.o"); // whose loads need no predicates
+        check_runs(s);
+    }
+}
+
 TEST_CASE("prefetch: iterations that would ask for the same do so by turns") {
     // Which elements of B are asked for, in the order of the loops.
     struct Requests : Halide::Internal::IRVisitor {
