@@ -25,8 +25,8 @@ bool fills_few_vectors(const Stage &stage, const Machine &machine) {
     return steps < few_vectors * library::vector_lanes(machine, stage.type);
 }
 
-// Whether they are a row of which several values are folded together. Rules run lanes along it, which
-// no instruction joins, or take none.
+// Whether they are a row of which several values are folded together. Rules run lanes along it,
+// which no instruction joins, or take none.
 bool folds_short_rows(const Stage &stage, const Machine &machine) {
     return stage.is_reduction() && stage.components.size() > 1 &&
            library::reads_along(stage, stage.reduction_axes.back().name()) && fills_few_vectors(stage, machine);
@@ -89,7 +89,7 @@ public:
     }
     const Point &point() const { return point_; }
 
-    // `alone`: of the counted time, what is taken whatever the model says.
+    // A point whose counted time is at most `alone` of the best one's is taken whatever the model says.
     void consider(const Point &point, double alone = accepted_alone) {
         auto other = best_ ? counted(point) : std::nullopt;
         if (!other || other->estimated_seconds > accepted_with_model * best_->estimated_seconds) return;

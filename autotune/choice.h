@@ -11,9 +11,8 @@ namespace kumiko {
 // less and the cost model of the machine expects them to be faster, or is at least 45 % less. A
 // reduction that folds several values along rows which fill few vectors is counted with vectors
 // along each axis that its sketch offers, and gets them also where the counted time alone is at
-// least 10 % less. The result depends on the op
-// and the machine alone. Each point that is counted costs one lowering of the op, some milliseconds.
-// `by_rules` itself if the op has symbolic sizes.
+// least 10 % less. The result depends on the op and the machine alone. Each point that is counted
+// costs one lowering of the op, some milliseconds. `by_rules` itself if the op has symbolic sizes.
 Point choose_loops(const Space &space, const Point &by_rules);
 
 // Whether choose_loops counts any stage. `by_rules` is the op's schedule by rules.

@@ -11,8 +11,8 @@ namespace {
 
 constexpr size_t most_hints = 4;
 
-// The record's point. A parameter that was added since stands at its first value, which is none of what it decides. Throws
-// UserError where there is no such point, or it has another schedule.
+// The point of the record. A parameter that the record lacks takes its first value, which turns off
+// what the parameter decides. Throws UserError if the point is not legal or has another schedule.
 Point point_of(const Record &r, const Space &space) {
     Json parameters = r.parameters;
     for (const ParameterInfo &p : space.parameters()) {

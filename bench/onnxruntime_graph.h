@@ -25,8 +25,8 @@ struct OnnxOutput {
 // A graph as the process takes it.
 class OnnxGraph {
 public:
-    // A constant may be brought into another layout when the graph is made. An input is read in each
-    // run.
+    // A constant may be brought into another layout when the graph is made. An input is read in
+    // each run.
     OnnxName input(Dtype type, const OnnxShape &shape, const void *data, bool constant = false);
     OnnxName numbers(const char *type, const Json &values, const OnnxShape &shape);
     // A list of s64, which says something of each axis.
@@ -74,7 +74,7 @@ private:
     std::string refusal_;
 };
 
-// function(x), or "" where there is no operator for it.
+// The name of function(x), or "" if ONNX has no operator for the function.
 OnnxName onnx_function(OnnxGraph &graph, const std::string &function, const OnnxName &x);
 
 } // namespace kumiko::bench

@@ -38,7 +38,7 @@ double processor_seconds() {
 struct Contestant {
     double OwnOpRow::*seconds = nullptr;
     std::function<void(void **)> call;
-    std::function<double(int)> timed; // as TimedWork::timed, of what runs in another process
+    std::function<double(int)> timed; // of work in another process; as TimedWork::timed
     std::vector<Buffer<>> arguments;
     std::vector<void *> arrays;
     nlohmann::json schedule; // null for the loop

@@ -20,7 +20,8 @@ struct OwnOpRow {
     int halide_beam = 0;   // HalidePeer::beam
     double spread = 0;     // of the default: (p90 − p10) / median
     std::string no_halide; // why Halide was not measured although that was asked; "" otherwise
-    // Why ONNX Runtime was not measured although there is a graph and peers were asked; "" otherwise.
+    // Why ONNX Runtime was not measured although there is a graph and peers were asked; ""
+    // otherwise.
     std::string no_onnxruntime;
     std::string failure; // why it was not measured; "" if it was
     Json json() const;
@@ -34,11 +35,11 @@ struct OwnOpsOptions {
 
 // Runs on one thread and measures processor time, which excludes other processes. With
 // BenchOptions::halide, the formula scheduled by Halide's autoscheduler (bench/halide_peer.h) is
-// measured too, if its results are the same. With BenchOptions::peers, ONNX Runtime runs the ops that
-// have a graph in bench/own_ops/onnx.h; processor time of its calling thread is measured. The schedule
-// of an op in the file `known` is measured too, and replaced if the tuned one is faster by more than
-// 5 % than all others of this run. An op whose results differ, also those of ONNX Runtime, has a
-// `failure`.
+// measured too, if its results are the same. With BenchOptions::peers, ONNX Runtime runs the ops
+// that have a graph in bench/own_ops/onnx.h; processor time of its calling thread is measured. The
+// schedule of an op in the file `known` is measured too, and replaced if the tuned one is faster by
+// more than 5 % than all others of this run. An op whose results differ, also those of ONNX
+// Runtime, has a `failure`.
 std::vector<OwnOpRow> run_own_ops_suite(const Target &target, const BenchOptions &options, const OwnOpsOptions &own,
                                         const std::function<void(const std::string &)> &progress = {});
 std::string own_ops_suite_text(const std::vector<OwnOpRow> &rows);

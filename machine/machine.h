@@ -80,9 +80,9 @@ struct Machine {
     // Multiply and add counted as two: GFLOP/s of float32 on that many innermost units; 0 when clock or rate is unknown.
     double peak_gflops(int64_t units = 1) const;
 
-    // A short stable key for databases: the name, and a hash of what decides which schedule is good (architecture,
-    // features, vectors, levels, units), not of what varies between runs or was estimated (clock, bandwidth, latency;
-    // the latency that detection gives L3 follows from the features).
+    // A short stable key for databases: the name, and a hash of what decides which schedule is good
+    // (architecture, features, vectors, levels, units), not of what varies between runs or was
+    // estimated (clock, bandwidth, latency). Detection derives L3's latency from the features.
     std::string id() const;
     // A few lines for people.
     std::string to_string() const;

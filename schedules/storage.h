@@ -16,9 +16,9 @@ std::vector<LayoutTerm> storage_terms(const std::vector<LayoutTerm> &layout, con
 // a vector's lanes are neighbours. Empty: the axes in order.
 std::vector<LayoutTerm> accumulator_layout(const StageState &stage);
 
-// The loops from `depth` on that do not reduce, where one of them runs through several axes, or vectors reach into
-// the next block: what they touch is no box, so they, and not the axes, are the index of accumulators kept inside.
-// Empty elsewhere.
+// The loops from `depth` on that do not reduce, where one of them runs through several axes, or
+// vectors reach into the next block: what they touch is no box, so they, and not the axes, are the
+// index of accumulators kept inside. Empty elsewhere.
 std::vector<std::string> accumulator_loops(const StageState &stage, size_t depth);
 
 // Extents of all storage dimensions, outermost first, for axes of these extents.

@@ -37,7 +37,8 @@ int64_t extent_of(const Stage &s, const std::string &axis, int64_t otherwise);
 std::vector<int64_t> up_to(int64_t n, int64_t extent);
 // Spreads one of the loops that come before reductions over cores: the first that has an iteration for each, else the longest.
 void share_out(StageHandle S, const std::vector<LoopName> &order, int64_t threads);
-// Pads the image before all else, by vectors along its last axis: of several pixels where the channels are last and few.
+// Pads the image before all else, by vectors along its last axis: of several pixels where the
+// channels are last and few.
 void pad_image(Schedule &s, const ConvRoles &r, int64_t lanes, int64_t threads);
 
 } // namespace kumiko::library

@@ -40,7 +40,8 @@ int64_t product_of(const Stage &sum, const std::vector<std::string> &axes) {
     return n;
 }
 
-// Whether a block takes its two tiles of rows from two rows of the image: where a row is an odd number of tiles.
+// Whether a block takes its two tiles of rows from two rows of the image: where a row is an odd
+// number of tiles.
 bool takes_two_image_rows(const ConvRoles &r, const Product &by) {
     const Stage &sum = *r.contraction.sum;
     const int64_t width = extent_of(sum, r.vector, 0);

@@ -73,9 +73,10 @@ int64_t bytes_between_rows(const Op &op, const MatmulRoles &r, int64_t N) {
     return N * b.type.bytes();
 }
 
-// How many tiles may read rows of B as they lie before a copy pays. Rows of so many bytes that spread over the first cache by themselves
-// serve more; a tile four vectors wide takes whole lines of each, which come in time from the second cache, so that many more may,
-// unless two multiply-adds a cycle wait for vectors that each take parts of two lines. 0: rows of a few tiles.
+// How many tiles may read rows of B as they lie before a copy pays. Rows of so many bytes that
+// spread over the first cache by themselves serve more; a tile four vectors wide takes whole lines
+// of each, which come in time from the second cache, so that many more may, unless two
+// multiply-adds a cycle wait for vectors that each take parts of two lines. 0: rows of a few tiles.
 int64_t readers_without_copy(int64_t row_bytes, bool reads_in_time, bool split_lines) {
     const int64_t met = row_bytes ? lines_met(row_bytes) : 1;
     if (reads_in_time && split_lines) return 24;
@@ -234,7 +235,8 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine, PackedB
     if (machine.find_level("L3")) copies.push_back("blocks");
     copies.push_back("ahead");
     const bool as_it_lies = contiguous_in(r.b, r.j) && !converts && product.group == 1;
-    // With at most two row blocks, packing each panel twice is cheaper than reloading packed B from L3.
+    // With at most two row blocks, packing each panel twice is cheaper than reloading packed B from
+    // L3.
     const bool repacks_panels =
         has_slow_l3(machine) && as_it_lies && M <= 2 * p.row_block && depth * N * product.b.bytes() > l2;
     const bool panels = pack || !contiguous_in(r.b, r.j);

@@ -157,8 +157,9 @@ TransposeParameters transpose_parameters(const Op &op, const Machine &machine) {
     // Bytes and halves are interleaved within 128 bits.
     const int64_t columns = bytes < 4 ? 16 / bytes : std::max<int64_t>(native, 2);
     p.columns = Tile::nearest(dividing(across, 4, columns), up_to(2 * columns));
-    // Where L3 is slow, stores that split lines cost most, and so do many rows written in turn. Large arrays of
-    // long rows write a few rows along, and prefetch the next lines of as many rows as L1 holds.
+    // Where L3 is slow, stores that split lines are expensive, and so is writing many rows in turn.
+    // Large arrays with long rows write four rows along, and prefetch the next line of 256 input rows,
+    // which L1 holds.
     const int64_t piece = std::gcd(along.value_or(1) * bytes, line_bytes), l2 = cache_bytes(machine, "L2", 512 << 10);
     const bool splits_lines = bytes > 1 && piece >= least_of_line && piece <= most_of_line && piece / bytes < p.lanes;
     if (has_slow_l3(machine) && splits_lines && *along * bytes >= 4 * line_bytes && 2 * r.bytes() > l2) {

@@ -1,7 +1,7 @@
-// The two 16-bit floats. They live as their bits; arithmetic happens in f32 and rounds back after each operation, which
-// for + - * / and sqrt gives the correctly rounded result, because f32 has more than twice their precision plus two bits
-// (Figueroa, "When is double rounding innocuous?", 1995). Sums and products of f16 are the processor's own where it has them
-// (Codegen::binary).
+// The two 16-bit floats. They live as their bits; arithmetic happens in f32 and rounds back after
+// each operation, which for + - * / and sqrt gives the correctly rounded result, because f32 has
+// more than twice their precision plus two bits (Figueroa, "When is double rounding innocuous?",
+// 1995). Sums and products of f16 are the processor's own where it has them (Codegen::binary).
 #include "targets/cpu/codegen.h"
 
 #include <llvm/IR/Constants.h>

@@ -180,9 +180,9 @@ Stmt NestBuilder::fetch_ahead(const Frame &f, size_t depth, const Prefetch &p) {
     return is_const_one(turn) ? body : IfThenElse::make(turn, body);
 }
 
-// Iterations of the loops between `of` and the one at `depth` that read the same region would all ask for it.
-// They share the requests round-robin, by the iteration of the loop at `depth`. A loop that ends early leaves
-// out some requests.
+// Iterations of the loops between `of` and the one at `depth` that read the same region would all
+// ask for it. They share the requests round-robin, by the iteration of the loop at `depth`. A loop
+// that ends early leaves out some requests.
 Expr NestBuilder::has_turn(const Frame &f, size_t depth, const std::string &of, const Region &region) {
     const StageState &s = f.stage();
     Expr turn = 0, turns = 1;

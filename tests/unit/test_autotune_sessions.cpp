@@ -47,6 +47,18 @@ std::unique_ptr<Space> faulty(const Op &op, std::function<bool(const Point &)> r
     });
 }
 
+// Short measurements on one thread, kept in a new database.
+TuneOptions quick(const Space &space, int trials, const std::string &file) {
+    TuneOptions options;
+    options.space = &space;
+    options.threads = 1;
+    options.trial_seconds = 0.01;
+    options.final_seconds = 0;
+    options.trials = trials;
+    options.database = fresh_file(file);
+    return options;
+}
+
 } // namespace
 
 TEST_CASE("thinking ends when a session is told to") {
@@ -143,13 +155,7 @@ TEST_CASE("two sessions of one database share what they find, and measure nothin
     const Machine machine = Machine::host();
     const CpuTarget cpu = CpuTarget::host();
     const auto space = blocks(op);
-    TuneOptions options;
-    options.space = space.get();
-    options.threads = 1;
-    options.trial_seconds = 0.01;
-    options.final_seconds = 0;
-    options.trials = 16;
-    options.database = fresh_file("shared.db");
+    TuneOptions options = quick(*space, 16, "shared.db");
     TuneReport first, second;
     Session a(op, machine, cpu, options, first), b(op, machine, cpu, options, second); // neither knows anything
     a.advance(4);
@@ -198,13 +204,7 @@ TEST_CASE("records from before a space had a parameter are known where they mean
     const Machine machine = Machine::host();
     const CpuTarget cpu = CpuTarget::host();
     const auto space = library::space_of(op, machine);
-    TuneOptions options;
-    options.space = space.get();
-    options.threads = 1;
-    options.trial_seconds = 0.01;
-    options.final_seconds = 0;
-    options.trials = 8;
-    options.database = fresh_file("before.db");
+    TuneOptions options = quick(*space, 8, "before.db");
     TuneReport first, second;
     Session(op, machine, cpu, options, first).advance(8);
     int off = 0, on = 0;

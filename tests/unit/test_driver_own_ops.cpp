@@ -149,7 +149,8 @@ TEST_CASE("the last vector across points moves inwards") {
         CHECK(count(nest, "vectorized u.o.i in 0.." + std::to_string(W < 32 ? 16 : 32)) == 1);
         CHECK(count(nest, "tail: shift") == (W % 16 != 0));
     }
-    // Stages are computed in its loops all the same; the last vector computes elements of theirs again.
+    // Stages are computed in its loops all the same; the last vector computes elements of theirs
+    // again.
     Axis p("p", 30001), c("c", 3);
     Tensor X = input("X", f32, {p, c});
     Tensor v = compute("v", {p}, max(max(X(p, 0), X(p, 1)), X(p, 2)));

@@ -19,8 +19,8 @@ namespace {
 
 constexpr int64_t small = 16;
 
-// The op with sizes of 16 to 31, of which those that were multiples of 16 are 16, and with indices that
-// such sizes have.
+// The op with sizes of 16 to 31, of which those that were multiples of 16 are 16, and with indices
+// that such sizes have.
 OwnOp shrunk(OwnOp own) {
     for (auto &[name, n] : own.sizes) n = n <= small ? n : small + n % small;
     for (const Input &in : own.op().inputs()) {
