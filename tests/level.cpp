@@ -11,6 +11,7 @@ std::string limit_level(const std::string &level) {
     const std::string missing = CpuTarget::level(level).missing_on(CpuTarget::host());
     if (!missing.empty()) return "this processor has no " + missing;
     limit_features(level);
+    at_lesser_level() = true;
     return "";
 }
 

@@ -9,4 +9,10 @@ namespace kumiko {
 // Weak: a program without code generation has none.
 [[gnu::weak]] std::string limit_level(const std::string &level);
 
+// True in a test that was limited to a level below this processor's.
+inline bool &at_lesser_level() {
+    static bool lesser = false;
+    return lesser;
+}
+
 } // namespace kumiko

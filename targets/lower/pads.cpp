@@ -80,8 +80,16 @@ private:
 
     void visit(const For *op) override {
         const Interval range(op->min, simplify_index(op->min + op->extent - 1, bounds_));
-        const bool lanes = op->for_type == ForType::Vectorized || l_.tensorized.count(op->name);
-        loops_.push_back({op->name, range});
+        const auto use = l_.tensorized.find(op->name);
+        const bool lanes = op->for_type == ForType::Vectorized || use != l_.tensorized.end();
+        Interval reached = range;
+        if (use != l_.tensorized.end() && !use->second.reductions.count(op->name) && !as_const_int(op->extent)) {
+            // A partial block of unknown size becomes a masked vector of as many lanes as it can
+            // have.
+            const Expr most = find_constant_bound(op->extent, Direction::Upper, bounds_);
+            if (most.defined()) reached.max = simplify_index(op->min + most - 1, bounds_);
+        }
+        loops_.push_back({op->name, reached});
         bounds_.push(op->name, range);
         if (lanes) lanes_.insert(op->name);
         if (lanes && is_short(op)) short_.insert(op->name);

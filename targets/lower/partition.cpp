@@ -109,16 +109,17 @@ private:
         if (!in_index_ || op->type != Int(32) || !n || *n <= 1) return IRMutator::visit(op);
         const Expr e = mutate(op->a), least = find_constant_bound(e, Direction::Lower, known_),
                    greatest = find_constant_bound(e, Direction::Upper, known_);
-        const auto low = least.defined() ? as_const_int(least) : std::nullopt,
-                   high = greatest.defined() ? as_const_int(greatest) : std::nullopt;
-        if (!low || !high || div_imp(*high, *n) - div_imp(*low, *n) > 1) return Mod::make(e, op->b);
-        const int64_t first = div_imp(*low, *n), second = first + 1, border = second * *n;
+        if (!least.defined() || !greatest.defined() || !is_const(least) || !is_const(greatest))
+            return Mod::make(e, op->b);
+        const int64_t low = *as_const_int(least), high = *as_const_int(greatest);
+        if (div_imp(high, *n) - div_imp(low, *n) > 1) return Mod::make(e, op->b);
+        const int64_t first = div_imp(low, *n), second = first + 1, border = second * *n;
         const auto fits = [](int64_t x) { return x >= INT32_MIN && x <= INT32_MAX; };
         if (!fits(first * *n) || !fits(border)) return Mod::make(e, op->b);
         const auto less = [&](int64_t multiples) { return simplify(e - static_cast<int>(multiples * *n)); };
-        if (*high < border) return less(first);
-        return border - *low > *high - border ? Select::make(e < static_cast<int>(border), less(first), less(second))
-                                              : Select::make(static_cast<int>(border) <= e, less(second), less(first));
+        if (high < border) return less(first);
+        return border - low > high - border ? Select::make(e < static_cast<int>(border), less(first), less(second))
+                                            : Select::make(static_cast<int>(border) <= e, less(second), less(first));
     }
 };
 

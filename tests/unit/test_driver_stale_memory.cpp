@@ -1,6 +1,7 @@
 // Kernels compute on nothing that they have not written: the same bits and the same floating-point
 // exceptions whether workspaces and stack hold zeros, denormal numbers or signalling NaN.
 // Cost: 60
+// Levels: no
 // Sanitized: --test-case=padded*
 #include "bench/stale_cases.h"
 #include "bench/stale_memory.h"
@@ -20,7 +21,7 @@ namespace {
 
 std::vector<std::string> levels() {
     std::vector<std::string> all;
-    for (const char *level : {"x86-64-sse4.2", "x86-64-avx2", "x86-64-avx512"}) {
+    for (const char *level : {"x86-64-sse4.2", "x86-64-avx2", "x86-64-avx512", "x86-64-avx512-bf16"}) {
         if (here(level)) all.push_back(level);
     }
     all.push_back("host");
@@ -111,6 +112,21 @@ TEST_CASE("padded copies of odd sizes known at run time") {
         }
         CHECK_EQ(stale::dependence(k, inputs, sizes), "");
     }
+}
+
+TEST_CASE("blocks of a tensor instruction that are partial by a number of lanes known at run time") {
+    const std::string instruction = "avx512.vdpbf16ps";
+    if (!InstructionSet::builtin().get(instruction).available_on(Machine::host())) return;
+    Axis i("i", Size("N")), j("j", Size("N")), k("k", 14);
+    Tensor A = input("A", bf16, {i, k}), B = input("B", bf16, {j, k});
+    Schedule s(Op("product", {A, B}, {compute("C", {i, j}, sum(cast(f32, A(i, k)) * cast(f32, B(j, k)), k))}));
+    s.stage("C").split("j", 16);
+    s.stage("C").split("k", 2);
+    s.stage("C").reorder({"i", "j.o", "k.o", "j.i", "k.i"});
+    s.place_in("B", "L2", "C", "i");
+    s.stage("B.L2").layout({"j/16", "k/2", "j%16", "k%2"});
+    s.stage("C").tensorize("j.i", instruction);
+    for (const int n : {1, 15, 16, 17, 31}) check(s, {{"N", n}});
 }
 
 TEST_CASE("a grouped convolution of one's own whose filters vectors do not divide") {
