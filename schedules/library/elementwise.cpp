@@ -273,65 +273,66 @@ void finish_windows(Schedule &s, StageHandle S, const Stage &stage, const LoopNa
     finish_in_reader(s, S, stage, unfinished);
 }
 
-// The divisor c, if all divisions of the axis in the stage are axis / c and axis % c; else 1.
-int64_t divisor_of(const Stage &stage, const Axis &axis) {
-    constexpr int64_t most = 4;
-    struct Find : Halide::Internal::IRGraphVisitor {
-        using IRGraphVisitor::visit;
-        std::string axis;
-        std::set<int64_t> divisors;
-        void note(const Expr &e, const Expr &by) {
-            const auto *v = e.as<Halide::Internal::Variable>();
-            if (v && v->name == axis) divisors.insert(Halide::Internal::as_const_int(by).value_or(0));
-        }
-        void visit(const Halide::Internal::Div *op) override { note(op->a, op->b), IRGraphVisitor::visit(op); }
-        void visit(const Halide::Internal::Mod *op) override { note(op->a, op->b), IRGraphVisitor::visit(op); }
-    } find;
-    find.axis = axis.name();
-    for (const Expr &e : stage.expressions()) e.accept(&find);
-    if (find.divisors.size() != 1) return 1;
-    const int64_t parts = *find.divisors.begin(), n = constant_extent(axis).value_or(1);
-    return parts > 1 && parts <= most && n % parts == 0 ? parts : 1;
-}
-
-// The stage with an axis multiplied by n: its values at every n-th index.
-Stage at_multiples(Stage stage, const std::string &axis, int64_t n) {
-    if (n == 1) return stage;
-    const Expr index = Halide::Internal::Variable::make(Int(32), axis) * static_cast<int>(n);
-    stage.value = Halide::Internal::simplify(Halide::Internal::substitute(axis, index, stage.value));
-    return stage;
-}
-
 // Stages without vectors unroll records of so many elements at most, as a small matrix is.
 constexpr int64_t elements_of_record = 16;
 
-// Where the last axis is shorter than a vector, as the components of a point: vectors along the
-// axis before it, whose elements are shuffled together. A last vector that is partly empty could
-// not be shuffled and would be stored lane by lane, so it moves inwards. Returns the loop over
-// vectors; nothing, and the schedule as it was, where reads are farther apart.
-std::optional<LoopName> vectorize_across_rows(Schedule &s, StageHandle S, const Stage &stage, int lanes) {
-    if (stage.is_reduction() || stage.axes.size() < 2 || !stage.strides.empty() || lanes < 2) return std::nullopt;
-    const Axis &points = stage.axes[stage.axes.size() - 2];
-    const std::string &last = stage.axes.back().name(), across = points.name();
-    const auto row = constant_extent(stage.axes.back()), rows = constant_extent(points);
+// The numbers of last axes that may be a record, each of whose elements one vector computes for as
+// many records: the last axis, as the components of a point; or several axes of a small matrix, if
+// its elements take enough operations, since their accesses are far apart. In the order of trial.
+std::vector<size_t> record_ranks(const Stage &stage) {
+    constexpr int64_t fewest_operations = 6; // of an element, beside its strided store
+    std::vector<size_t> ranks;
+    if (stage.is_reduction() || !stage.strides.empty()) return ranks;
+    int64_t elements = 1;
+    for (size_t rank = 1; rank < stage.axes.size(); rank++) {
+        const auto n = constant_extent(stage.axes[stage.axes.size() - rank]);
+        if (!n) break;
+        elements *= *n;
+        if (rank == 1 ? elements > shuffled_step
+                      : elements > elements_of_record || operations(stage) < fewest_operations)
+            break;
+        ranks.push_back(rank);
+    }
+    return ranks;
+}
+
+// Vectors along the axis before a record of `rank` axes, whose elements are shuffled together. A
+// last vector that is partly empty could not be shuffled and would be stored lane by lane, so it
+// moves inwards. Returns the loop over vectors; nothing, and the schedule as it was, where reads
+// are farther apart.
+std::optional<LoopName> vectorize_across_records(Schedule &s, StageHandle S, const Stage &stage, size_t rank,
+                                                 int lanes) {
+    const size_t first = stage.axes.size() - rank;
+    const Axis &points = stage.axes[first - 1];
+    const std::string &across = points.name();
+    int64_t elements = 1;
+    std::vector<std::string> record;
+    for (size_t d = first; d < stage.axes.size(); d++) {
+        elements *= *constant_extent(stage.axes[d]);
+        record.push_back(stage.axes[d].name());
+    }
+    const auto records = constant_extent(points);
     const int64_t parts = divisor_of(stage, points);
     const auto step = farthest_step(s.op(), at_multiples(stage, across, parts), across);
-    if (row && rows && *row * *rows > elements_of_record) lanes = fitting_lanes(stage.type, lanes, *rows / parts);
-    if (!row || *row > shuffled_step || !step || *step > shuffled_step || (rows && *rows < lanes * parts) ||
-        S.state().order.back() != last || !S.state().has_loop(across) || holds_stages(s, stage.name, across))
+    if (records && elements * *records > elements_of_record) lanes = fitting_lanes(stage.type, lanes, *records / parts);
+    const std::vector<std::string> &order = S.state().order;
+    if (!step || *step > std::max(elements, shuffled_step) || (records && *records < lanes * parts) ||
+        order.size() < rank || !std::equal(record.rbegin(), record.rend(), order.rbegin()) ||
+        !S.state().has_loop(across) || holds_stages(s, stage.name, across))
         return std::nullopt;
     LoopName whole = across;
-    std::vector<LoopName> inside = {last};
+    std::vector<LoopName> inside(record.begin(), record.end());
     if (parts > 1) {
         const auto [o, part] = S.split(across, parts);
         whole = o;
         inside.insert(inside.begin(), part);
         S.unroll(part);
     }
-    const bool inwards = rows && *rows / parts % lanes && may_shift(s.op());
+    const bool inwards = records && *records / parts % lanes && may_shift(s.op());
     auto [o, i] = S.split(whole, lanes, {.tail = inwards ? Tail::Shift : Tail::Auto});
     inside.push_back(i);
-    S.reorder(inside).vectorize(i).unroll(last);
+    S.reorder(inside).vectorize(i);
+    for (const std::string &axis : record) S.unroll(axis);
     return o;
 }
 
@@ -404,9 +405,8 @@ std::map<std::string, RowsOfPart> hold_stages(Schedule &s, const std::set<std::s
         if (tiled) fixed[stage.name].insert(rows_of_tile(stage));
         const bool along = stage.is_reduction() && reads_along(stage, stage.reduction_axes.back().name());
         if (tiled || !along) fixed[stage.name].insert(stage.axes.back().name());
-        const auto row = constant_extent(stage.axes.back());
-        if (stage.axes.size() > 1 && row && *row <= shuffled_step) // vectors may run across such rows
-            fixed[stage.name].insert(stage.axes[stage.axes.size() - 2].name());
+        for (const size_t rank : record_ranks(stage)) // vectors may run across these
+            fixed[stage.name].insert(stage.axes[stage.axes.size() - 1 - rank].name());
         if (!stage.is_reduction() || !end.empty() || finishing_reader(s, stage, unfinished) != host) continue;
         if (!along && !tiled) return {}; // a window, which ends in its own loops
         if (tiled) end = stage.name;
@@ -591,7 +591,11 @@ bool is_elementwise(const Op &) { return true; }
 ElementwiseParameters elementwise_parameters(const Op &op, const Machine &machine) {
     ElementwiseParameters p;
     const bool functions = std::any_of(op.stages().begin(), op.stages().end(), calls_functions);
-    p.unroll = Tile(functions ? vectors_of_functions : 2, {1, 2, 4, 8});
+    // Where several outputs are computed together, longer runs of each join more parts of lines.
+    const auto partial_outputs = std::count_if(op.stages().begin(), op.stages().end(), [&](const Stage &stage) {
+        return op.is_output(stage.name) && !stage.is_reduction() && stores_partial_lines(stage, machine);
+    });
+    p.unroll = Tile(functions ? vectors_of_functions : partial_outputs > 1 ? 4 : 2, {1, 2, 4, 8});
     p.parallel = Flag(pays_to_share(op, machine));
     return p;
 }
@@ -714,7 +718,7 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
             // Stages that may share a nest get equal blocks. Unrolled rows take the place of
             // vectors.
             int64_t block = std::max<int64_t>(lanes, lanes_of_narrowest_neighbour(s, stage)) * p.unroll;
-            if (together && together->unrolled) block = lanes;
+            if (together && together->unrolled && together->inside) block = together->vectors * lanes;
             if (inside && read_in_place.count(stage.name))
                 block = std::clamp<int64_t>(elements_of_block(s, S.state(), last), lanes, block) / lanes * lanes;
             if (!stage.is_reduction() && (!extent || *extent >= 2 * block)) {
@@ -730,7 +734,7 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
                 if (together && S.state().has_loop(together->axis)) {
                     auto [ro, ri] = S.split(together->axis, together->rows);
                     if (outer.name == together->axis) outer = ro;
-                    S.reorder({o, ri});
+                    if (together->inside) S.reorder({o, ri});
                     if (together->unrolled) S.unroll(ri);
                 }
                 if (calls_functions(stage)) {
@@ -768,7 +772,9 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
             }
         }
         if (!rows && !vectors) {
-            const auto across = vectorize_across_rows(s, S, stage, widest);
+            std::optional<LoopName> across;
+            for (const size_t rank : widest > 1 ? record_ranks(stage) : std::vector<size_t>())
+                across = across ? across : vectorize_across_records(s, S, stage, rank, widest);
             if (across && !S.state().has_loop(outer.name)) outer = *across;
             if (!across) unroll_record(S, stage);
         }

@@ -104,4 +104,31 @@ Join joins(const Op &op, const Stage &out, const Reads &reads, size_t d) {
     return how;
 }
 
+int64_t divisor_of(const Stage &stage, const Axis &axis) {
+    constexpr int64_t most = 4;
+    struct Find : Halide::Internal::IRGraphVisitor {
+        using IRGraphVisitor::visit;
+        std::string axis;
+        std::set<int64_t> divisors;
+        void note(const Expr &e, const Expr &by) {
+            const auto *v = e.as<Halide::Internal::Variable>();
+            if (v && v->name == axis) divisors.insert(Halide::Internal::as_const_int(by).value_or(0));
+        }
+        void visit(const Halide::Internal::Div *op) override { note(op->a, op->b), IRGraphVisitor::visit(op); }
+        void visit(const Halide::Internal::Mod *op) override { note(op->a, op->b), IRGraphVisitor::visit(op); }
+    } find;
+    find.axis = axis.name();
+    for (const Expr &e : stage.expressions()) e.accept(&find);
+    if (find.divisors.size() != 1) return 1;
+    const int64_t parts = *find.divisors.begin(), n = constant_extent(axis).value_or(1);
+    return parts > 1 && parts <= most && n % parts == 0 ? parts : 1;
+}
+
+Stage at_multiples(Stage stage, const std::string &axis, int64_t n, int64_t offset) {
+    if (n == 1) return stage;
+    const Expr index = Halide::Internal::Variable::make(Int(32), axis) * static_cast<int>(n) + static_cast<int>(offset);
+    stage.value = Halide::Internal::simplify(Halide::Internal::substitute(axis, index, stage.value));
+    return stage;
+}
+
 } // namespace kumiko::library

@@ -24,4 +24,10 @@ std::set<std::string> kept_stages(const Op &op, const Stage &out);
 enum class Join { No, Plain, Rows };
 Join joins(const Op &op, const Stage &out, const Reads &reads, size_t d);
 
+// The divisor c, if all divisions of the axis in the stage are axis / c and axis % c; else 1.
+int64_t divisor_of(const Stage &stage, const Axis &axis);
+
+// The stage's values at the indices n * axis + offset, 0 <= offset < n.
+Stage at_multiples(Stage stage, const std::string &axis, int64_t n, int64_t offset = 0);
+
 } // namespace kumiko::library

@@ -51,29 +51,80 @@ Elements elements_read(const Reads &reads, const std::string &axis, int64_t rows
     return all;
 }
 
+// The loads of one row, and of several rows together, each element once.
+struct Loads {
+    double alone = 0, together = 0;
+};
+
+Loads loads_of(const Schedule &s, const Stage &stage, const Reads &reads, const Axis &axis, int64_t rows) {
+    const auto count = [](const Elements &e) { return static_cast<double>(e.size()); };
+    if (divisor_of(stage, axis) == 1)
+        return {count(elements_read(reads, axis.name(), 1)), count(elements_read(reads, axis.name(), rows))};
+    const std::set<std::string> kept = kept_tensors(s.state());
+    Loads loads;
+    Elements all;
+    for (int64_t row = 0; row < rows; row++) { // each takes its own branches
+        const Stage one = at_multiples(stage, axis.name(), rows, row);
+        const Elements own = elements_read(reads_of(s.op(), one, kept), axis.name(), 1);
+        loads.alone += count(own) / static_cast<double>(rows);
+        all.insert(own.begin(), own.end());
+    }
+    loads.together = count(all);
+    return loads;
+}
+
+// Whether some choice of the stage depends on the axis.
+bool selects_by(const Stage &stage, const std::string &axis) {
+    struct Find : Halide::Internal::IRGraphVisitor {
+        using IRGraphVisitor::visit;
+        std::string axis;
+        bool found = false;
+        void visit(const Halide::Internal::Select *op) override {
+            found = found || Halide::Internal::expr_uses_var(op->condition, axis);
+            IRGraphVisitor::visit(op);
+        }
+    } find;
+    find.axis = axis;
+    for (const Expr &e : stage.expressions()) e.accept(&find);
+    return find.found;
+}
+
 // Rows to unroll where different rows read the same elements, as in a stencil, so that each element
-// is loaded once.
-std::optional<RowsOfBlock> rows_that_share(const Stage &stage, const Reads &reads, const Machine &machine) {
+// is loaded once, or where each takes branches of its own.
+std::optional<RowsOfBlock> rows_that_share(const Schedule &s, const Stage &stage, const Reads &reads) {
     constexpr double worth = 0.8;            // of the loads are left
     constexpr double worth_twice = 0.9;      // that are left by half as many rows
-    constexpr int64_t most_operations = 256; // of all copies
+    constexpr int64_t most_operations = 256; // of all rows
+    // On Emerald Rapids rows of 260 to 320 f32 that begin within lines are as fast either way.
+    constexpr int64_t long_row = 1 << 10;    // bytes
+    constexpr double pays_for_partial = 4.0; // loads that each store of a long row saves
     const int64_t of_element = std::max<int64_t>(operations(stage), 2 * static_cast<int64_t>(reads.size()));
-    const int64_t most = std::min<int64_t>(machine.vector_registers / 4, most_operations / of_element);
+    const int64_t most = std::min<int64_t>(s.machine().vector_registers / 4, most_operations / of_element);
     if (most < 2) return std::nullopt;
+    const bool root = s.state().stage(stage.name).placement.kind == Placement::Kind::Root;
+    const bool partial = root && stores_partial_lines(stage, s.machine());
+    const auto row = constant_extent(stage.axes.back());
+    const bool is_long = !row || *row * stage.type.bytes() > long_row;
     std::optional<RowsOfBlock> best;
     double least = worth;
     for (size_t d = stage.axes.size() - 1; d-- > 0;) {
-        const std::string &axis = stage.axes[d].name();
-        const size_t alone = elements_read(reads, axis, 1).size();
-        if (alone == 0) continue;
-        for (int64_t rows = 2; rows <= most && rows <= constant_extent(stage.axes[d]).value_or(rows); rows *= 2) {
-            const size_t together = elements_read(reads, axis, rows).size();
-            const double left =
-                static_cast<double>(together) / (static_cast<double>(rows) * static_cast<double>(alone));
-            if (left >= least * (best && best->axis == axis ? worth_twice : 1)) continue;
+        const Axis &axis = stage.axes[d];
+        for (int64_t rows = 2; rows <= most && rows <= constant_extent(axis).value_or(rows); rows *= 2) {
+            if (rows % divisor_of(stage, axis)) continue;
+            const auto [alone, together] = loads_of(s, stage, reads, axis, rows);
+            if (alone == 0) break;
+            const double n = static_cast<double>(rows), left = together / (n * alone);
+            if (left >= least * (best && best->axis == axis.name() ? worth_twice : 1)) continue;
+            if (partial && is_long && alone - together / n < pays_for_partial) continue;
             least = left;
-            best = {axis, rows, true};
+            best = {axis.name(), rows, true, true, partial ? 2 : 1}; // two write a line in half as many parts
         }
+    }
+    for (size_t d = stage.axes.size() - 1; d-- > 0 && !best;) {
+        const Axis &axis = stage.axes[d];
+        const int64_t parts = divisor_of(stage, axis);
+        if (parts == 1 || parts > most) continue;
+        if (selects_by(stage, axis.name())) best = {axis.name(), parts, true, false};
     }
     return best;
 }
@@ -96,7 +147,7 @@ std::optional<RowsOfBlock> rows_of_pairs(const Stage &stage, const Reads &reads)
     if (elements_read(along, last, 1).size() < 2 ||
         constant_extent(*find_axis(stage, rows)).value_or(fewest_rows) < fewest_rows)
         return std::nullopt;
-    return RowsOfBlock{rows, rows_of_block, false};
+    return RowsOfBlock{rows, rows_of_block, false, true};
 }
 
 } // namespace
@@ -106,7 +157,7 @@ std::optional<RowsOfBlock> rows_of_block(const Schedule &s, const Stage &stage) 
     const Reads reads = reads_of(s.op(), stage, kept_tensors(s.state()));
     if (const auto pairs = rows_of_pairs(stage, reads)) return pairs;
     if (calls_functions(stage)) return std::nullopt;
-    return rows_that_share(stage, reads, s.machine());
+    return rows_that_share(s, stage, reads);
 }
 
 } // namespace kumiko::library

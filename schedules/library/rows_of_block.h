@@ -1,4 +1,4 @@
-// Which rows of a pointwise stage stand inside of a block of its columns.
+// Which rows of a pointwise stage are computed together.
 #pragma once
 
 #include "schedules/schedule.h"
@@ -7,16 +7,20 @@
 
 namespace kumiko::library {
 
-// Rows of a block that is computed inside of the loop over blocks of the last axis.
+// Rows of a pointwise stage that are computed together.
 struct RowsOfBlock {
     std::string axis;
     int64_t rows;
-    bool unrolled; // because rows read some of the same elements
+    bool unrolled;
+    bool inside = true; // of the loop over blocks of the last axis; else outside of it
+    int vectors = 1;    // of a row in a block, if unrolled inside
 };
 
 // The rows that share what they read: neighbours in a stencil, which are unrolled so that each
 // element is loaded once, or rows that all read the same two places or more along the last axis.
-// Nothing for other stages, and for those in whose loops others are computed.
+// Else rows of which each takes other branches, as even and odd ones do: unrolled outside, they
+// read what their branch needs. Nothing for other stages, and for those in whose loops others are
+// computed.
 std::optional<RowsOfBlock> rows_of_block(const Schedule &s, const Stage &stage);
 
 } // namespace kumiko::library

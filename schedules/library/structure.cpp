@@ -230,6 +230,16 @@ bool has_slow_l3(const Machine &machine) {
     return l3 && l3->latency > hidden;
 }
 
+bool stores_partial_lines(const Stage &stage, const Machine &machine) {
+    constexpr int64_t line_bytes = 64;
+    if (!has_slow_l3(machine) || stage.axes.size() < 2) return false;
+    const auto row = constant_extent(stage.axes.back());
+    if (row && *row * stage.type.bytes() % line_bytes == 0) return false;
+    int64_t bytes = stage.type.bytes();
+    for (const Axis &a : stage.axes) bytes *= constant_extent(a).value_or(1 << 20);
+    return bytes > cache_bytes(machine, "L1", 32 << 10) / 4; // what it reads needs room too
+}
+
 std::string smallest_level(const Machine &machine, int64_t bytes) {
     for (const char *cache : {"L2", "L3"}) {
         if (machine.find_level(cache) && 2 * bytes <= cache_bytes(machine, cache, 0)) return cache;

@@ -1,4 +1,8 @@
-// Two passes over stores that follow each other.
+// Three passes over stores that follow each other.
+//
+// group_stores: stores to several arrays get the order of the arrays, if none reads what they
+// write. Unrolled copies of stages in one nest store to these in turn. A processor joins parts of a
+// cache line if they are stored one after the other.
 //
 // interleave_stores: n strided stores that fill each other's gaps become one dense store of their
 // interleaved values. Such stores come from an unrolled loop that is contiguous in memory around
@@ -8,6 +12,7 @@
 // stores come from two unrolled copies of a block that are neighbours in a row.
 #include "targets/lower/lowering.h"
 
+#include <algorithm>
 #include <map>
 #include <sstream>
 
@@ -93,6 +98,41 @@ class Interleave : public IRMutator {
             i += one.defined() ? size_t(s->stride) : 1;
         }
         return Block::make(made);
+    }
+};
+
+class GroupStores : public IRMutator {
+    using IRMutator::visit;
+    using Iterator = std::vector<Stmt>::iterator;
+
+    Stmt visit(const Block *op) override {
+        std::vector<Stmt> all;
+        flatten(op, all);
+        for (Stmt &s : all) s = mutate(s);
+        const auto is_store = [](const Stmt &s) { return s.as<Store>() != nullptr; };
+        for (auto first = all.begin(); first != all.end();) {
+            const auto end = std::find_if_not(first, all.end(), is_store);
+            group(first, end);
+            first = end == all.end() ? end : end + 1;
+        }
+        return Block::make(all);
+    }
+
+    static void group(Iterator first, Iterator end) {
+        std::map<std::string, size_t> number; // of the arrays, in their order
+        for (auto s = first; s != end; ++s) number.emplace(s->as<Store>()->name, number.size());
+        if (number.size() < 2 || number.size() == size_t(end - first)) return;
+        for (auto s = first; s != end; ++s) {
+            const Store *store = s->as<Store>();
+            for (const Expr &e : {store->value, store->index, store->predicate}) {
+                for (const auto &array : number) {
+                    if (reads(e, array.first)) return;
+                }
+            }
+        }
+        std::stable_sort(first, end, [&](const Stmt &a, const Stmt &b) {
+            return number.at(a.as<Store>()->name) < number.at(b.as<Store>()->name);
+        });
     }
 };
 
@@ -192,6 +232,8 @@ private:
 } // namespace
 
 void interleave_stores(Lowering &l) { l.nest.body = Interleave().mutate(l.nest.body); }
+
+void group_stores(Lowering &l) { l.nest.body = GroupStores().mutate(l.nest.body); }
 
 void join_stores(Lowering &l) {
     if (l.state.machine && l.state.machine->vector_bits > 0)

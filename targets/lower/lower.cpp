@@ -22,6 +22,7 @@ constexpr Pass passes[] = {
     {"unroll", unroll_loops, "no vector loops", "no unrolled loops"},
     {"interleave", interleave_stores, "no unrolled loops", "no unrolled loops"},
     {"simplify", simplify_indices, "no unrolled loops", "no unrolled loops"},
+    {"group", group_stores, "no unrolled loops", "no unrolled loops"},
     {"join", join_stores, "no unrolled loops", "no unrolled loops"},
     {"hoist", hoist_allocations, "no unrolled loops", "no unrolled loops"},
     {"rename", rename_loops, "no unrolled loops", "final"},

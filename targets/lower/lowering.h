@@ -78,6 +78,7 @@ void vectorize_loops(Lowering &);   // vectorize.cpp
 void unroll_loops(Lowering &);      // unroll.cpp
 void interleave_stores(Lowering &); // interleave.cpp
 void simplify_indices(Lowering &);  // simplify.cpp
+void group_stores(Lowering &);      // interleave.cpp
 void join_stores(Lowering &);       // interleave.cpp
 void hoist_allocations(Lowering &); // hoist.cpp
 void rename_loops(Lowering &);      // rename.cpp

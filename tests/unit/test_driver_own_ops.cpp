@@ -275,6 +275,37 @@ TEST_CASE("rows of a stencil are computed together, since they share what they r
     CHECK(count(checked_nest(Op("bias", {X, B}, {compute("Y", {z, y, x}, X(z, y, x) + B(y, x))})), "unrolled z") == 0);
 }
 
+TEST_CASE("rows that take different branches are unrolled outside of their columns") {
+    Axis y("y", 40), x("x", 300);
+    Tensor X = input("X", f32, {y, x}), P = clamped(X);
+    const std::string nest = checked_nest(
+        Op("parity", {X}, {compute("Y", {y, x}, select(y % 2 == 0, P(y, x - 1) + P(y, x + 1), P(y, x) * 0.5f))}));
+    CAPTURE(nest);
+    CHECK(nest.find("unrolled y.i in 0..2") < nest.find("for x.o"));
+    // Rows of twice the size read each row twice.
+    Axis v("v", 80), u("u", 600);
+    CHECK(count(checked_nest(Op("larger", {X}, {compute("Y", {v, u}, X(v / 2, u / 2))})), "unrolled v.i") == 1);
+}
+
+TEST_CASE("rows that begin within lines are stored in longer runs where parts of lines cost much") {
+    Axis y("y", 350), x("x", 421), wide("x", 432);
+    const auto nest_of = [](const Axis &y, const Axis &x, bool corners) {
+        Tensor X = input("X", f32, {y, x}), P = zero_padded(X);
+        Element sum = P(y, x) + P(y - 1, x) + P(y + 1, x) + P(y, x - 1) + P(y, x + 1);
+        if (corners) sum = sum + P(y - 1, x - 1) + P(y - 1, x + 1) + P(y + 1, x - 1) + P(y + 1, x + 1);
+        const Op op("stencil", {X}, {compute("Y", {y, x}, sum)});
+        checked_nest(op);
+        return nest_text(default_schedule(op, Machine::named("x86-64-amx")).state());
+    };
+    CHECK(count(nest_of(y, x, false), "unrolled y.i") == 0);
+    CHECK(count(nest_of(y, wide, false), "unrolled y.i") == 1);
+    const std::string nest = nest_of(y, x, true);
+    CAPTURE(nest);
+    CHECK(count(nest, "unrolled y.i") == 1);
+    CHECK(count(nest, "unrolled x.i.o in 0..2") == 1);
+    CHECK(count(nest_of(y, wide, true), "unrolled x.i.o") == 0);
+}
+
 TEST_CASE("elements are computed in the loops of a sum of them") {
     for (const int n : {5003, 5000, 300, 64, 20, 1}) {
         Axis i("i", 3), j("j", n);
@@ -360,15 +391,19 @@ TEST_CASE("functions that several stages compute of one thing are computed once"
     }
 }
 
-TEST_CASE("small matrices that share no vectors are computed in one step each") {
-    Axis n("n", 50), r("r", 3), c("c", 3);
-    Tensor A = input("A", f32, {n, r, c});
-    const std::string nest =
-        checked_nest(Op("minors", {A},
-                        {compute("Y", {n, r, c},
-                                 A(n, (r + 1) % 3, (c + 1) % 3) * A(n, (r + 2) % 3, (c + 2) % 3) -
-                                     A(n, (r + 1) % 3, (c + 2) % 3) * A(n, (r + 2) % 3, (c + 1) % 3))}));
-    CHECK(count(nest, "unrolled r") + count(nest, "unrolled c") == 2);
+TEST_CASE("each vector has one element of several small matrices") {
+    for (const int matrices : {50, 3}) {
+        Axis n("n", matrices), r("r", 3), c("c", 3);
+        Tensor A = input("A", f32, {n, r, c});
+        const std::string nest =
+            checked_nest(Op("minors", {A},
+                            {compute("Y", {n, r, c},
+                                     A(n, (r + 1) % 3, (c + 1) % 3) * A(n, (r + 2) % 3, (c + 2) % 3) -
+                                         A(n, (r + 1) % 3, (c + 2) % 3) * A(n, (r + 2) % 3, (c + 1) % 3))}));
+        CAPTURE(nest);
+        CHECK(count(nest, "unrolled r") + count(nest, "unrolled c") == 2);
+        CHECK(count(nest, "vectorized n") == (matrices >= 8));
+    }
 }
 
 TEST_CASE("rows that are far apart are summed in several vectors of each") {
