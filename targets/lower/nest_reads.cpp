@@ -343,6 +343,7 @@ Region NestBuilder::existing(const StageState &p, Region region) const {
 Region NestBuilder::from_whole_blocks(const StageState &p, Region region) {
     if (std::all_of(region.min.begin(), region.min.end(), [](const Expr &min) { return is_const(min); })) return region;
     std::map<std::string, int64_t> blocks; // by the stage's axis
+    std::vector<Expr> fixed;               // indices whose axes keep their range
     const auto note = [&](const Call *read, const StageState &copy, const LayoutTerm &term) {
         for (size_t k = 0; k < read->args.size(); k++) {
             const auto *index = read->args[k].as<Variable>();
@@ -356,6 +357,10 @@ Region NestBuilder::from_whole_blocks(const StageState &p, Region region) {
     for (const Expr &e : expressions_of(p)) {
         for (const Call *read : tensor_reads(e)) {
             const StageState *copy = state_.find(read->name);
+            if (const StageState *maximum = state_.producer(read->name); maximum && follows(*maximum)) {
+                // It is brought up to this block at the elements that are needed, and at no others.
+                for (const Expr &index : read->args) fixed.push_back(index);
+            }
             if (!copy || !copy->is_copy) continue;
             for (const LayoutTerm &term : copy->layout) {
                 if (term.part == LayoutTerm::Part::Outer) note(read, *copy, term);
@@ -363,9 +368,11 @@ Region NestBuilder::from_whole_blocks(const StageState &p, Region region) {
         }
     }
     for (size_t d = 0; d < region.min.size(); d++) {
-        const auto block = blocks.find(p.def.axes[d].name());
-        if (block == blocks.end() || block->second < 2 || is_const(region.min[d]) || region.step_of(d) != 1 ||
-            !proves(region.min[d] >= 0, bounds_))
+        const std::string &axis = p.def.axes[d].name();
+        const auto block = blocks.find(axis);
+        const auto uses = [&](const Expr &index) { return expr_uses_var(index, axis); };
+        if (std::any_of(fixed.begin(), fixed.end(), uses) || block == blocks.end() || block->second < 2 ||
+            is_const(region.min[d]) || region.step_of(d) != 1 || !proves(region.min[d] >= 0, bounds_))
             continue;
         const int whole = static_cast<int>(block->second);
         const Expr extent = region.extent[d], longer = extent + region.min[d] % whole;
