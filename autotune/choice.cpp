@@ -32,6 +32,21 @@ bool folds_short_rows(const Stage &stage, const Machine &machine) {
            library::reads_along(stage, stage.reduction_axes.back().name()) && fills_few_vectors(stage, machine);
 }
 
+// Whether data say which rows are read. Tiles share none of these, and counting takes each for a
+// part of one array that lies in a cache.
+bool gathers_rows(const Stage &stage) {
+    if (stage.axes.empty()) return false;
+    const std::string &last = stage.axes.back().name();
+    for (const Expr &e : stage.expressions()) {
+        for (const Halide::Internal::Call *read : tensor_reads(e)) {
+            for (const Expr &index : read->args) {
+                if (reads_data(index) && !Halide::Internal::expr_uses_var(index, last)) return true;
+            }
+        }
+    }
+    return false;
+}
+
 struct OpenStage {
     std::string name;
     int64_t steps = 0; // times the values that each folds
@@ -60,7 +75,7 @@ std::vector<OpenStage> open_stages(const Op &op, const Schedule &by_rules) {
         if (sketch.way != StageSketch::Way::Reduction || sketch.vector_axes.empty() || steps < fewest_steps) continue;
         const StageState *state = by_rules.state().find(stage.name);
         if (!state || state->placement.kind != Placement::Kind::Root || state->tensorize || holds_others(stage.name) ||
-            library::gets_tile(op, stage, machine))
+            library::gets_tile(op, stage, machine) || gathers_rows(stage))
             continue;
         open.push_back({stage.name, steps, folds_short_rows(stage, machine)});
     }

@@ -55,6 +55,15 @@ TEST_CASE("the default takes sketches that count and model prefer") {
     CHECK(space->to_json(space->default_point()).at("sad.loops") == "sketch");
 }
 
+TEST_CASE("rows that data choose get no tile, which would share none of them") {
+    Axis b("b", 200), l("l", 20), d("d", 64);
+    Tensor table = input("table", f32, {Axis("v", 1000), d}), id = input("id", i32, {b, l});
+    const Op bag("bag", {table, id}, {compute("Y", {b, d}, sum(table(clamp(id(b, l), 0, 999), d), l))});
+    const Machine machine = Machine::named("x86-64-avx512");
+    CHECK(!has_choice(bag, by_rules(bag, machine)));
+    CHECK(has_choice(search(16), by_rules(search(16), machine)));
+}
+
 TEST_CASE("lanes run across short rows where that counts much less") {
     const Machine machine = Machine::named("x86-64-avx512");
     Axis i("i", 5000), j("j", 5);
