@@ -64,7 +64,7 @@ struct Ready {
 std::vector<BenchRow> run_sim_suite(const BenchOptions &options,
                                     const std::function<void(const std::string &)> &progress) {
     std::vector<BenchRow> rows;
-    for (const SimCase &c : {SimCase{"full, matmul's inner loop", "full", "GMAC/s", 2, true},
+    for (const SimCase &c : {SimCase{"full, matmul's inner loop", "full", "GMAC/s", 8, true},
                              SimCase{"medium, the same", "medium", "GMAC/s", 16, true},
                              SimCase{"small, the same", "small", "Mstep/s", 500, false}}) {
         if (progress) progress(c.name);

@@ -124,6 +124,7 @@ constexpr uint32_t all_units = 0xffffffff; // in a set of units: all there are
 // Between L2BM and the L1BMs below it.
 enum class L2Op : uint8_t { None, Broadcast, Broadcast2, Scatter, UnicastDown, Multicast, Gather, Reduce, UnicastUp };
 constexpr int l2_op_count = 9;
+constexpr bool is_upward(L2Op op) { return op >= L2Op::Gather; }
 struct L2 {
     L2Op op = L2Op::None;
     Reduction reduction = Reduction::AddF32; // of Reduce

@@ -10,8 +10,8 @@
 
 namespace kumiko::sim {
 
-size_t Runner::plane_of(int memory, int t, int j) const {
-    return memory == 4 ? size_t(2 * t + j) : size_t(addresses_[write_port_of(memory)][t] + j);
+size_t Runner::plane_of(const Resolved &r, int memory, int t, int j) {
+    return memory == 4 ? size_t(2 * t + j) : size_t(r.addresses[write_port_of(memory)][t] + j);
 }
 
 void Runner::resolve_addresses(const PlannedWord &p) {
@@ -39,7 +39,7 @@ void Runner::resolve_addresses(const PlannedWord &p) {
                 fail(used.slot, fmt::format("cycle {} addresses {}[{}{}], and {} has {} LW", t, name, at,
                                             used.width == 2 ? fmt::format("..{}", at + 1) : "", name, size));
             }
-            addresses_[used.index][t] = int(at);
+            now_.addresses[used.index][t] = int(at);
         }
     }
 }
@@ -110,7 +110,7 @@ void Runner::check_operand_defined(const PlannedWord &p, Source s, int width, Sl
                 }
                 continue;
             }
-            const size_t plane = memory == 4 ? size_t(2 * t + j) : size_t(addresses_[read_port_of(memory)][t] + j);
+            const size_t plane = memory == 4 ? size_t(2 * t + j) : size_t(now_.addresses[read_port_of(memory)][t] + j);
             if (defined.whole(plane)) continue;
             const std::string what = memory == 4 ? "T" : fmt::format("{}[{}]", memory_names[memory], plane);
             if (slot != Slot::L1) {
@@ -145,7 +145,8 @@ void Runner::check_reads(const PlannedWord &p) {
                 if (memory == 4)
                     hazards_.read_t(t, a.width, step_, index_, a.slot);
                 else
-                    hazards_.read_grf(memory - 2, addresses_[read_port_of(memory)][t], a.width, step_, index_, a.slot);
+                    hazards_.read_grf(memory - 2, now_.addresses[read_port_of(memory)][t], a.width, step_, index_,
+                                      a.slot);
             }
         }
         if (p.matrix) hazards_.read_face(w.mau.face, step_, index_, Slot::Mau);
@@ -196,7 +197,7 @@ void Runner::check_writes(const PlannedWord &p) {
                             twice(u, t, std::max(by_t_[t][i], by_t_[u][i]), fmt::format(" of PE {}", i));
             continue;
         }
-        const int *at = addresses_[write_port_of(memory)];
+        const int *at = now_.addresses[write_port_of(memory)];
         for (int t = 1; t < 4; t++)
             for (int u = 0; u < t; u++)
                 if (std::abs(at[t] - at[u]) < a.width) twice(u, t, std::max(at[t], at[u]), "");
@@ -207,11 +208,12 @@ void Runner::resolve_rows(const PlannedWord &p) {
     for (int s = 1; s < source_count; s++) {
         const int width = p.reads[size_t(s)].width;
         if (!width) continue;
-        Rows &rows = rows_[s];
+        Rows &rows = now_.rows[s];
         const Source source = Source(s);
         if (source == Source::Id || source == Source::Imm) {
             const uint8_t *row = source == Source::Id ? chip_.id[0] : chip_.immediate[0];
             if (source == Source::Imm && chip_.immediate_value != p.word.immediate) {
+                run_waiting(); // which may read the value before
                 auto *words = reinterpret_cast<uint64_t *>(chip_.immediate[0]);
                 std::fill_n(words, chip_.plane_bytes / 8, p.word.immediate);
                 chip_.immediate_value = p.word.immediate;
@@ -239,7 +241,7 @@ void Runner::resolve_rows(const PlannedWord &p) {
             for (int j = 0; j < width; j++)
                 rows.row[2 * t + j] =
                     chip_.pe[size_t(memory)]
-                            [memory == 4 ? size_t(2 * t + j) : size_t(addresses_[read_port_of(memory)][t] + j)];
+                            [memory == 4 ? size_t(2 * t + j) : size_t(now_.addresses[read_port_of(memory)][t] + j)];
     }
 }
 

@@ -104,6 +104,10 @@ Runner::Runner(const Config &config, const SimulateOptions &options, const Kerne
 
 Run Runner::run() {
     const StandardFloats standard;
+    struct Finish { // also where a word fails: the steps before it have run
+        Runner &runner;
+        ~Finish() { runner.run_waiting(); }
+    } finish{*this};
     struct Loop {
         uint32_t first, last, count, done;
         size_t which; // of the word's two reps

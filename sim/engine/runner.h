@@ -1,4 +1,5 @@
-// One run: the stream of words, step by step.
+// One run: the stream of words, step by step. What the PEs do in a step waits until something else needs it, so that
+// a block of them runs several steps while its data stay in the host's caches.
 #pragma once
 
 #include "sim/engine/chip_state.h"
@@ -6,6 +7,8 @@
 #include "sim/engine/moves.h"
 #include "sim/engine/plan.h"
 #include "sim/simulator.h"
+
+#include <span>
 
 namespace kumiko::sim {
 
@@ -19,6 +22,18 @@ private:
     // Where the tree slots read and write, in words.
     struct Extent {
         int64_t begin = 0, end = 0;
+    };
+
+    // What the units need of a step. Rows are planes of the PEs, which keep their places.
+    struct Resolved {
+        const PlannedWord *word = nullptr;
+        uint32_t index = 0;
+        int addresses[port_count][4];
+        Rows rows[source_count];
+        RowsOut out[forward_count];
+        bool kept[forward_count] = {}; // the result is kept for the next step
+        Extent l1;
+        bool l1_partial = false; // L1 leaves MABs out
     };
 
     // step.cpp: one word. access.cpp: what it touches, and whether it may.
@@ -38,20 +53,28 @@ private:
     [[noreturn]] void fail(Slot slot, const std::string &message) const;
     [[noreturn]] void hazard(Rule rule, const std::string &resource, const std::string &cause, Slot a, Slot b) const;
     Stamp stamp(Slot slot) const { return {step_, index_, slot}; }
-    size_t plane_of(int memory, int t, int j) const;
+    static size_t plane_of(const Resolved &r, int memory, int t, int j);
 
     // units.cpp: the PEs, block by block.
     void run_units(const PlannedWord &p);
-    void run_block(const PlannedWord &p, size_t at, size_t bytes);
-    void mask_result(const PlannedWord &p, int forward, const Rows &mask, int width, size_t at, size_t bytes);
-    void commit(uint8_t to, int forward, int width, const Rows *mask, size_t at, size_t bytes);
-    void commit_mask_entry(const PlannedWord &p, size_t at, size_t bytes);
+    void run_waiting();
+    void run_steps(std::span<const Resolved> steps);
+    // The part of a block of PEs: bytes [at, at + bytes) of each plane.
+    struct Part {
+        const Resolved &step;
+        size_t at, bytes;
+        size_t out_at[forward_count];
+    };
+    void run_block(const Resolved &r, size_t at, size_t bytes);
+    void mask_result(const Part &part, int forward, const Rows &mask, int width);
+    void commit(const Part &part, uint8_t to, int forward, int width, const Rows *mask);
+    void commit_mask_entry(const Part &part);
 
     // tree.cpp: L1 and L2.
     void l1_extent(const PlannedWord &p);
     void check_l1_source(const PlannedWord &p);
-    void l1_down(const PlannedWord &p, size_t l1b, const RowsOut &out, size_t out_at) const;
-    void l1_up(const PlannedWord &p, size_t l1b, size_t at);
+    void l1_down(const Resolved &r, size_t l1b, size_t out_at) const;
+    void l1_up(const Resolved &r, size_t l1b, size_t at);
     void l2_extents(const PlannedWord &p);
     void l2_read(const PlannedWord &p);
     void l2_write(const PlannedWord &p);
@@ -71,17 +94,14 @@ private:
     uint64_t cycle_ = 0;
     uint32_t index_ = 0;
     int64_t iteration_[2] = {}; // of the outer and inner REP
-    int addresses_[port_count][4];
+    Resolved now_;
     std::vector<int> by_t_[4]; // LM0 addressed by T: of each PE
-    Rows rows_[source_count];
     Rows mau_mask_, alu_mask_;
-    Rows selected_rows_;      // selected_ in every row
-    bool l1_partial_ = false; // L1 leaves MABs out
-    RowsOut out_[forward_count];
-    size_t out_at_[forward_count] = {};
-    bool kept_[forward_count] = {}; // the result is kept for the next step
-    Extent l1_, l2_l2bm_, l2_l1bm_, l2_second_;
+    Rows selected_rows_; // selected_ in every row
+    Extent l2_l2bm_, l2_l1bm_, l2_second_;
     bool forward_partial_[forward_count] = {};
+
+    std::vector<Resolved> waiting_; // steps that the units have not run, in their order
 
     size_t l1b_bytes_, block_l1bs_;
     Planes scratch_;      // [8·forward + row], a block

@@ -75,7 +75,7 @@ void Runner::mark_written(const PlannedWord &p, int memory, const PlannedAccess 
     DefinedPlanes &defined = chip_.defined[size_t(memory)];
     const bool by_t = memory == 0 && p.word.lm0.address.by_t;
     const bool masked = p.word.mask.mode == MaskMode::Write && (a.slot == Slot::Mau || a.slot == Slot::Alu);
-    const bool partial = a.slot == Slot::L1 && l1_partial_;
+    const bool partial = a.slot == Slot::L1 && now_.l1_partial;
     for (int t = 0; t < 4; t++) {
         for (int j = 0; j < a.width; j++) {
             const uint8_t *lanes = masked    ? (a.slot == Slot::Mau ? mau_mask_ : alu_mask_).row[2 * t + j]
@@ -88,9 +88,9 @@ void Runner::mark_written(const PlannedWord &p, int memory, const PlannedAccess 
                         if (!lanes || lanes[8 * i + b]) defined.add_bytes(size_t(by_t_[t][i] + j), 8 * i + b, 2);
                 }
             } else if (lanes) {
-                defined.add(plane_of(memory, t, j), lanes);
+                defined.add(plane_of(now_, memory, t, j), lanes);
             } else {
-                defined.set_whole(plane_of(memory, t, j));
+                defined.set_whole(plane_of(now_, memory, t, j));
             }
         }
     }
@@ -108,7 +108,7 @@ void Runner::stamp_writes(const PlannedWord &p) {
             if (memory == 4)
                 hazards_.write_t(t, a.width, s);
             else
-                hazards_.write_grf(memory - 2, addresses_[write_port_of(memory)][t], a.width, s);
+                hazards_.write_grf(memory - 2, now_.addresses[write_port_of(memory)][t], a.width, s);
         }
     }
     if (w.alu.op != AluOp::None) {
@@ -127,7 +127,7 @@ void Runner::stamp_writes(const PlannedWord &p) {
     if (w.mau.op != MauOp::None) hazards_.write_forward(1, mau_result_width(w.mau), stamp(Slot::Mau));
     if (w.l1.op != L1Op::None && !is_upward(w.l1.op)) {
         hazards_.write_forward(2, w.l1.width, stamp(Slot::L1));
-        forward_partial_[2] = l1_partial_;
+        forward_partial_[2] = now_.l1_partial;
     }
     if (w.mr.on) hazards_.write_forward(3, w.mr.width, stamp(Slot::MatrixRead));
     if (w.mw.on) {
@@ -156,6 +156,7 @@ void Runner::step(uint32_t index) {
     if (w.mv.op != MvOp::None) issue_move(p);
     if (run_.traced) run_.traced->steps.push_back({cycle_, index});
 
+    if (!p.plain) run_waiting(); // it reads masks or T
     resolve_masks(p);
     resolve_addresses(p);
     check_reads(p);

@@ -36,41 +36,43 @@ void Runner::l1_extent(const PlannedWord &p) {
         a_cycle = config_.pes_per_l1b();
         break;
     }
-    l1_ = extent(l.at, cycles_per_step * a_cycle, config_.sizes.l1bm, "L1BM", Slot::L1);
-    l1_partial_ = p.l1_mabs != (config_.mabs >= 32 ? all_units : (1u << config_.mabs) - 1);
-    if (l1_partial_ && (!selected_known_ || selected_set_ != p.l1_mabs)) {
+    now_.l1 = extent(l.at, cycles_per_step * a_cycle, config_.sizes.l1bm, "L1BM", Slot::L1);
+    now_.l1_partial = p.l1_mabs != (config_.mabs >= 32 ? all_units : (1u << config_.mabs) - 1);
+    if (now_.l1_partial && (!selected_known_ || selected_set_ != p.l1_mabs)) {
         for (size_t m = 0; m < chip_.mabs; m++)
             std::memset(selected_[0] + 32 * m, p.l1_mabs >> (m % size_t(config_.mabs)) & 1 ? 0xff : 0, 32);
         selected_known_ = true, selected_set_ = p.l1_mabs;
     }
     if (is_upward(l.op)) return;
-    if (options_.hazards) hazards_.read_l1bm(l1_.begin, l1_.end, step_, index_, Slot::L1);
+    if (options_.hazards) hazards_.read_l1bm(now_.l1.begin, now_.l1.end, step_, index_, Slot::L1);
     if (options_.undefined == Undefined::Error) check_l1_source(p);
 }
 
 void Runner::check_l1_source(const PlannedWord &p) {
     for (size_t b = 0; b < size_t(config_.total_l1bs()); b++) {
-        int64_t missing = chip_.l1bm_defined.first_undefined(b, size_t(l1_.begin), size_t(l1_.end - l1_.begin));
+        int64_t missing =
+            chip_.l1bm_defined.first_undefined(b, size_t(now_.l1.begin), size_t(now_.l1.end - now_.l1.begin));
         if (missing >= 0 && p.word.l1.op == L1Op::Scatter) { // only what the chosen MABs get
             missing = -1;
             for (int t = 0; t < 4; t++)
                 for (int m = 0; m < config_.mabs && missing < 0; m++)
                     if (p.l1_mabs >> m & 1)
                         missing = chip_.l1bm_defined.first_undefined(
-                            b, size_t(l1_.begin + t * config_.pes_per_l1b() + 4 * m), 4);
+                            b, size_t(now_.l1.begin + t * config_.pes_per_l1b() + 4 * m), 4);
         }
         if (missing >= 0)
             fail(Slot::L1, fmt::format("it reads L1BM[{}] of L1B {}, which was never written", missing, b));
     }
 }
 
-void Runner::l1_down(const PlannedWord &p, size_t l1b, const RowsOut &out, size_t out_at) const {
+void Runner::l1_down(const Resolved &r, size_t l1b, size_t out_at) const {
+    const PlannedWord &p = *r.word;
     const L1 &l = p.word.l1;
-    const uint64_t *from = chip_.l1bm_words(l1b) + l1_.begin;
+    const uint64_t *from = chip_.l1bm_words(l1b) + r.l1.begin;
     const size_t w = l.width, mabs = size_t(config_.mabs), pes = 4 * mabs;
     for (size_t t = 0; t < 4; t++) {
         for (size_t j = 0; j < w; j++) {
-            auto *to = reinterpret_cast<uint64_t *>(out.row[2 * t + j] + out_at);
+            auto *to = reinterpret_cast<uint64_t *>(r.out[2].row[2 * t + j] + out_at);
             switch (l.op) {
             case L1Op::PeBroadcast:
                 std::fill_n(to, pes, from[w * t + j]);
@@ -94,16 +96,17 @@ void Runner::l1_down(const PlannedWord &p, size_t l1b, const RowsOut &out, size_
     }
 }
 
-void Runner::l1_up(const PlannedWord &p, size_t l1b, size_t at) {
+void Runner::l1_up(const Resolved &r, size_t l1b, size_t at) {
+    const PlannedWord &p = *r.word;
     const L1 &l = p.word.l1;
-    const Rows &rows = rows_[int(l.from)];
-    uint64_t *to = chip_.l1bm_words(l1b) + l1_.begin;
+    const Rows &rows = r.rows[int(l.from)];
+    uint64_t *to = chip_.l1bm_words(l1b) + r.l1.begin;
     const size_t w = l.width, mabs = size_t(config_.mabs);
     const auto source = [&](size_t t, size_t j, size_t m) {
         return reinterpret_cast<const uint64_t *>(rows.row[2 * t + j] + at) + 4 * m;
     };
     const auto defined = [&](size_t address, size_t count) {
-        chip_.l1bm_defined.set(l1b, size_t(l1_.begin) + address, count);
+        chip_.l1bm_defined.set(l1b, size_t(r.l1.begin) + address, count);
     };
     if (l.op == L1Op::Gather) {
         for (size_t t = 0; t < 4; t++) {
@@ -149,7 +152,7 @@ void Runner::l2_extents(const PlannedWord &p) {
     const int64_t broadcast = int64_t(cycles_per_step) * config_.links.l2_broadcast,
                   scatter = int64_t(cycles_per_step) * config_.links.l2_scatter;
     const bool dealt = l.op == L2Op::Scatter || l.op == L2Op::Gather, multicast = l.op == L2Op::Multicast;
-    const bool up = l.op == L2Op::Gather || l.op == L2Op::Reduce || l.op == L2Op::UnicastUp;
+    const bool up = is_upward(l.op);
     l2_l1bm_ = extent(l.l1bm, dealt ? scatter : broadcast, config_.sizes.l1bm, "L1BM", Slot::L2);
     if (!multicast)
         l2_l2bm_ = extent(l.l2bm, dealt ? scatter * config_.l1bs : broadcast, config_.sizes.l2bm, "L2BM", Slot::L2);
@@ -244,7 +247,7 @@ void Runner::l2_write(const PlannedWord &p) {
     const size_t b = size_t(cycles_per_step * config_.links.l2_broadcast), s = size_t(config_.links.l2_scatter),
                  L = size_t(config_.l1bs);
     const size_t piece = std::max(2 * b, 4 * s * L);
-    const bool up = l.op == L2Op::Gather || l.op == L2Op::Reduce || l.op == L2Op::UnicastUp;
+    const bool up = is_upward(l.op);
     if (up)
         hazards_.write_l2bm(l2_l2bm_.begin, l2_l2bm_.end, stamp(Slot::L2));
     else
