@@ -9,6 +9,17 @@ namespace kumiko {
 
 using namespace Halide::Internal;
 
+std::pair<Expr, Expr> split_by_reads(const Expr &condition) {
+    std::vector<Expr> all;
+    split_into_ands(condition, all);
+    std::pair<Expr, Expr> split;
+    for (const Expr &e : all) {
+        Expr &part = tensors_read(e).empty() ? split.first : split.second;
+        part = part.defined() ? part && e : e;
+    }
+    return split;
+}
+
 std::vector<Expr> term_bounds(const Stage &stage) {
     const auto *choice = stage.bounded ? stage.components.front().term.as<Select>() : nullptr;
     if (!choice || scattered(stage)) return {}; // simplification may have decided the choice

@@ -7,6 +7,10 @@
 
 namespace kumiko {
 
+// A condition as the conjunction of the part that reads no tensor and the part that does. Undefined
+// where there is no such part.
+std::pair<Expr, Expr> split_by_reads(const Expr &condition);
+
 // The conditions without which a term is the identity: comparisons of int32 over axes and sizes.
 // Empty for stages that are not bounded.
 std::vector<Expr> term_bounds(const Stage &stage);

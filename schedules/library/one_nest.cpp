@@ -105,8 +105,8 @@ std::string shared_loop(const ScheduleState &state, const std::string &name, con
     const StageState &l = state.stage(leader);
     for (size_t n = l.order.size(); n-- > 0;) {
         if (!apart(state, name, leader, l.order[n])) return l.order[n];
-        const LoopKind kind = l.loop(l.order[n]).kind;
-        if (l.def.is_reduction() || (kind != LoopKind::Vectorized && kind != LoopKind::Unrolled)) break;
+        const LoopState &own = l.loop(l.order[n]);
+        if (!own.reduction && own.kind != LoopKind::Vectorized && own.kind != LoopKind::Unrolled) break;
     }
     return "";
 }

@@ -1,3 +1,4 @@
+#include "dsl/bounded.h"
 #include "schedules/frame.h"
 #include "schedules/primitives/table.h"
 
@@ -88,9 +89,15 @@ void apply_rfactor(ScheduleState &state, const Directive &d, size_t index) {
             if (is_const_one(inside)) return term;
             return Call::make(p.type, Call::if_then_else, {inside, term, p.identity}, Call::PureIntrinsic);
         };
-        const auto *bound = partial.bounded ? p.term.as<Select>() : nullptr; // stays outside, where it is looked for
-        p.term =
-            bound ? Select::make(bound->condition, guarded(bound->true_value), bound->false_value) : guarded(p.term);
+        const auto *bound = partial.bounded ? p.term.as<Select>() : nullptr;
+        if (bound) { // what reads no tensor stays outside, where it is looked for
+            const auto [axes, data] = split_by_reads(bound->condition);
+            const Expr value =
+                data.defined() ? Select::make(data, bound->true_value, bound->false_value) : bound->true_value;
+            p.term = axes.defined() ? Select::make(axes, guarded(value), bound->false_value) : guarded(value);
+        } else {
+            p.term = guarded(p.term);
+        }
         q.term = read_tensor(p.type, p.tensor, index_of_partial);
     }
     rest.reduction_axes = {Axis(kept, loop.extent)};

@@ -37,13 +37,7 @@ namespace {
 Expr tested_like_padding(const Expr &term) {
     const auto *choice = term.as<Select>();
     if (!choice) return term;
-    std::vector<Expr> all;
-    split_into_ands(choice->condition, all);
-    Expr of_axes, of_values;
-    for (const Expr &e : all) {
-        Expr &conjunction = tensors_read(e).empty() ? of_axes : of_values;
-        conjunction = all_of(conjunction, e);
-    }
+    const auto [of_axes, of_values] = split_by_reads(choice->condition);
     const Expr &identity = choice->false_value;
     const Expr value = of_values.defined() ? Select::make(of_values, choice->true_value, identity) : choice->true_value;
     return of_axes.defined()

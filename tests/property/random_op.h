@@ -499,7 +499,12 @@ private:
             if (t.is_float()) v.e = v.e + number(t, 0);
         };
         const bool bounded = random_.chance(0.25);
-        const Where bound = bounded ? some_terms(scope[outer.size() + random_.below(axes.size())], outer) : Where();
+        Where bound;
+        if (bounded) bound = some_terms(scope[outer.size() + random_.below(axes.size())], outer);
+        if (bounded && random_.chance(0.3)) { // data say which terms exist, too
+            const Expr data = expression(t, scope, 1).e > number(t, 0);
+            bound = where(random_.pick(std::vector<Expr>{data, bound.condition && data, bound.condition || data}));
+        }
         switch (random_.between(0, 9)) {
         case 0:
             positive_zero();

@@ -1,4 +1,5 @@
 // Reductions of which some terms do not exist (where): results, the steps that loops run, and errors.
+#include "driver/default_schedule.h"
 #include "dsl/bounded.h"
 #include "dsl/math.h"
 #include "tests/unit/check_runs.h"
@@ -109,6 +110,28 @@ TEST_CASE("terms that do not exist are left out, whatever the loops are") {
     s.stage("S").parallel("i").split("j", 4);
     for (const int m : {0, 1, 6, 13}) {
         for (const int n : {0, 1, 6, 13}) check_runs(s, {{"M", m}, {"N", n}});
+    }
+}
+
+TEST_CASE("data say which terms exist") {
+    for (const int n : {100, 37, 16, 5}) {
+        for (const bool symbolic : {false, true}) {
+            const Expr N = symbolic ? Expr(Size("N")) : Expr(n);
+            Axis i("i", 20), k("k", N);
+            Tensor X = input("X", i32, {i, k}), B = input("B", i32, {k});
+            const Expr holds = X(i, k) > 0, seen = B(k) > 0;
+            for (const Expr &condition : {holds, seen, k <= i && seen, seen && k <= i, k <= i || seen}) {
+                const Op op("op", {X, B},
+                            {compute("S", {i}, sum(X(i, k), k, where(condition))),
+                             compute("most", {i}, maximum(X(i, k) + B(k), k, where(condition)))});
+                std::vector<PassedOver> passed_over;
+                const Schedule standard = default_schedule(op, Machine::host(), PackedBy::Kernel, &passed_over);
+                CHECK(passed_over.empty());
+                Schedule lanes(op);
+                lanes.stage("S").vectorize("k", 8);
+                for (const Schedule &s : {standard, lanes}) check_runs(s, symbolic ? Sizes{{"N", n}} : Sizes{});
+            }
+        }
     }
 }
 

@@ -179,6 +179,17 @@ TEST_CASE("functions are not computed again for each element of a row") {
     CHECK(count(nest, "inline base") == 0);
 }
 
+TEST_CASE("different reductions of a row are computed in one iteration of its loop") {
+    for (const int n : {1000, 37}) {
+        Axis i("i", 200), k("k", n);
+        Tensor X = input("X", f32, {i, k});
+        const std::string nest = checked_nest(
+            Op("extremes", {X}, {compute("most", {i}, maximum(X(i, k), k)), compute("at", {i}, argmax(X(i, k), k))}));
+        CAPTURE(nest);
+        CHECK(nest.find("compute most, and at down to i") != std::string::npos);
+    }
+}
+
 TEST_CASE("several reductions of rows") {
     Axis n("n", 5), y("y", 9), x("x", 61);
     Tensor X = input("X", f32, {n, y, x});
