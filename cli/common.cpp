@@ -119,8 +119,9 @@ Schedule ScheduleArguments::schedule(const Op &op, const Machine &machine, std::
                                [&](const auto &parameter) { return known.contains(parameter.key()); });
         };
         if (!has(*space)) { // what tuning decides, which --why lists
-            if (auto tuned = space_for(op, machine, SpaceKind::Fitting, who).second; has(*tuned))
-                space = std::move(tuned);
+            auto tuned = space_for(op, machine, SpaceKind::Fitting, who).second;
+            const bool lists_more = tuned->parameters().size() > space->parameters().size(); // for the error
+            if (has(*tuned) || lists_more) space = std::move(tuned);
         }
         const Json defaults = space->to_json(space->default_point());
         Json chosen = Json::object();

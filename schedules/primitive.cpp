@@ -206,6 +206,10 @@ void refuse(const ScheduleState &, const Directive &d, const std::string &cause,
     fail_at(d, refusal_text(d, cause, stage, loop, legal));
 }
 
+void require_stage(const ScheduleState &state, const Directive &d, const std::string &name) {
+    if (!state.find(name)) refuse(state, d, "there is no stage \"" + name + "\"", nullptr, "", state.stage_names());
+}
+
 void refuse_yet(const ScheduleState &, const Directive &d, const std::string &cause, const StageState *stage,
                 const std::string &loop, const std::string &legal) {
     throw NotYet(d.where, refusal_text(d, cause, stage, loop, legal));

@@ -95,6 +95,9 @@ const std::vector<Axis> &tensor_argument(const ScheduleState &state, const Direc
                          const StageState *stage = nullptr, const std::string &loop = "",
                          const std::string &legal = "");
 
+// Refuses the name of a stage that the op does not have, with the names of those that it has.
+void require_stage(const ScheduleState &state, const Directive &d, const std::string &name);
+
 // A directive that later directives may make legal: Schedule::apply keeps it pending.
 class NotYet : public UserError {
 public:

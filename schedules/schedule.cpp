@@ -256,11 +256,9 @@ Schedule::Schedule(const Op &op, const Machine &machine, std::shared_ptr<const I
                                                    std::move(instructions))) {}
 
 StageHandle Schedule::stage(const std::string &name, Place where) {
-    if (!state_->find(name)) {
-        std::string all;
-        for (const StageState &s : state_->stages) all += (all.empty() ? "" : ", ") + s.name();
-        throw UserError(where, "op " + op().name() + " has no stage \"" + name + "\"; its stages are " + all);
-    }
+    if (!state_->find(name))
+        throw UserError(where, "op " + op().name() + " has no stage \"" + name + "\"; its stages are " +
+                                   state_->stage_names());
     return StageHandle(*this, name);
 }
 

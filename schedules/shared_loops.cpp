@@ -184,7 +184,9 @@ std::string loops_differ(const StageState &a, const StageState &b, size_t depth)
             return of(y.name, b) + " leaves out other terms than that of " + a.name();
         if (x.reduction && !term_bounds(a.def).empty() && (depth < a.order.size() || depth < b.order.size()))
             return of(y.name, b) + " leaves out terms, by the loops inside too; share all loops";
-        if (!can_prove(x.extent == y.extent)) return of(y.name, b) + " has another extent than that of " + a.name();
+        if (!can_prove(x.extent == y.extent))
+            return of(y.name, b) + " has " + to_string(y.extent) + " iterations, that of " + a.name() + " has " +
+                   to_string(x.extent);
     }
     for (const LoopState &l : b.loops) { // what joins lanes is known by the loop's name
         const LoopState *same = a.find_loop(l.name);

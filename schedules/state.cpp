@@ -170,15 +170,19 @@ StageState *ScheduleState::find(const std::string &name) {
     return nullptr;
 }
 
+std::string ScheduleState::stage_names() const {
+    std::string all;
+    for (const StageState &s : stages) all += (all.empty() ? "" : ", ") + s.name();
+    return all;
+}
+
 const StageState *ScheduleState::find(const std::string &name) const {
     return const_cast<ScheduleState *>(this)->find(name);
 }
 
 StageState &ScheduleState::stage(const std::string &name) {
     if (StageState *s = find(name)) return *s;
-    std::string all;
-    for (const StageState &s : stages) all += (all.empty() ? "" : ", ") + s.name();
-    throw UserError("op " + op.name() + " has no stage \"" + name + "\"; its stages are " + all);
+    throw UserError("op " + op.name() + " has no stage \"" + name + "\"; its stages are " + stage_names());
 }
 
 const StageState &ScheduleState::stage(const std::string &name) const {

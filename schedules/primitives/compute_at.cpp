@@ -102,7 +102,7 @@ void apply_compute_at(ScheduleState &state, const Directive &d, size_t index) {
     if (stage.def.takes_steps())
         refuse_recurrence(state, d, stage, "other stages read its earlier elements, and take each step with it",
                           "compute_root()");
-    if (!state.find(consumer)) refuse(state, d, "there is no stage \"" + consumer + "\"");
+    require_stage(state, d, consumer);
     const StageState &c = state.stage(consumer);
     Directive at_consumer = d;
     at_consumer.arguments["stage"] = consumer;
@@ -111,7 +111,8 @@ void apply_compute_at(ScheduleState &state, const Directive &d, size_t index) {
         refuse(state, d, "loop " + loop + " is vectorized, so nothing can be computed in it", &c, loop,
                "a loop outside of it");
     }
-    if (state.consumers(stage.name()).empty()) refuse(state, d, "no stage reads " + stage.name());
+    if (state.consumers(stage.name()).empty())
+        refuse(state, d, "no stage reads " + stage.name(), &stage, "", "compute_root()");
     const bool kept_there = stage.placement.consumer == consumer && stage.placement.loop == loop;
     if (stage.stored && kept_there) {
         stage.computed.reset();

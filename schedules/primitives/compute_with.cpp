@@ -8,7 +8,7 @@ namespace {
 void apply_compute_with(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
     const std::string with = text_argument(d, "with"), loop = text_argument(d, "loop");
-    if (!state.find(with)) refuse(state, d, "there is no stage \"" + with + "\"");
+    require_stage(state, d, with);
     const StageState &leader = state.stage(with);
     Directive at_leader = d;
     at_leader.arguments["stage"] = with;

@@ -38,7 +38,7 @@ bool read_in_place(const ScheduleState &state, const std::string &name, const st
 void apply_finish_in(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
     const std::string consumer = text_argument(d, "consumer");
-    if (!state.find(consumer)) refuse(state, d, "there is no stage \"" + consumer + "\"");
+    require_stage(state, d, consumer);
     StageState &c = state.stage(consumer);
     if (!stage.def.is_reduction())
         refuse(state, d, stage.name() + " is not a reduction, so it has no end", &stage, "", "inline_into()");

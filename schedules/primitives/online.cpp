@@ -110,7 +110,7 @@ void apply_online(ScheduleState &state, const Directive &d, size_t index) {
     if (!loop.reduction || stage.def.reduction_axes.size() != 1)
         refuse(state, d, "loop " + loop.name + " does not reduce along the one axis of a sum", &stage, loop.name,
                "a reduction loop of a sum along one axis");
-    if (!state.find(most)) refuse(state, d, "there is no stage \"" + most + "\"");
+    require_stage(state, d, most);
     const StageState &max = *state.find(most);
     if (max.def.reduction_kind != "maximum" || !max.def.type.is_float() || max.def.reduction_axes.size() != 1)
         refuse(state, d, most + " is no maximum of floats along one axis", nullptr, "",
@@ -120,7 +120,7 @@ void apply_online(ScheduleState &state, const Directive &d, size_t index) {
     const Blocks blocks = blocks_of(state, d, stage, loop);
     std::vector<std::string> all = {most, name};
     for (const std::string &s : sums) {
-        if (!state.find(s)) refuse(state, d, "there is no stage \"" + s + "\"");
+        require_stage(state, d, s);
         if (s != name && std::find(all.begin(), all.end(), s) != all.end())
             refuse(state, d, s + " is named twice", nullptr, "", "each sum once");
         if (s != name) all.push_back(s);

@@ -214,7 +214,7 @@ void apply_place_in(ScheduleState &state, const Directive &d, size_t index) {
     }
     const std::string consumer = text_argument(d, "consumer"), loop = text_argument(d, "loop");
     if (!d.arguments.contains("loop")) refuse(state, d, "the loop of " + consumer + " is missing");
-    if (!state.find(consumer)) refuse(state, d, "there is no stage \"" + consumer + "\"");
+    require_stage(state, d, consumer);
     StageState &reader = state.stage(consumer);
     Directive at_consumer = d;
     at_consumer.arguments["stage"] = consumer;

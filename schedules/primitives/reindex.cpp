@@ -145,7 +145,7 @@ Expr with_read(const Expr &e, const std::string &tensor, const std::string &by, 
 void apply_reindex(ScheduleState &state, const Directive &d, size_t) {
     const std::string tensor = text_argument(d, "tensor"), consumer = text_argument(d, "consumer");
     tensor_argument(state, d);
-    if (!state.find(consumer)) refuse(state, d, "there is no stage \"" + consumer + "\"");
+    require_stage(state, d, consumer);
     StageState &reader = state.stage(consumer);
     if (is_extern(reader.def))
         refuse(state, d, consumer + " is a function of the user's, which reads whole arrays", nullptr, "",
