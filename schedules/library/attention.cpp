@@ -13,13 +13,32 @@ namespace kumiko::library {
 
 namespace {
 
-// score(…, j, i) = sum over d of two inputs; mixed(…, i, v) = sum over j of a stage over (…, j, i) and an input; everything else has the
-// axes (…, i) or (…, j, i), or is the output, which finishes mixed.
+// The names that a stage has for the axes of attention: sequences and heads, queries, keys. A
+// reduction over keys has its reduction axis as `keys`; one without keys has "".
+struct AttentionAxes {
+    std::vector<std::string> outside;
+    std::string queries, keys;
+    // "queries", "keys", or which of `outside`; "" for another axis.
+    std::string role_of(const std::string &axis) const {
+        if (axis == queries) return "queries";
+        if (axis == keys) return "keys";
+        const auto at = std::find(outside.begin(), outside.end(), axis);
+        return at == outside.end() ? "" : std::to_string(at - outside.begin());
+    }
+    bool operator==(const AttentionAxes &) const = default;
+};
+
+// The scores are a sum of products of two inputs, over queries and keys. Their mix is a sum over keys
+// of products of a stage over queries and keys and an input. All other stages are over queries, or
+// over queries and keys, but for the output, which finishes the mix. Axes are found by what is read
+// at them, whatever their names and order.
 struct AttentionRoles {
     const Stage *score = nullptr, *mixed = nullptr;
-    std::vector<std::string> outside; // of a block of queries: sequences, heads
-    std::string i, j, d, v;
-    std::string queries, output;
+    std::map<std::string, AttentionAxes> axes; // by stage, but for the output
+    std::string d, v;                          // of the score's sum, of the mix's elements
+    std::string queries, output;               // tensors
+    const AttentionAxes &of(const std::string &stage) const { return axes.at(stage); }
+    const AttentionAxes &of(const Stage &stage) const { return of(stage.name); }
 };
 
 // Whether a choice takes no part of some scores: -inf instead.
@@ -63,6 +82,51 @@ std::vector<Operand> factors(const Stage &s) {
     return all.size() == 2 ? all : std::vector<Operand>{};
 }
 
+bool has_axis(const Stage &s, const std::string &axis) {
+    return std::any_of(s.axes.begin(), s.axes.end(), [&](const Axis &a) { return a.name() == axis; });
+}
+
+std::optional<int64_t> extent(const Stage &s, const std::string &axis) { return constant_extent(*find_axis(s, axis)); }
+
+// Whether the stage has an element for each query and key.
+bool is_along_keys(const AttentionRoles &r, const Stage &s) { return has_axis(s, r.of(s).keys); }
+
+// Names the axes of what the stage reads by its own. False if a stage is read elsewhere than at
+// axes, or its axes would have two roles.
+bool name_axes_read(const Op &op, const Stage &reader, AttentionRoles &r) {
+    const AttentionAxes own = r.of(reader);
+    for (const Expr &e : reader.expressions()) {
+        for (const Halide::Internal::Call *read : tensor_reads(e)) {
+            const Stage *from = op.find_stage(read->name);
+            if (!from) continue;
+            AttentionAxes axes;
+            axes.outside.resize(own.outside.size());
+            for (size_t d = 0; d < read->args.size(); d++) {
+                const auto *v = read->args[d].as<Halide::Internal::Variable>();
+                const std::string role = v ? own.role_of(v->name) : "";
+                if (role.empty()) return false;
+                std::string &name = role == "queries" ? axes.queries
+                                    : role == "keys"  ? axes.keys
+                                                      : axes.outside[size_t(std::stoi(role))];
+                if (!name.empty()) return false;
+                name = from->axes[d].name();
+            }
+            const bool all = std::none_of(axes.outside.begin(), axes.outside.end(),
+                                          [](const std::string &name) { return name.empty(); });
+            if (!all || axes.queries.empty()) return false;
+            if (from != r.score && from->is_reduction()) {
+                const bool along = axes.keys.empty() && from->reduction_axes.size() == 1 &&
+                                   from->properties.associative && from->properties.commutative;
+                if (!along) return false;
+                axes.keys = from->reduction_axes[0].name();
+            }
+            const auto [known, added] = r.axes.emplace(from->name, axes);
+            if (!added && known->second != axes) return false;
+        }
+    }
+    return true;
+}
+
 std::optional<AttentionRoles> attention_roles(const Op &op) {
     if (op.outputs().size() != 1 || op.stages().size() < 4 || reads_before_update(op) || has_extern(op))
         return std::nullopt;
@@ -70,48 +134,62 @@ std::optional<AttentionRoles> attention_roles(const Op &op) {
     r.output = op.outputs()[0];
     for (const Stage &s : op.stages()) {
         if (s.kind == Stage::Kind::Padding || s.reads_itself()) return std::nullopt;
-        const auto two = factors(s);
-        if (two.empty()) continue;
-        if (r.mixed || s.axes.size() < 3) return std::nullopt;
+        if (factors(s).empty()) continue;
+        if (r.mixed) return std::nullopt;
         (r.score ? r.mixed : r.score) = &s;
     }
-    if (!r.mixed || r.score != &op.stages().front()) return std::nullopt;
-    const std::vector<std::string> scores = names_of(r.score->axes), mixes = names_of(r.mixed->axes);
-    r.i = scores.back(), r.j = scores[scores.size() - 2], r.d = r.score->reduction_axes[0].name(), r.v = mixes.back();
-    r.outside.assign(scores.begin(), scores.end() - 2);
-    std::vector<std::string> rows = r.outside;
-    rows.push_back(r.i);
-    std::vector<std::string> mixed = rows;
-    mixed.push_back(r.v);
-    if (mixes != mixed || r.mixed->reduction_axes[0].name() != r.j || r.v == r.j) return std::nullopt;
-    for (const Operand &o : factors(*r.score)) {
-        if (!op.find_input(o.tensor)) return std::nullopt;
-        if (o.axes.count(r.i) && !o.axes.count(r.j)) r.queries = o.tensor;
-    }
+    if (!r.mixed || r.score != &op.stages().front() || r.mixed->axes.size() < 2) return std::nullopt;
+    std::vector<std::string> rows = names_of(r.mixed->axes);
+    const std::vector<std::string> mixed = rows;
+    r.v = rows.back(), rows.pop_back();
+    AttentionAxes of_mixed{{rows.begin(), rows.end() - 1}, rows.back(), r.mixed->reduction_axes[0].name()};
+    r.axes[r.mixed->name] = of_mixed;
+    r.d = r.score->reduction_axes[0].name();
     for (const Operand &o : factors(*r.mixed)) {
-        const bool weights = op.find_stage(o.tensor) && names_of(op.stage(o.tensor).axes) == scores;
-        if (!weights && !(op.find_input(o.tensor) && o.indices.back().as<Halide::Internal::Variable>()->name == r.v))
+        const auto *last = o.indices.empty() ? nullptr : o.indices.back().as<Halide::Internal::Variable>();
+        const bool values = op.find_input(o.tensor) && last && last->name == r.v;
+        if (!op.find_stage(o.tensor) && !values) return std::nullopt;
+    }
+    // The output has the mix's axes, and reads it and what is over queries at these.
+    const Stage &output = op.stage(r.output);
+    if (&output == r.mixed || output.is_reduction() || names_of(output.axes) != mixed) return std::nullopt;
+    AttentionAxes of_output = of_mixed;
+    of_output.keys = "";
+    for (const Expr &e : output.expressions()) {
+        for (const Halide::Internal::Call *read : tensor_reads(e)) {
+            if (read->name == r.mixed->name && !reads_at(read, output.axes)) return std::nullopt;
+        }
+    }
+    for (size_t n = op.stages().size(); n-- > 0;) { // readers before what they read
+        const Stage &s = op.stages()[n];
+        if (&s == &output) {
+            AttentionRoles others = r; // what the output reads beside the mix
+            others.axes[s.name] = of_output;
+            Stage without = s;
+            without.value = map_reads(s.value, [&](const Halide::Internal::Call *read, const Expr &e) {
+                return read->name == r.mixed->name ? Halide::Internal::make_zero(read->type) : e;
+            });
+            if (!name_axes_read(op, without, others)) return std::nullopt;
+            others.axes.erase(s.name);
+            r.axes = others.axes;
+        } else if (!r.axes.count(s.name) || (&s != r.score && !name_axes_read(op, s, r))) {
             return std::nullopt;
+        }
     }
     for (const Stage &s : op.stages()) {
-        if (&s == r.score || &s == r.mixed) continue;
-        const std::vector<std::string> axes = names_of(s.axes);
-        const bool along = s.is_reduction() && s.reduction_axes.size() == 1 && s.reduction_axes[0].name() == r.j &&
-                           s.properties.associative && s.properties.commutative;
-        if (s.name == r.output
-                ? s.is_reduction() || axes != mixed
-                : !(axes == rows && (along || !s.is_reduction())) && !(axes == scores && !s.is_reduction()))
-            return std::nullopt;
+        if (&s == &output || &s == r.mixed) continue;
+        const AttentionAxes &own = r.of(s);
+        const size_t rank = own.outside.size() + 1 + (has_axis(s, own.keys) ? 1 : 0);
+        if (s.axes.size() != rank) return std::nullopt;
+    }
+    if (!is_along_keys(r, *r.score)) return std::nullopt;
+    for (const Operand &o : factors(*r.score)) {
+        if (!op.find_input(o.tensor)) return std::nullopt;
+        if (o.axes.count(r.of(*r.score).queries) && !o.axes.count(r.of(*r.score).keys)) r.queries = o.tensor;
     }
     if (r.queries.empty() || op.is_output(r.mixed->name)) return std::nullopt;
     return r;
 }
-
-bool has_axis(const Stage &s, const std::string &axis) {
-    return std::any_of(s.axes.begin(), s.axes.end(), [&](const Axis &a) { return a.name() == axis; });
-}
-
-std::optional<int64_t> extent(const Stage &s, const std::string &axis) { return constant_extent(*find_axis(s, axis)); }
 
 std::vector<LoopName> after(const std::vector<std::string> &outside, const std::vector<LoopName> &inside) {
     std::vector<LoopName> all(outside.begin(), outside.end());
@@ -146,26 +224,31 @@ std::optional<Followers> followers_of(const Schedule &s, const AttentionRoles &r
     return f;
 }
 
-// The stage along queries and keys that `folded` is the first to read, where all read it at its own axes; "" where another reads it before
-// (but for the mix), or elsewhere.
+// The stage along queries and keys that `folded` is the first to read, where all read it at its own
+// axes; "" where another reads it before (but for the mix), or elsewhere.
 std::string made_for(const Op &op, const AttentionRoles &r, const Stage &folded) {
     std::string first;
-    std::set<std::string> elsewhere;
+    std::set<std::string> before;
     for (const Stage &s : op.stages()) {
         for (const Expr &e : s.expressions()) {
             for (const Halide::Internal::Call *read : tensor_reads(e)) {
                 const Stage *from = op.find_stage(read->name);
-                if (!from || !has_axis(*from, r.j) || elsewhere.count(read->name)) continue;
+                if (!from || from == r.mixed || !is_along_keys(r, *from) || before.count(read->name)) continue;
                 if (&s == &folded && first.empty()) first = read->name;
-                for (size_t d = 0; d < read->args.size(); d++) {
-                    const auto *v = read->args[d].as<Halide::Internal::Variable>();
-                    if (!v || v->name != from->axes[d].name()) elsewhere.insert(read->name);
-                }
-                if (first.empty() && &s != r.mixed) elsewhere.insert(read->name); // before
+                if (first.empty() && &s != r.mixed) before.insert(read->name);
             }
         }
     }
-    return elsewhere.count(first) ? "" : first;
+    return before.count(first) ? "" : first;
+}
+
+// Stores a stage of which queries are not the last axis with these side by side.
+void store_queries_inside(StageHandle T, const Stage &stage, const AttentionAxes &own) {
+    if (stage.axes.back().name() == own.queries) return;
+    std::vector<std::string> order = own.outside;
+    if (has_axis(stage, own.keys)) order.push_back(own.keys);
+    order.push_back(own.queries);
+    T.layout(order);
 }
 
 // Scores and what is made of them, with queries side by side in memory and in vectors.
@@ -173,10 +256,12 @@ std::string made_for(const Op &op, const AttentionRoles &r, const Stage &folded)
 void schedule_rows_of_queries(Schedule &s, const AttentionRoles &r, int lanes, const AttentionParameters &p,
                               const LoopName &task) {
     StageHandle S = s.stage(r.score->name);
-    auto [block, rows] = S.split(r.i, p.rows); // one block of the stage, where it is computed
-    auto [jo, ji] = S.split(r.j, p.keys);
+    const AttentionAxes &of_score = r.of(*r.score);
+    store_queries_inside(S, *r.score, of_score);
+    auto [block, rows] = S.split(of_score.queries, p.rows); // one block of the stage, where it is computed
+    auto [jo, ji] = S.split(of_score.keys, p.keys);
     auto [io, ii] = S.split(rows, std::min<int64_t>(p.vectors * lanes, p.rows));
-    S.reorder(after(r.outside, {block, jo, io, r.d, ji, ii})).unroll(ji).vectorize(ii, lanes);
+    S.reorder(after(of_score.outside, {block, jo, io, r.d, ji, ii})).unroll(ji).vectorize(ii, lanes);
     s.accumulate_in(S.name(), "registers", io);
     const int64_t bytes = p.rows * extent(*r.score, r.d).value_or(64) * s.state().type_of(r.queries).bytes();
     const Machine &machine = s.machine();
@@ -187,22 +272,22 @@ void schedule_rows_of_queries(Schedule &s, const AttentionRoles &r, int lanes, c
         StageHandle Q = s.place_in(r.queries, level, S.name(), block);
         std::vector<std::string> order;
         for (const Axis &a : Q.state().def.axes) {
-            if (a.name() != r.i) order.push_back(a.name());
+            if (a.name() != of_score.queries) order.push_back(a.name());
         }
-        order.push_back(r.i);
+        order.push_back(of_score.queries);
         Q.layout(order);
         auto [d_outer, d] = Q.split(r.d, lanes);
-        auto [i_outer, i] = Q.split(r.i, lanes);
-        Q.reorder(after(r.outside, {i_outer, d_outer, d, i})).unroll(d).vectorize(i);
+        auto [i_outer, i] = Q.split(of_score.queries, lanes);
+        Q.reorder(after(of_score.outside, {i_outer, d_outer, d, i})).unroll(d).vectorize(i);
         if (online) Q.compute_at(r.mixed->name, task); // for all blocks of keys
         queries = Q;
     }
-    const auto sum_rows = [&](StageHandle T, int64_t vectors = 2) {
+    const auto sum_rows = [&](StageHandle T, const std::string &queries, int64_t vectors = 2) {
         const std::vector<std::string> loops =
             T.state().order; // a block's own index stands before the one that reduces
-        auto [io, ii] = T.split(r.i, std::min<int64_t>(vectors * lanes, p.rows));
+        auto [io, ii] = T.split(queries, std::min<int64_t>(vectors * lanes, p.rows));
         std::vector<LoopName> order;
-        for (const std::string &l : loops) order.push_back(l == r.i ? LoopName(io) : LoopName(l));
+        for (const std::string &l : loops) order.push_back(l == queries ? LoopName(io) : LoopName(l));
         order.push_back(ii);
         T.reorder(order).vectorize(ii, lanes);
         s.accumulate_in(T.name(), "registers", order[order.size() - 3]);
@@ -210,26 +295,31 @@ void schedule_rows_of_queries(Schedule &s, const AttentionRoles &r, int lanes, c
     for (const Stage &stage : s.op().stages()) {
         if (stage.name == r.score->name || stage.name == r.mixed->name || stage.name == r.output) continue;
         StageHandle T = s.stage(stage.name);
+        const AttentionAxes &own = r.of(stage);
+        store_queries_inside(T, stage, own);
         if (stage.is_reduction() && T.state().online) {
-            std::vector<LoopName> order = after(r.outside, {T.state().def.reduction_axes[0].name(), r.i});
-            T.reorder(order).vectorize(r.i, lanes);
-            sum_rows(s.stage(stage.name + ".block"));
+            std::vector<LoopName> order = after(own.outside, {T.state().def.reduction_axes[0].name(), own.queries});
+            T.reorder(order).vectorize(own.queries, lanes);
+            sum_rows(s.stage(stage.name + ".block"), own.queries);
         } else if (stage.is_reduction()) {
             const std::string made = online ? "" : made_for(s.op(), r, stage);
             const bool top = p.top_on_the_way && made == r.score->name,
                        sum = p.sum_on_the_way && !made.empty() && made != r.score->name;
-            sum_rows(T, top ? p.vectors : sum ? vectors_of_functions : 2);
-            LoopName keys = r.j;
+            sum_rows(T, own.queries, top ? p.vectors : sum ? vectors_of_functions : 2);
+            LoopName keys = own.keys;
             if (top) {
-                auto [jo, ji] = T.split(r.j, p.keys);
+                auto [jo, ji] = T.split(own.keys, p.keys);
                 T.unroll(ji);
                 keys = jo;
                 if (queries) queries->compute_at(r.mixed->name, task);
             }
             if (top || sum) s.stage(made).store_at(r.mixed->name, task).compute_at(T.name(), keys);
         } else {
-            const bool functions = calls_functions(stage) && find_axis(stage, r.j);
-            T.vectorize(r.i, std::min<int64_t>(functions ? vectors_of_functions * lanes : lanes, p.rows));
+            const bool along_keys = is_along_keys(r, stage), functions = calls_functions(stage) && along_keys;
+            if (stage.axes.back().name() != own.queries)
+                T.reorder(after(own.outside, along_keys ? std::vector<LoopName>{own.keys, own.queries}
+                                                        : std::vector<LoopName>{own.queries}));
+            T.vectorize(own.queries, std::min<int64_t>(functions ? vectors_of_functions * lanes : lanes, p.rows));
         }
     }
 }
@@ -238,11 +328,12 @@ void schedule_rows_of_queries(Schedule &s, const AttentionRoles &r, int lanes, c
 void schedule_few_queries(Schedule &s, const AttentionRoles &r, int lanes) {
     for (const Stage &stage : s.op().stages()) {
         if (stage.name == r.mixed->name || stage.name == r.output) continue;
-        const Axis *keys = find_axis(stage, r.j);
+        const AttentionAxes &own = r.of(stage);
+        const Axis *keys = find_axis(stage, own.keys);
         if (stage.is_reduction())
             reduce_row(s, stage.name, lanes, 4);
         else if (keys && lanes > 1 && constant_extent(*keys).value_or(lanes) >= lanes)
-            s.stage(stage.name).reorder(after(r.outside, {r.i, r.j})).vectorize(r.j, lanes);
+            s.stage(stage.name).reorder(after(own.outside, {own.queries, own.keys})).vectorize(own.keys, lanes);
     }
 }
 
@@ -253,7 +344,8 @@ bool is_attention(const Op &op) { return attention_roles(op).has_value(); }
 AttentionParameters attention_parameters(const Op &op, const Machine &machine) {
     const AttentionRoles r = *attention_roles(op);
     const int lanes = vector_lanes(machine, r.score->type), registers = accumulator_registers(machine);
-    const auto queries = extent(*r.score, r.i), keys = extent(*r.score, r.j), values = extent(*r.mixed, r.v);
+    const auto queries = extent(*r.score, r.of(*r.score).queries), keys = extent(*r.score, r.of(*r.score).keys),
+               values = extent(*r.mixed, r.v);
     AttentionParameters p;
     const bool many = lanes > 1 && (!queries || *queries >= lanes);
     p.vectors_of = many ? Choice("queries", {"queries", "keys"}) : Choice("keys", {"keys"});
@@ -292,28 +384,30 @@ namespace {
 Schedule schedule_one(const Op &op, const Machine &machine, const AttentionRoles &r, const AttentionParameters &p,
                       bool rows, std::optional<int64_t> least = {}) {
     const int lanes = vector_lanes(machine, r.score->type);
+    const AttentionAxes &own = r.of(*r.mixed);
     Schedule s(op, machine);
-    if (least) s.assume(find_axis(*r.score, r.i)->extent() >= static_cast<int>(*least));
+    if (least) s.assume(find_axis(*r.mixed, own.queries)->extent() >= static_cast<int>(*least));
     const auto online = rows && p.online ? followers_of(s, r) : std::nullopt;
     StageHandle M = s.stage(r.mixed->name);
     const auto values = extent(*r.mixed, r.v);
     const int64_t run = lanes * (values ? std::clamp<int64_t>(*values / lanes, 1, p.vectors) : int64_t(p.vectors));
-    std::vector<LoopName> task(r.outside.begin(), r.outside.end());
-    LoopName it = r.i, queries = "";
+    std::vector<LoopName> task(own.outside.begin(), own.outside.end());
+    LoopName it = own.queries, queries = "";
     if (rows) {
-        auto [io, ii] = M.split(r.i, p.rows);
+        auto [io, ii] = M.split(own.queries, p.rows);
         queries = io, it = ii;
     }
     // A last block of fewer queries gets code of its own, where there are tasks enough without blocks: several a thread, or as many for
     // each where a run numbers the queries, for other blocks would then test each query too.
-    const auto n = extent(*r.mixed, r.i);
+    const auto n = extent(*r.mixed, own.queries);
     int64_t sequences = 1;
-    for (const std::string &axis : r.outside) sequences *= extent(*r.mixed, axis).value_or(1);
+    for (const std::string &axis : own.outside) sequences *= extent(*r.mixed, axis).value_or(1);
     const bool partial = n ? *n > p.rows && *n % p.rows : least.has_value(),
                even = !n && sequences % threads_of(machine) == 0,
-               enough = !p.parallel || even || sequences >= 4 * threads_of(machine), apart = rows && partial && enough;
+               enough = !p.parallel || even || sequences >= 4 * threads_of(machine),
+               apart = rows && partial && enough && !own.outside.empty();
     if (rows && !apart) task.push_back(queries);
-    std::vector<LoopName> outer = {fused(M, task, "task")};
+    std::vector<LoopName> outer = {task.empty() ? it : fused(M, task, "task")}; // of few queries of one head
     if (p.parallel) M.parallel(outer.back());
     if (apart) outer.push_back(queries);
     const LoopName at = outer.back();
@@ -321,7 +415,7 @@ Schedule schedule_one(const Op &op, const Machine &machine, const AttentionRoles
     LoopName below = rows ? at : it, blocks = below;
     if (rows) {
         auto [to, ti] = M.split(it, p.queries);
-        auto [jo, ji] = M.split(r.j, p.depth);
+        auto [jo, ji] = M.split(own.keys, p.depth);
         std::vector<LoopName> order = outer;
         order.insert(order.end(), {jo, vo, to, ji, ti, vi});
         M.reorder(order).unroll(ti);
@@ -329,7 +423,10 @@ Schedule schedule_one(const Op &op, const Machine &machine, const AttentionRoles
         s.accumulate_in(M.name(), "registers", to);
         if (online) blocks = jo;
     } else {
-        M.reorder({at, it, vo, r.j, vi});
+        std::vector<LoopName> order = {vo, own.keys, vi};
+        if (!task.empty()) order.insert(order.begin(), it);
+        order.insert(order.begin(), at);
+        M.reorder(order);
         s.accumulate_in(M.name(), "registers", vo);
     }
     if (lanes > 1 && (!values || *values >= lanes)) M.vectorize(vi, lanes);
@@ -343,7 +440,8 @@ Schedule schedule_one(const Op &op, const Machine &machine, const AttentionRoles
         M.online(online->max, blocks, online->sums);
         for (size_t n = op.stages().size(); n-- > 0;) { // scores, of a block of keys
             const Stage &stage = op.stages()[n];
-            if (s.stage(stage.name).state().placement.loop == at.name && has_axis(stage, r.j))
+            if (s.stage(stage.name).state().placement.loop == at.name && stage.name != r.mixed->name &&
+                stage.name != r.output && is_along_keys(r, stage))
                 s.stage(stage.name).compute_at(M.name(), blocks);
         }
     }
@@ -358,7 +456,7 @@ Schedule schedule_attention(const Op &op, const Machine &machine, const Attentio
     const bool along_queries = p.vectors_of.is("queries");
     if (!p.whole || !along_queries) return schedule_one(op, machine, r, p, along_queries);
     Schedule s = schedule_one(op, machine, r, p, false);
-    const Expr queries = find_axis(*r.score, r.i)->extent();
+    const Expr queries = find_axis(*r.mixed, r.of(*r.mixed).queries)->extent();
     const int64_t lanes = vector_lanes(machine, r.score->type);
     AttentionParameters smaller = p;
     for (int64_t rows = p.rows;; rows = lanes) {
