@@ -270,15 +270,25 @@ void schedule_rows_of_queries(Schedule &s, const AttentionRoles &r, int lanes, c
     std::optional<StageHandle> queries;
     if (2 * bytes <= cache_bytes(machine, level, 0)) { // queries side by side too
         StageHandle Q = s.place_in(r.queries, level, S.name(), block);
+        std::map<std::string, std::string> copied; // the copy's axes by those of the scores
+        for (const Operand &o : factors(*r.score)) {
+            for (size_t d = 0; o.tensor == r.queries && d < o.indices.size(); d++)
+                copied[o.indices[d].as<Halide::Internal::Variable>()->name] = Q.state().def.axes[d].name();
+        }
+        const std::string queries_inside = copied.at(of_score.queries);
         std::vector<std::string> order;
         for (const Axis &a : Q.state().def.axes) {
-            if (a.name() != of_score.queries) order.push_back(a.name());
+            if (a.name() != queries_inside) order.push_back(a.name());
         }
-        order.push_back(of_score.queries);
+        order.push_back(queries_inside);
         Q.layout(order);
-        auto [d_outer, d] = Q.split(r.d, lanes);
-        auto [i_outer, i] = Q.split(of_score.queries, lanes);
-        Q.reorder(after(of_score.outside, {i_outer, d_outer, d, i})).unroll(d).vectorize(i);
+        std::vector<std::string> outside;
+        for (const std::string &axis : of_score.outside) {
+            if (copied.count(axis)) outside.push_back(copied.at(axis));
+        }
+        auto [d_outer, d] = Q.split(copied.at(r.d), lanes);
+        auto [i_outer, i] = Q.split(queries_inside, lanes);
+        Q.reorder(after(outside, {i_outer, d_outer, d, i})).unroll(d).vectorize(i);
         if (online) Q.compute_at(r.mixed->name, task); // for all blocks of keys
         queries = Q;
     }

@@ -14,21 +14,20 @@ bool reads_elsewhere(const Expr &e, const std::string &tensor, const std::vector
                        [&](const Call *read) { return read->name == tensor && !reads_at(read, axes); });
 }
 
-// Whether what `name` computes is read, on every way to `consumer`, at exactly the indices at which it is needed there: by the
-// consumer itself, or by stages that are inlined into it and so read likewise.
+// Whether what `name` computes is read, on every way to `consumer`, at its own axes: by the consumer
+// itself, or by stages that are inlined into it, whose axes may have another order.
 bool read_in_place(const ScheduleState &state, const std::string &name, const std::string &consumer) {
     for (const std::string &reader : state.readers(name)) {
         const StageState &r = state.stage(reader);
         if (reader != consumer &&
             (r.placement.kind != Placement::Kind::Inline || !read_in_place(state, reader, consumer)))
             return false;
+        const Stage &read = state.stage(name).def;
         std::vector<std::string> tensors = {name};
-        if (const StageState *p = state.find(name)) {
-            for (const Component &c : p->def.components) tensors.push_back(c.tensor);
-        }
+        for (const Component &c : read.components) tensors.push_back(c.tensor);
         for (const Expr &e : r.def.expressions()) {
             for (const std::string &t : tensors) {
-                if (reads_elsewhere(e, t, r.def.axes)) return false;
+                if (reads_elsewhere(e, t, read.axes)) return false;
             }
         }
     }
