@@ -5,9 +5,7 @@
 #include "driver/kernel.h"
 #include "driver/library.h"
 #include "ops/registry.h"
-
-#include <cstdlib>
-#include <filesystem>
+#include "support/temporary_folder.h"
 
 namespace kumiko::bench {
 
@@ -21,21 +19,6 @@ BenchRow row_of(const std::string &name, const std::string &unit, const Timing &
     row.spread = t.spread();
     return row;
 }
-
-// A folder for the time of a measurement.
-class ScratchFolder {
-public:
-    ScratchFolder() {
-        std::string name = (std::filesystem::temp_directory_path() / "kumiko-bench-XXXXXX").string();
-        if (!mkdtemp(name.data())) throw UserError("cannot make a temporary folder");
-        path = name;
-    }
-    ~ScratchFolder() {
-        std::error_code ignored;
-        std::filesystem::remove_all(path, ignored);
-    }
-    std::filesystem::path path;
-};
 
 // Fifty kernels of the kinds that a network has.
 LibraryDescription fifty_kernels() {
@@ -96,11 +79,11 @@ std::vector<BenchRow> run_compile_suite(const Target &target,
 
     say("a library of 50 kernels");
     const LibraryDescription library = fifty_kernels();
-    const ScratchFolder scratch;
-    LibraryReport report = build_library(library, scratch.path / "without", {.self_test = false});
+    const TemporaryFolder scratch;
+    LibraryReport report = build_library(library, scratch.path() / "without", {.self_test = false});
     rows.push_back(row_of("library of " + std::to_string(library.kernels.size()) + " kernels", "s",
                           summarize({report.seconds}), 1));
-    report = build_library(library, scratch.path / "with");
+    report = build_library(library, scratch.path() / "with");
     rows.push_back(row_of("the same with its self-test", "s", summarize({report.seconds}), 1));
 
     say("a call");

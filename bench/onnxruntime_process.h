@@ -2,10 +2,11 @@
 // that answers lines of JSON.
 #pragma once
 
+#include "bench/line_process.h"
 #include "support/json.h"
 
+#include <optional>
 #include <string>
-#include <sys/types.h>
 
 namespace kumiko::bench {
 
@@ -13,9 +14,6 @@ class OnnxRuntimeProcess {
 public:
     // Starts it and asks its version. Where that fails, reason() says why, and nothing else may be called.
     OnnxRuntimeProcess();
-    ~OnnxRuntimeProcess(); // ends it
-    OnnxRuntimeProcess(const OnnxRuntimeProcess &) = delete;
-    OnnxRuntimeProcess &operator=(const OnnxRuntimeProcess &) = delete;
 
     const std::string &reason() const { return reason_; }
     const std::string &version() const { return version_; }
@@ -23,11 +21,8 @@ public:
     Json ask(const Json &request);
 
 private:
-    int socket_ = -1;
-    pid_t pid_ = -1;
-    std::string reason_, version_, unread_;
-
-    void start();
+    std::optional<LineProcess> process_;
+    std::string reason_, version_;
 };
 
 // A file without a name that the process can open while this lives: how arrays get there and back.

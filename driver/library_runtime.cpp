@@ -1,26 +1,23 @@
 #include "driver/library_runtime.h"
 
 #include "driver/runtime_objects.h"
+#include "support/command.h"
 #include "support/error.h"
+#include "support/temporary_folder.h"
 #include "targets/cpu/object.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <dlfcn.h>
-#include <filesystem>
 #include <fstream>
 #include <set>
-#include <sys/wait.h>
 #include <unistd.h>
 
 namespace kumiko {
 
 namespace {
-
-namespace fs = std::filesystem;
 
 const char *const math_functions[] = {"exp",  "expm1", "log",  "log1p", "pow",   "erf",   "erfc",
                                       "sinh", "cosh",  "tanh", "asinh", "acosh", "atanh", "fmod",
@@ -50,18 +47,6 @@ bool in_path(const std::string &program) {
     return false;
 }
 
-// A folder of its own, gone with all that is in it.
-struct TemporaryFolder {
-    std::string path = (fs::temp_directory_path() / "kumiko-XXXXXX").string();
-    TemporaryFolder() {
-        if (!mkdtemp(path.data())) throw UserError("cannot make a folder in " + fs::temp_directory_path().string());
-    }
-    ~TemporaryFolder() {
-        std::error_code ignored;
-        fs::remove_all(path, ignored);
-    }
-};
-
 std::string read_file(const std::string &path) {
     std::ifstream in(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(in), {}};
@@ -72,20 +57,16 @@ std::string read_file(const std::string &path) {
 std::string compiled(const std::string &compiler, const std::string &name, const CpuTarget &target,
                      const std::string &source) {
     const TemporaryFolder folder;
-    const std::string file = folder.path + "/" + name + "_runtime.c", object = folder.path + "/runtime.o";
+    const std::string at = folder.path().string(), file = at + "/" + name + "_runtime.c", object = at + "/runtime.o";
     std::ofstream(file, std::ios::binary) << source;
     const std::string command =
-        fmt::format("{} -std=c11 -O2 -fPIC -ffunction-sections -fdata-sections{} -c '{}' -o '{}' 2>&1", compiler,
+        fmt::format("{} -std=c11 -O2 -fPIC -ffunction-sections -fdata-sections{} -c '{}' -o '{}'", compiler,
                     target.freestanding() ? " -ffreestanding -fno-stack-protector" : "", file, object);
     if (const std::string program = compiler.substr(0, compiler.find(' ')); !in_path(program))
         throw UserError(fmt::format("there is no program \"{}\" here; legal is a C compiler for {}, as {}", program,
                                     target.triple, usual_compiler(target)));
-    FILE *pipe = popen(command.c_str(), "r");
-    if (!pipe) throw UserError("cannot start " + compiler);
     std::string printed;
-    char part[4096];
-    while (const size_t n = fread(part, 1, sizeof part, pipe)) printed.append(part, n);
-    const int status = pclose(pipe);
+    const int status = run_command(command, printed);
     std::string bytes = read_file(object);
     if (status != 0 || bytes.empty()) {
         while (!printed.empty() && printed.back() == '\n') printed.pop_back();
