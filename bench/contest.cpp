@@ -88,22 +88,32 @@ void Contest::add_ours(const std::string &name, const Schedule &schedule, bool t
     options.through_halide = through_halide;
     const Kernel kernel = compile(schedule, target_, options);
     std::vector<Buffer<>> arrays;
+    for (size_t i = 0; i < inputs_.size(); i++)
+        arrays.push_back(in_order(inputs_[i], order_of(op_.inputs()[i].axes, schedule.op().inputs()[i].axes)));
+    std::vector<const halide_buffer_t *> raw;
+    for (const Buffer<> &b : arrays) raw.push_back(b.raw_buffer());
+    const Sizes sizes = solve_sizes(schedule.op(), raw);
+    std::vector<int64_t> numbers;
+    for (const std::string &s : schedule.op().sizes()) numbers.push_back(sizes.at(s));
     bool packs = false;
     for (size_t i = 0; i < inputs_.size(); i++) {
-        arrays.push_back(in_order(inputs_[i], order_of(op_.inputs()[i].axes, schedule.op().inputs()[i].axes)));
         const std::string &from = kernel.nest().tensors[i].packed_from;
-        if (!from.empty()) arrays[i] = kernel.pack(from, arrays[i]), packs = true;
+        if (!from.empty()) arrays[i] = kernel.pack(from, arrays[i], sizes), packs = true;
     }
     const size_t first = arrays.size();
     for (const std::string &o : schedule.op().outputs()) {
-        arrays.push_back(make_output(schedule.op(), o, {}));
+        arrays.push_back(make_output(schedule.op(), o, sizes));
         fill_unwritten(arrays.back());
     }
     std::vector<void *> pointers;
     for (const Buffer<> &b : arrays) pointers.push_back(b.data());
-    kernel(arrays); // with all checks, once; then as C programs call it
-    Piece piece{name, packs ? "weights packed before" : "",
-                [kernel, arrays, pointers] { kernel.call_raw(pointers.data(), nullptr); }, [] {}, arrays[first]};
+    kernel(arrays, sizes); // with all checks, once; then as C programs call it
+    Piece piece{name,
+                packs ? "weights packed before" : "",
+                [kernel, arrays, pointers, numbers] { kernel.call_raw(pointers.data(), numbers.data()); },
+                [] {},
+                arrays[first],
+                arrays};
     const auto back = order_of(schedule.op().stage(schedule.op().outputs()[0]).axes, op_.stage(op_.outputs()[0]).axes);
     if (!std::is_sorted(back.begin(), back.end())) {
         Buffer<> results = arrays[first], turned = in_order(results, back);

@@ -3,10 +3,20 @@
 
 #include "bench/suite.h"
 
+#include "autotune/work.h"
 #include "bench/peers.h"
 #include "driver/kernel.h"
 
 namespace kumiko::bench {
+
+// What one run of a case does. `amount` divided by its seconds is the rate in `unit`.
+struct CaseWork {
+    Work work;
+    bool by_operations = false; // rates count operations, not bytes
+    std::string unit;           // "GFLOP/s", "GOP/s" or "GB/s"
+    double amount = 0;
+};
+CaseWork work_of(const BenchCase &c, const Op &op);
 
 // Nothing for a type that peers are not asked about.
 std::optional<Dtype> dtype_of(Type t);
@@ -15,7 +25,8 @@ struct Piece {
     std::string name, note;
     TimedWork work;
     std::function<void()> collect = [] {};
-    Buffer<> output; // the first one; empty for what computes nothing
+    Buffer<> output;                   // the first one; empty for what computes nothing
+    std::vector<Buffer<>> arrays = {}; // of ours: the kernel's arguments, inputs first
 };
 
 class Contest {
@@ -25,9 +36,11 @@ public:
 
     const Op &op() const { return op_; }
     const BenchCase &bench_case() const { return case_; }
+    const std::vector<Buffer<>> &inputs() const { return inputs_; }
 
     // A kernel of ours under that schedule, of the op or of one whose arrays are the same up to the order of their axes: those are brought
-    // into that order before, and results back after the timing. Throws what compile() throws.
+    // into that order before, and results back after the timing. The schedule's op may have sizes
+    // without a value: the kernel is called with those of the case. Throws what compile() throws.
     void add_ours(const std::string &name, const Schedule &schedule, bool through_halide = false);
     // Every peer that does this op; for those that are missing a remark. Call it last: where one of ours takes packed weights,
     // the peers may too.

@@ -166,17 +166,6 @@ bool counts_operations(const BenchCase &c, const Work &work) {
     return measured_by_operations(work);
 }
 
-// The work of a case: of tables and of arrays that are sliced only what the result takes counts.
-Work work_of(const BenchCase &c, const Op &op) {
-    Work work = count_work(op, {});
-    if (c.op != "gather" && c.op != "embedding" && c.op != "slice") return work;
-    const Input &source = op.inputs()[0];
-    double whole = source.type.bytes();
-    for (const Axis &a : source.axes) whole *= static_cast<double>(*Halide::Internal::as_const_int(a.extent()));
-    if (whole > work.output_bytes) work.bytes -= whole - work.output_bytes;
-    return work;
-}
-
 // Whether the arrays leave the caches between two runs.
 bool exceeds_caches(const Work &work, const Machine &machine) {
     int64_t largest = 0;
@@ -242,16 +231,27 @@ void fill_ways(BenchRow &row, const Contest &contest, const std::vector<Timing> 
 
 } // namespace
 
+// Of tables and of arrays that are sliced only what the result takes counts.
+CaseWork work_of(const BenchCase &c, const Op &op) {
+    CaseWork w{count_work(op, {}), false, "", 0};
+    if (c.op == "gather" || c.op == "embedding" || c.op == "slice") {
+        const Input &source = op.inputs()[0];
+        double whole = source.type.bytes();
+        for (const Axis &a : source.axes) whole *= static_cast<double>(*Halide::Internal::as_const_int(a.extent()));
+        if (whole > w.work.output_bytes) w.work.bytes -= whole - w.work.output_bytes;
+    }
+    w.by_operations = counts_operations(c, w.work);
+    w.unit = !w.by_operations ? "GB/s" : op.inputs()[0].type.is_float() ? "GFLOP/s" : "GOP/s";
+    w.amount = (w.by_operations ? w.work.operations : w.work.bytes) * 1e-9;
+    return w;
+}
+
 BenchRow run_case(const BenchCase &c, const Target &target, const BenchOptions &options) {
     kumiko_set_num_threads(options.threads);
     Contest contest(c, target, options);
-    const Work work = work_of(c, contest.op());
-    const bool by_operations = counts_operations(c, work);
+    const auto [work, by_operations, unit, amount] = work_of(c, contest.op());
     BenchRow row;
-    row.suite = c.suite, row.name = c.name, row.threads = options.threads;
-    const bool floats = contest.op().inputs()[0].type.is_float();
-    row.unit = !by_operations ? "GB/s" : floats ? "GFLOP/s" : "GOP/s";
-    const double amount = (by_operations ? work.operations : work.bytes) * 1e-9;
+    row.suite = c.suite, row.name = c.name, row.threads = options.threads, row.unit = unit;
 
     // Pieces: the peak, our ways, perhaps Halide's code for one of them, then the peers.
     const CountedWork peak = peak_of(contest.op(), by_operations, options.threads);
