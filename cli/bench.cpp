@@ -1,4 +1,5 @@
 // kumiko bench SUITE...
+#include "bench/outside_suite.h"
 #include "bench/own_ops_suite.h"
 #include "bench/page.h"
 #include "bench/stale_suite.h"
@@ -92,6 +93,36 @@ void run_own_ops(const BenchArguments &a, const Target &target) {
     if (!failed.empty()) throw UserError("ops of the suite own-ops were not measured: " + failed);
 }
 
+void run_outside(const BenchArguments &a, const Target &target) {
+    if (!a.page.empty() || a.threads.size() != 1)
+        throw UserError("the suite outside takes no --page and one number of --threads");
+    std::vector<bench::OutsideCase> cases;
+    if (!a.shape.empty())
+        cases.push_back({bench::suite_cases("rows", a.shape).at(0)});
+    else
+        cases = bench::outside_cases();
+    std::erase_if(cases, [&](const bench::OutsideCase &c) {
+        return (c.bench.suite + " " + c.bench.name).find(a.tune.only) == std::string::npos;
+    });
+    if (cases.empty()) throw UserError("no case of the suite outside has \"" + a.tune.only + "\" in its name");
+    bench::BenchOptions options = a.options;
+    options.threads = a.threads[0];
+    std::vector<bench::OutsideRow> rows;
+    {
+        Progress progress(std::cerr, progress_style(2, a.quiet), "timing", 0);
+        rows = bench::run_outside_suite(cases, target, options, [&](const std::string &c) { progress.line(c); });
+    }
+    Json all = Json::array();
+    for (const bench::OutsideRow &r : rows) all.push_back(r.json());
+    if (a.json != "-") std::cout << bench::outside_suite_text(rows);
+    write_json(a.json, all);
+    std::string wrong;
+    for (const bench::OutsideRow &r : rows) {
+        if (!r.wrong.empty()) wrong += "\n  " + r.suite + " " + r.name + ": " + r.wrong;
+    }
+    if (!wrong.empty()) throw UserError("results of the C program differ from those of this process:" + wrong);
+}
+
 void run(BenchArguments a) {
     const Target target = Target::host();
     a.options.peers = a.peers;
@@ -102,6 +133,10 @@ void run(BenchArguments a) {
     if (std::count(a.suites.begin(), a.suites.end(), "stale")) {
         if (a.suites.size() != 1) throw UserError("the suite stale runs alone: kumiko bench stale");
         return run_stale(a, target);
+    }
+    if (std::count(a.suites.begin(), a.suites.end(), "outside")) {
+        if (a.suites.size() != 1) throw UserError("the suite outside runs alone: kumiko bench outside");
+        return run_outside(a, target);
     }
     if (a.suites == std::vector<std::string>{"tune-chip"}) return run_tune_chip(a);
     if (std::count(a.suites.begin(), a.suites.end(), "tune") ||
@@ -217,11 +252,14 @@ void add_bench(CLI::App &app) {
     auto a = std::make_shared<BenchArguments>();
     std::string names;
     for (const std::string &s : bench::suite_names()) names += "\n  " + s + ": " + bench::suite_summary(s);
-    names += "\n  tune: what few trials of tuning reach, and how well the cost model judges; not among \"all suites\""
-             "\n  tune-chip: what tuning gains on the simulated chip; nor is this"
-             "\n  stale: how much slower kernels run on memory that holds denormal numbers; nor is this"
-             "\n  own-ops: ops that no library schedule matches whole, by default and hand schedules, against plain "
-             "loops and ONNX Runtime; nor is this";
+    names +=
+        "\n  tune: what few trials of tuning reach, and how well the cost model judges; not among \"all suites\""
+        "\n  tune-chip: what tuning gains on the simulated chip; nor is this"
+        "\n  stale: how much slower kernels run on memory that holds denormal numbers; nor is this"
+        "\n  own-ops: ops that no library schedule matches whole, by default and hand schedules, against plain "
+        "loops and ONNX Runtime; nor is this"
+        "\n  outside: kernels of a library in a C program with a used heap, against the rates inside this process; "
+        "nor is this";
     command->add_option("suite", a->suites, "suites, or a kernels.json; all suites when none is named");
     command
         ->add_option("--shape", a->shape,
@@ -242,7 +280,7 @@ void add_bench(CLI::App &app) {
                       "also the code that Halide's own generator makes of our nests; of own-ops, also the formula "
                       "scheduled by Halide's autoscheduler Adams2019");
     auto *tuning = command->add_option_group(
-        "of the suites tune and tune-chip; --only, --known and --explore also of own-ops, --only of stale");
+        "of the suites tune and tune-chip; --only, --known and --explore also of own-ops, --only of stale and outside");
     tuning->add_option("--trials", a->tune.trials, "of each task")->check(above_zero())->capture_default_str();
     tuning->add_option("--few", a->tune.few, "trials whose best is judged too")
         ->check(above_zero())

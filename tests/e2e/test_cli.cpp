@@ -136,6 +136,9 @@ TEST_CASE("bench reports ratios, or says what is missing") {
     }
     CHECK(rows[0]["ours"].get<double>() > 0);
     CHECK(run("bench rows --shape op=softmax,m=8,n=64 --seconds 0.01 --quiet").status == 0);
+    const Json outside = json_of(run("bench outside --shape op=relu,n=64 --seconds 0.001 --quiet --json -"));
+    REQUIRE(outside.size() == 1);
+    CHECK(outside[0].at("ratio").get<double>() > 0);
     CHECK(run("bench gemm-small --no-peers --seconds 0.001 --quiet --page speed.md").status == 0);
     CHECK(has(read(scratch() + "/speed.md"), "| 5x5x5 |"));
     CHECK(has(read(scratch() + "/speed/gemm-small.svg"), "5x5x5"));
@@ -647,6 +650,7 @@ TEST_CASE("bad input ends with status 1 and a line on standard error") {
     bad("run matmul --shape m=4,n=4,k=4 --tuned no.db", "no.db");
     bad("bench gemm-f23", "did you mean 'gemm-f32'?");
     bad("bench rows --shape m=4,n=4", "several ops");
+    bad("bench outside --only nothing", "no case of the suite outside has \"nothing\" in its name");
     bad("build no.json", "no.json");
     bad("build open.json --cold", "name it with --db, or as \"tuned\" in open.json");
     bad("run matmul --shape m=4,n=4,k=4 --cold", "--cold requires --tuned");

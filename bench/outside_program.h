@@ -1,0 +1,62 @@
+// A C program of its own that calls kernels of a library which `build_library` wrote, as a user's
+// program does.
+#pragma once
+
+#include "bench/line_process.h"
+#include "bench/onnxruntime_process.h"
+#include "driver/library.h"
+#include "dsl/buffers.h"
+#include "support/temporary_folder.h"
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kumiko::bench {
+
+// Where the program places arrays. Malloc: 16 bytes past the begin of a cache line, as malloc places
+// large blocks. Lines: at the begin of a cache line. Pages: also asking for large pages as
+// allocate_bytes (support/memory.h) does.
+enum class Placement { Malloc, Lines, Pages };
+inline constexpr std::array placements = {Placement::Malloc, Placement::Lines, Placement::Pages};
+
+class OutsideProgram {
+public:
+    // Builds the library for this machine, compiles the program by $CC, or cc, and starts it. The
+    // kernels' `test_sizes` are the sizes that calls pass. At its start the program allocates blocks
+    // of many sizes, fills them with denormal numbers and frees most of them. Throws UserError if the
+    // C compiler is missing or fails.
+    OutsideProgram(const std::vector<LibraryKernel> &kernels, int threads);
+
+    // Allocates the arrays of a kernel, fills its inputs, packs those that the kernel takes packed,
+    // and calls it once. One kernel at a time is open in each placement. Throws UserError if the
+    // kernel returns an error.
+    void open(size_t kernel, Placement placement, const std::vector<Buffer<>> &inputs);
+    // One call that is not timed, and `calls` that are; seconds of these together.
+    double time(Placement placement, int calls);
+    // Copies of the outputs as they are now.
+    std::vector<Buffer<>> outputs(Placement placement);
+    // Frees the arrays of that placement.
+    void close(Placement placement);
+
+private:
+    struct Opened {
+        const LibraryKernel *kernel = nullptr;
+        size_t input_bytes = 0, bytes = 0;
+        std::unique_ptr<SharedFile> file; // inputs, then outputs
+    };
+
+    TemporaryFolder folder_;
+    std::vector<LibraryKernel> kernels_;
+    std::optional<LineProcess> process_;
+    std::array<Opened, placements.size()> opened_;
+
+    std::string ask(const std::string &request);
+};
+
+// The C source of the program. `manifest` is that of the library; `kernels` are its kernels.
+std::string outside_program_source(const std::vector<LibraryKernel> &kernels, const Json &manifest);
+
+} // namespace kumiko::bench
