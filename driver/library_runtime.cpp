@@ -102,6 +102,7 @@ const std::vector<std::string> &runtime_functions() {
                                                    "fill_workspaces",
                                                    "cpu_features",
                                                    "cpu_feature",
+                                                   "ready_features",
                                                    "set_cpu_features",
                                                    "request_tiles",
                                                    "require_features",

@@ -42,6 +42,7 @@
 #define kumiko_trim_memory KUMIKO_JOIN(KUMIKO_PREFIX, trim_memory)
 #define kumiko_cpu_features KUMIKO_JOIN(KUMIKO_PREFIX, cpu_features)
 #define kumiko_cpu_feature KUMIKO_JOIN(KUMIKO_PREFIX, cpu_feature)
+#define kumiko_ready_features KUMIKO_JOIN(KUMIKO_PREFIX, ready_features)
 #define kumiko_set_cpu_features KUMIKO_JOIN(KUMIKO_PREFIX, set_cpu_features)
 #define kumiko_request_tiles KUMIKO_JOIN(KUMIKO_PREFIX, request_tiles)
 #define kumiko_require_features KUMIKO_JOIN(KUMIKO_PREFIX, require_features)

@@ -26,34 +26,21 @@ public:
         for (const EntryParameter &p : entry.parameters) types.push_back(type_of(p));
         llvm::Function *f = begin(entry.name, result, types);
         for (size_t i = 0; i < types.size(); i++) f->getArg(unsigned(i))->setName(entry.parameters[i].name);
-        llvm::Value *have = nullptr;
-        for (const EntryWay &way : entry.ways) {
-            if (way.features && !have) have = features(entry);
-            if (!way.features && way.equals.empty()) { // always open: nothing comes after it
-                take(way, entry, f, result);
-                return packed(entry, f);
-            }
-            llvm::Value *open = ir_.getTrue();
-            for (const auto &[parameter, value] : way.equals)
-                open = ir_.CreateAnd(open,
-                                     ir_.CreateICmpEQ(f->getArg(unsigned(parameter)), ir_.getInt64(uint64_t(value))));
-            if (way.features)
-                open = ir_.CreateAnd(open, ir_.CreateICmpEQ(ir_.CreateAnd(have, ir_.getInt64(way.features)),
-                                                            ir_.getInt64(way.features)));
-            auto *taken = llvm::BasicBlock::Create(context_, "take", f),
-                 *next = llvm::BasicBlock::Create(context_, "next", f);
-            ir_.CreateCondBr(open, taken, next);
-            ir_.SetInsertPoint(taken);
-            take(way, entry, f, result);
-            ir_.SetInsertPoint(next);
+        const auto first =
+            std::find_if(entry.ways.begin(), entry.ways.end(), [](const EntryWay &w) { return w.features != 0; });
+        llvm::Value *ready = nullptr;
+        if (first != entry.ways.end()) {
+            ready = ready_features();
+            auto *ask = llvm::BasicBlock::Create(context_, "ask", f),
+                 *choose = llvm::BasicBlock::Create(context_, "choose", f);
+            ir_.CreateCondBr(has(ready, first->features), choose, ask);
+            ir_.SetInsertPoint(ask);
+            llvm::Function *asking = asking_entry(entry, f);
+            ir_.SetInsertPoint(ask);
+            take(asking, arguments_of(f));
+            ir_.SetInsertPoint(choose);
         }
-        if (entry.counts) {
-            ir_.CreateRet(ir_.getInt64(uint64_t(-1)));
-        } else {
-            llvm::Function *require = hook("require_features", ir_.getInt32Ty(), {ir_.getInt64Ty(), ir_.getPtrTy()});
-            ir_.CreateRet(ir_.CreateCall(
-                require, {ir_.getInt64(entry.ways.back().features), ir_.CreateGlobalStringPtr(entry.name)}));
-        }
+        choose(entry, f, ready);
         packed(entry, f);
     }
 
@@ -64,12 +51,63 @@ private:
     std::string prefix_;
     llvm::IRBuilder<> ir_;
 
-    // What the processor has; where a way needs AMX, with the tile registers asked for.
-    llvm::Value *features(const Entry &entry) {
+    // The features that the runtime has found already, without a call of it.
+    llvm::Value *ready_features() {
+        auto *known =
+            llvm::cast<llvm::GlobalVariable>(module_.getOrInsertGlobal(prefix_ + "_ready_features", ir_.getInt64Ty()));
+        known->setVisibility(llvm::GlobalValue::HiddenVisibility);
+        llvm::LoadInst *ready = ir_.CreateAlignedLoad(ir_.getInt64Ty(), known, llvm::Align(8));
+        ready->setAtomic(llvm::AtomicOrdering::Monotonic);
+        return ready;
+    }
+
+    // The same entry, which asks the runtime first; where a way needs AMX, also for the tile registers. It
+    // is a function of its own because one with calls saves registers also where it makes none.
+    llvm::Function *asking_entry(const Entry &entry, llvm::Function *f) {
+        std::vector<llvm::Type *> types(f->getFunctionType()->params().begin(), f->getFunctionType()->params().end());
+        llvm::Function *asking = begin(entry.name + ".ask", f->getReturnType(), types);
+        asking->setLinkage(llvm::GlobalValue::InternalLinkage);
+        asking->addFnAttr(llvm::Attribute::NoInline);
         const uint64_t tiles = CpuTarget::feature_bit(target_.architecture(), "amx-tile");
         if (std::any_of(entry.ways.begin(), entry.ways.end(), [&](const EntryWay &w) { return w.features & tiles; }))
             ir_.CreateCall(hook("request_tiles", ir_.getInt32Ty(), {}));
-        return ir_.CreateCall(hook("cpu_features", ir_.getInt64Ty(), {}));
+        choose(entry, asking, ir_.CreateCall(hook("cpu_features", ir_.getInt64Ty(), {})));
+        return asking;
+    }
+
+    // Calls the first way that is open, where the processor has the features `have`.
+    void choose(const Entry &entry, llvm::Function *f, llvm::Value *have) {
+        for (const EntryWay &way : entry.ways) {
+            if (!way.features && way.equals.empty()) return take(way, f); // always open: nothing comes after it
+            llvm::Value *open = ir_.getTrue();
+            for (const auto &[parameter, value] : way.equals)
+                open = ir_.CreateAnd(open,
+                                     ir_.CreateICmpEQ(f->getArg(unsigned(parameter)), ir_.getInt64(uint64_t(value))));
+            if (way.features) open = ir_.CreateAnd(open, has(have, way.features));
+            auto *taken = llvm::BasicBlock::Create(context_, "take", f),
+                 *next = llvm::BasicBlock::Create(context_, "next", f);
+            ir_.CreateCondBr(open, taken, next);
+            ir_.SetInsertPoint(taken);
+            take(way, f);
+            ir_.SetInsertPoint(next);
+        }
+        if (entry.counts) {
+            ir_.CreateRet(ir_.getInt64(uint64_t(-1)));
+            return;
+        }
+        llvm::Function *require = hook("require_features", ir_.getInt32Ty(), {ir_.getInt64Ty(), ir_.getPtrTy()});
+        ir_.CreateRet(
+            ir_.CreateCall(require, {ir_.getInt64(entry.ways.back().features), ir_.CreateGlobalStringPtr(entry.name)}));
+    }
+
+    static std::vector<llvm::Value *> arguments_of(llvm::Function *f) {
+        std::vector<llvm::Value *> all;
+        for (llvm::Argument &a : f->args()) all.push_back(&a);
+        return all;
+    }
+
+    llvm::Value *has(llvm::Value *have, uint64_t features) {
+        return ir_.CreateICmpEQ(ir_.CreateAnd(have, ir_.getInt64(features)), ir_.getInt64(features));
     }
 
     llvm::Type *type_of(const EntryParameter &p) { return p.pointer ? (llvm::Type *)ir_.getPtrTy() : ir_.getInt64Ty(); }
@@ -94,15 +132,20 @@ private:
                 .getCallee());
     }
 
-    void take(const EntryWay &way, const Entry &entry, llvm::Function *f, llvm::Type *result) {
+    void take(const EntryWay &way, llvm::Function *f) {
         std::vector<llvm::Value *> arguments;
         std::vector<llvm::Type *> types;
         for (size_t a : way.arguments) {
             arguments.push_back(f->getArg(unsigned(a)));
-            types.push_back(type_of(entry.parameters[a]));
+            types.push_back(arguments.back()->getType());
         }
-        auto callee = module_.getOrInsertFunction(way.symbol, llvm::FunctionType::get(result, types, false));
-        ir_.CreateRet(ir_.CreateCall(callee, arguments));
+        take(module_.getOrInsertFunction(way.symbol, llvm::FunctionType::get(f->getReturnType(), types, false)),
+             arguments);
+    }
+    void take(llvm::FunctionCallee callee, const std::vector<llvm::Value *> &arguments) {
+        llvm::CallInst *call = ir_.CreateCall(callee, arguments);
+        call->setTailCall();
+        ir_.CreateRet(call);
     }
 
     void refuse_null(llvm::Function *f, unsigned argument, const std::string &text) {
