@@ -188,13 +188,21 @@ Value *Codegen::load_dense(const Array &array, const std::string &name, Type t, 
 
 void Codegen::store_dense(const Array &array, const std::string &name, Type t, Value *base, Value *v, Value *mask,
                           unsigned align) {
+    // In the order of addresses: LLVM splits wide stores in any order, which takes longer if each vector
+    // takes parts of two lines.
+    const int native = native_lanes(t);
+    if (!mask && lanes(v) > native && lanes(v) % native == 0 && !array.on_stack) {
+        for (int first = 0; first < lanes(v); first += native)
+            store_dense(array, name, t.with_lanes(native), ir_.CreateNSWAdd(base, i64(first)), slice(v, first, native),
+                        nullptr, unsigned(alignment_at(align, first, t).value()));
+        return;
+    }
     v = to_memory(v, t);
     if (!mask) {
         llvm::StoreInst *stored = ir_.CreateAlignedStore(v, element(array.pointer, t, base), llvm::Align(align));
         tag(stored, name);
-        const int vector = native_lanes(t), bytes = std::min(lanes(v), vector) * bytes_of(t);
-        if (array.streamed && bytes >= 16 &&
-            (lanes(v) <= vector ? std::has_single_bit(unsigned(bytes)) : lanes(v) % vector == 0) &&
+        const int bytes = lanes(v) * bytes_of(t);
+        if (array.streamed && lanes(v) <= native && bytes >= 16 && std::has_single_bit(unsigned(bytes)) &&
             align >= unsigned(bytes)) {
             stored->setMetadata(llvm::LLVMContext::MD_nontemporal,
                                 llvm::MDNode::get(context_, {llvm::ConstantAsMetadata::get(ir_.getInt32(1))}));

@@ -3,10 +3,13 @@
 #include "dsl/types.h"
 #include "machine/machine.h"
 #include "ops/ops.h"
+#include "ops/registry.h"
 #include "schedules/library/table.h"
 #include "schedules/library/transpose.h"
 #include "targets/cpu/object.h"
 #include "tests/unit/check_runs.h"
+
+#include <regex>
 
 using namespace kumiko;
 
@@ -192,4 +195,18 @@ TEST_CASE("one long row passes the caches by where it is whole vectors, and none
     options.target = CpuTarget::level("x86-64-avx512");
     for (const int n : {large + 3, large + 16})
         CHECK(compile_object({lower(default_schedule(ops::unary("relu", f32, n), m))}, options).warnings.empty());
+}
+
+TEST_CASE("a vector of several registers is stored in the order of addresses") {
+    const Machine machine = Machine::named("x86-64-avx512");
+    CodegenOptions options;
+    options.target = CpuTarget::level("x86-64-avx512");
+    const std::string text = compile_assembly(
+        {lower(default_schedule(ops::make("layer_norm", {{"m", 512}, {"n", 768}}), machine))}, options);
+    const std::regex store("vmovups\t%zmm[0-9]+, (-?[0-9]*)\\(");
+    std::vector<int> places; // relative to one register: of one loop, as workspaces are on the stack
+    for (std::sregex_iterator m(text.begin(), text.end(), store), end; m != end; ++m)
+        places.push_back(m->str(1).empty() ? 0 : std::stoi(m->str(1)));
+    REQUIRE(places.size() == 4);
+    CHECK(std::is_sorted(places.begin(), places.end()));
 }
