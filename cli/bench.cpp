@@ -97,10 +97,12 @@ void run_outside(const BenchArguments &a, const Target &target) {
     if (!a.page.empty() || a.threads.size() != 1)
         throw UserError("the suite outside takes no --page and one number of --threads");
     std::vector<bench::OutsideCase> cases;
-    if (!a.shape.empty())
-        cases.push_back({bench::suite_cases("rows", a.shape).at(0)});
-    else
+    if (a.shape.empty())
         cases = bench::outside_cases();
+    else if (("," + a.shape).find(",op=") == std::string::npos)
+        throw UserError("the suite outside has several ops: say which in the shape, as --shape op=softmax,m=64,n=1024");
+    else
+        cases.push_back({bench::suite_cases("rows", a.shape).at(0)}), cases[0].bench.suite = "outside";
     std::erase_if(cases, [&](const bench::OutsideCase &c) {
         return (c.bench.suite + " " + c.bench.name).find(a.tune.only) == std::string::npos;
     });

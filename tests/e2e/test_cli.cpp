@@ -650,6 +650,7 @@ TEST_CASE("bad input ends with status 1 and a line on standard error") {
     bad("run matmul --shape m=4,n=4,k=4 --tuned no.db", "no.db");
     bad("bench gemm-f23", "did you mean 'gemm-f32'?");
     bad("bench rows --shape m=4,n=4", "several ops");
+    bad("bench outside --shape m=4,n=4", "the suite outside has several ops");
     bad("bench outside --only nothing", "no case of the suite outside has \"nothing\" in its name");
     bad("build no.json", "no.json");
     bad("build open.json --cold", "name it with --db, or as \"tuned\" in open.json");
