@@ -32,8 +32,8 @@ bool folds_short_rows(const Stage &stage, const Machine &machine) {
            library::reads_along(stage, stage.reduction_axes.back().name()) && fills_few_vectors(stage, machine);
 }
 
-// Whether data say which rows are read. Tiles share none of these, and counting takes each for a
-// part of one array that lies in a cache.
+// Whether a row index is data-dependent. Tiles reuse no such rows, but the cost count assumes that
+// they lie in one cached array.
 bool gathers_rows(const Stage &stage) {
     if (stage.axes.empty()) return false;
     const std::string &last = stage.axes.back().name();

@@ -10,8 +10,8 @@ namespace kumiko::bench {
 
 class LineProcess {
 public:
-    // `name` is for messages: "ONNX Runtime". `environment`: variables "NAME=value" that are added to
-    // those of this process, or replace them. Throws UserError if the program cannot be started.
+    // `name` is for messages: "ONNX Runtime". `environment`: variables "NAME=value" that are added
+    // to those of this process, or replace them. Throws UserError if the program cannot be started.
     LineProcess(std::string name, std::vector<std::string> command, std::vector<std::string> environment = {});
     ~LineProcess(); // closes its input and waits for its end
     LineProcess(const LineProcess &) = delete;

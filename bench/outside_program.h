@@ -16,8 +16,8 @@
 
 namespace kumiko::bench {
 
-// Where the program places arrays. Malloc: 16 bytes past the begin of a cache line, as malloc places
-// large blocks. Lines: at the begin of a cache line. Pages: also asking for large pages as
+// Where the program places arrays. Malloc: 16 bytes past the begin of a cache line, as malloc
+// places large blocks. Lines: at the begin of a cache line. Pages: also asking for large pages as
 // allocate_bytes (support/memory.h) does.
 enum class Placement { Malloc, Lines, Pages };
 inline constexpr std::array placements = {Placement::Malloc, Placement::Lines, Placement::Pages};
@@ -25,9 +25,9 @@ inline constexpr std::array placements = {Placement::Malloc, Placement::Lines, P
 class OutsideProgram {
 public:
     // Builds the library for this machine, compiles the program by $CC, or cc, and starts it. The
-    // kernels' `test_sizes` are the sizes that calls pass. At its start the program allocates blocks
-    // of many sizes, fills them with denormal numbers and frees most of them. Throws UserError if the
-    // C compiler is missing or fails.
+    // kernels' `test_sizes` are the sizes that calls pass. At its start the program allocates
+    // blocks of many sizes, fills them with denormal numbers and frees most of them. Throws
+    // UserError if the C compiler is missing or fails.
     OutsideProgram(const std::vector<LibraryKernel> &kernels, int threads);
 
     // Allocates the arrays of a kernel, fills its inputs, packs those that the kernel takes packed,

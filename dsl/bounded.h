@@ -7,8 +7,8 @@
 
 namespace kumiko {
 
-// A condition as the conjunction of the part that reads no tensor and the part that does. Undefined
-// where there is no such part.
+// Splits a conjunction into the part that reads no tensor and the part that does. A part is
+// undefined if it is empty.
 std::pair<Expr, Expr> split_by_reads(const Expr &condition);
 
 // The conditions without which a term is the identity: comparisons of int32 over axes and sizes.

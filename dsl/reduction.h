@@ -17,8 +17,9 @@ Element minimum(const Expr &e, const AxisList &axes, Place where = Place::curren
 
 // Bounded reductions: sum(e, k, where(k <= i)) folds the terms for which the condition holds. Loops
 // skip steps for which comparisons of axes, sizes and numbers fail that are joined by &&. Other
-// conditions, which may read tensors, are evaluated at each step. All reads of `e` have to lie inside
-// their tensors, also where the condition fails. Throws UserError if the condition is not a bool.
+// conditions, which may read tensors, are evaluated at each step. All reads of `e` have to lie
+// inside their tensors, also where the condition fails. Throws UserError if the condition is not a
+// bool.
 struct Where {
     Expr condition;
 };

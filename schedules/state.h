@@ -202,7 +202,7 @@ struct ScheduleState {
 
     StageState *find(const std::string &stage);
     const StageState *find(const std::string &stage) const;
-    std::string stage_names() const;             // with commas between
+    std::string stage_names() const;             // separated by commas
     StageState &stage(const std::string &stage); // throws UserError with a suggestion
     const StageState &stage(const std::string &stage) const;
 

@@ -13,28 +13,28 @@ namespace kumiko::library {
 
 namespace {
 
-// The names that a stage has for the axes of attention: sequences and heads, queries, keys. A
-// reduction over keys has its reduction axis as `keys`; one without keys has "".
+// A stage's names of the axes of attention: sequences and heads, queries, keys. The keys of a
+// reduction over keys are its reduction axis; "" for a stage without keys.
 struct AttentionAxes {
     std::vector<std::string> outside;
     std::string queries, keys;
-    // "queries", "keys", or which of `outside`; "" for another axis.
-    std::string role_of(const std::string &axis) const {
-        if (axis == queries) return "queries";
-        if (axis == keys) return "keys";
+    // The member that corresponds in another stage to this stage's axis; null for any other axis.
+    std::string *counterpart_in(AttentionAxes &other, const std::string &axis) const {
+        if (axis == queries) return &other.queries;
+        if (axis == keys) return &other.keys;
         const auto at = std::find(outside.begin(), outside.end(), axis);
-        return at == outside.end() ? "" : std::to_string(at - outside.begin());
+        return at == outside.end() ? nullptr : &other.outside[size_t(at - outside.begin())];
     }
     bool operator==(const AttentionAxes &) const = default;
 };
 
-// The scores are a sum of products of two inputs, over queries and keys. Their mix is a sum over keys
+// The scores are a sum of products of two inputs, over queries and keys. The mix is a sum over keys
 // of products of a stage over queries and keys and an input. All other stages are over queries, or
-// over queries and keys, but for the output, which finishes the mix. Axes are found by what is read
-// at them, whatever their names and order.
+// over queries and keys, except the output, which finishes the mix. The axes of a stage are found by
+// the indices at which it is read, whatever their names and order.
 struct AttentionRoles {
     const Stage *score = nullptr, *mixed = nullptr;
-    std::map<std::string, AttentionAxes> axes; // by stage, but for the output
+    std::map<std::string, AttentionAxes> axes; // by stage
     std::string d, v;                          // of the score's sum, of the mix's elements
     std::string queries, output;               // tensors
     const AttentionAxes &of(const std::string &stage) const { return axes.at(stage); }
@@ -82,40 +82,35 @@ std::vector<Operand> factors(const Stage &s) {
     return all.size() == 2 ? all : std::vector<Operand>{};
 }
 
-bool has_axis(const Stage &s, const std::string &axis) {
-    return std::any_of(s.axes.begin(), s.axes.end(), [&](const Axis &a) { return a.name() == axis; });
-}
-
 std::optional<int64_t> extent(const Stage &s, const std::string &axis) { return constant_extent(*find_axis(s, axis)); }
 
 // Whether the stage has an element for each query and key.
-bool is_along_keys(const AttentionRoles &r, const Stage &s) { return has_axis(s, r.of(s).keys); }
+bool is_along_keys(const AttentionRoles &r, const Stage &s) {
+    const std::string &keys = r.of(s).keys;
+    return std::any_of(s.axes.begin(), s.axes.end(), [&](const Axis &a) { return a.name() == keys; });
+}
 
-// Names the axes of what the stage reads by its own. False if a stage is read elsewhere than at
-// axes, or its axes would have two roles.
-bool name_axes_read(const Op &op, const Stage &reader, AttentionRoles &r) {
+// Derives the axes of each stage that `reader` reads from those of `reader`. Returns false if an
+// index is not an axis, an axis would have two roles, or a stage reduces other than over keys.
+bool derive_axes_read(const Op &op, const Stage &reader, AttentionRoles &r) {
     const AttentionAxes own = r.of(reader);
     for (const Expr &e : reader.expressions()) {
         for (const Halide::Internal::Call *read : tensor_reads(e)) {
             const Stage *from = op.find_stage(read->name);
-            if (!from) continue;
+            if (!from || from == r.mixed) continue;
             AttentionAxes axes;
             axes.outside.resize(own.outside.size());
             for (size_t d = 0; d < read->args.size(); d++) {
                 const auto *v = read->args[d].as<Halide::Internal::Variable>();
-                const std::string role = v ? own.role_of(v->name) : "";
-                if (role.empty()) return false;
-                std::string &name = role == "queries" ? axes.queries
-                                    : role == "keys"  ? axes.keys
-                                                      : axes.outside[size_t(std::stoi(role))];
-                if (!name.empty()) return false;
-                name = from->axes[d].name();
+                std::string *name = v ? own.counterpart_in(axes, v->name) : nullptr;
+                if (!name || !name->empty()) return false;
+                *name = from->axes[d].name();
             }
             const bool all = std::none_of(axes.outside.begin(), axes.outside.end(),
                                           [](const std::string &name) { return name.empty(); });
             if (!all || axes.queries.empty()) return false;
             if (from != r.score && from->is_reduction()) {
-                const bool along = axes.keys.empty() && from->reduction_axes.size() == 1 &&
+                const bool along = axes.keys.empty() && from->reduction_axes.size() == 1 && !from->bounded &&
                                    from->properties.associative && from->properties.commutative;
                 if (!along) return false;
                 axes.keys = from->reduction_axes[0].name();
@@ -153,38 +148,28 @@ std::optional<AttentionRoles> attention_roles(const Op &op) {
     // The output has the mix's axes, and reads it and what is over queries at these.
     const Stage &output = op.stage(r.output);
     if (&output == r.mixed || output.is_reduction() || names_of(output.axes) != mixed) return std::nullopt;
-    AttentionAxes of_output = of_mixed;
-    of_output.keys = "";
-    for (const Expr &e : output.expressions()) {
-        for (const Halide::Internal::Call *read : tensor_reads(e)) {
-            if (read->name == r.mixed->name && !reads_at(read, output.axes)) return std::nullopt;
-        }
+    r.axes[r.output] = {of_mixed.outside, of_mixed.queries, ""};
+    for (const Halide::Internal::Call *read : tensor_reads(output.value)) {
+        if (read->name == r.mixed->name && !reads_at(read, output.axes)) return std::nullopt;
     }
     for (size_t n = op.stages().size(); n-- > 0;) { // readers before what they read
         const Stage &s = op.stages()[n];
-        if (&s == &output) {
-            AttentionRoles others = r; // what the output reads beside the mix
-            others.axes[s.name] = of_output;
-            Stage without = s;
-            without.value = map_reads(s.value, [&](const Halide::Internal::Call *read, const Expr &e) {
-                return read->name == r.mixed->name ? Halide::Internal::make_zero(read->type) : e;
-            });
-            if (!name_axes_read(op, without, others)) return std::nullopt;
-            others.axes.erase(s.name);
-            r.axes = others.axes;
-        } else if (!r.axes.count(s.name) || (&s != r.score && !name_axes_read(op, s, r))) {
-            return std::nullopt;
-        }
-    }
-    for (const Stage &s : op.stages()) {
-        if (&s == &output || &s == r.mixed) continue;
-        const AttentionAxes &own = r.of(s);
-        const size_t rank = own.outside.size() + 1 + (has_axis(s, own.keys) ? 1 : 0);
-        if (s.axes.size() != rank) return std::nullopt;
+        if (!r.axes.count(s.name) || (&s != r.score && !derive_axes_read(op, s, r))) return std::nullopt;
     }
     if (!is_along_keys(r, *r.score)) return std::nullopt;
-    for (const Operand &o : factors(*r.score)) {
-        if (!op.find_input(o.tensor)) return std::nullopt;
+    const Axis &keys = *find_axis(*r.score, r.of(*r.score).keys);
+    for (const Stage &s : op.stages()) {
+        const AttentionAxes &own = r.of(s);
+        if (&s == &output) continue;
+        const Axis *its_keys = own.keys.empty() ? nullptr : find_axis(s, own.keys);
+        if (its_keys && !Halide::Internal::can_prove(its_keys->extent() == keys.extent())) return std::nullopt;
+        const size_t rank = own.outside.size() + 1 + (is_along_keys(r, s) ? 1 : 0);
+        if (&s != r.mixed && s.axes.size() != rank) return std::nullopt;
+    }
+    const std::vector<Operand> operands = factors(*r.score);
+    if (operands[0].tensor == operands[1].tensor) return std::nullopt;
+    for (const Operand &o : operands) {
+        if (!op.find_input(o.tensor) || !o.axes.count(r.d)) return std::nullopt;
         if (o.axes.count(r.of(*r.score).queries) && !o.axes.count(r.of(*r.score).keys)) r.queries = o.tensor;
     }
     if (r.queries.empty() || op.is_output(r.mixed->name)) return std::nullopt;
@@ -243,10 +228,12 @@ std::string made_for(const Op &op, const AttentionRoles &r, const Stage &folded)
 }
 
 // Stores a stage of which queries are not the last axis with these side by side.
-void store_queries_inside(StageHandle T, const Stage &stage, const AttentionAxes &own) {
+void store_queries_inside(const AttentionRoles &r, StageHandle T, const Stage &stage) {
+    const AttentionAxes &own = r.of(stage);
+    const bool along_keys = is_along_keys(r, stage);
     if (stage.axes.back().name() == own.queries) return;
     std::vector<std::string> order = own.outside;
-    if (has_axis(stage, own.keys)) order.push_back(own.keys);
+    if (along_keys) order.push_back(own.keys);
     order.push_back(own.queries);
     T.layout(order);
 }
@@ -257,7 +244,7 @@ void schedule_rows_of_queries(Schedule &s, const AttentionRoles &r, int lanes, c
                               const LoopName &task) {
     StageHandle S = s.stage(r.score->name);
     const AttentionAxes &of_score = r.of(*r.score);
-    store_queries_inside(S, *r.score, of_score);
+    store_queries_inside(r, S, *r.score);
     auto [block, rows] = S.split(of_score.queries, p.rows); // one block of the stage, where it is computed
     auto [jo, ji] = S.split(of_score.keys, p.keys);
     auto [io, ii] = S.split(rows, std::min<int64_t>(p.vectors * lanes, p.rows));
@@ -306,7 +293,7 @@ void schedule_rows_of_queries(Schedule &s, const AttentionRoles &r, int lanes, c
         if (stage.name == r.score->name || stage.name == r.mixed->name || stage.name == r.output) continue;
         StageHandle T = s.stage(stage.name);
         const AttentionAxes &own = r.of(stage);
-        store_queries_inside(T, stage, own);
+        store_queries_inside(r, T, stage);
         if (stage.is_reduction() && T.state().online) {
             std::vector<LoopName> order = after(own.outside, {T.state().def.reduction_axes[0].name(), own.queries});
             T.reorder(order).vectorize(own.queries, lanes);
@@ -450,8 +437,7 @@ Schedule schedule_one(const Op &op, const Machine &machine, const AttentionRoles
         M.online(online->max, blocks, online->sums);
         for (size_t n = op.stages().size(); n-- > 0;) { // scores, of a block of keys
             const Stage &stage = op.stages()[n];
-            if (s.stage(stage.name).state().placement.loop == at.name && stage.name != r.mixed->name &&
-                stage.name != r.output && is_along_keys(r, stage))
+            if (s.stage(stage.name).state().placement.loop == at.name && is_along_keys(r, stage))
                 s.stage(stage.name).compute_at(M.name(), blocks);
         }
     }

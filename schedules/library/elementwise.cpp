@@ -276,10 +276,11 @@ void finish_windows(Schedule &s, StageHandle S, const Stage &stage, const LoopNa
 // Stages without vectors unroll records of so many elements at most, as a small matrix is.
 constexpr int64_t elements_of_record = 16;
 
-// The numbers of last axes that may be a record, each of whose elements one vector computes for as
-// many records: the last axis, as the components of a point; or several axes of a small matrix, if
-// its elements take enough operations, since their accesses are far apart. In the order of trial.
-std::vector<size_t> record_ranks(const Stage &stage) {
+// Candidate record ranks: how many last axes form a record. One vector holds the same element of
+// several records. A record is the last axis, as the components of a point, or several axes of a
+// small matrix if its elements take enough operations, since their accesses are far apart: then it
+// needs instructions that scatter elements of 32 bits or more, and whole vectors of records.
+std::vector<size_t> record_ranks(const Stage &stage, const Machine &machine) {
     constexpr int64_t fewest_operations = 6; // of an element, beside its strided store
     std::vector<size_t> ranks;
     if (stage.is_reduction() || !stage.strides.empty()) return ranks;
@@ -291,7 +292,10 @@ std::vector<size_t> record_ranks(const Stage &stage) {
         if (rank == 1 ? elements > shuffled_step
                       : elements > elements_of_record || operations(stage) < fewest_operations)
             break;
-        ranks.push_back(rank);
+        const auto records = constant_extent(stage.axes[stage.axes.size() - rank - 1]);
+        const bool scatters = machine.vector_bits >= 512 && stage.type.bits() >= 32 && records &&
+                              *records >= vector_lanes(machine, stage.type);
+        if (rank == 1 || scatters) ranks.push_back(rank);
     }
     return ranks;
 }
@@ -405,7 +409,7 @@ std::map<std::string, RowsOfPart> hold_stages(Schedule &s, const std::set<std::s
         if (tiled) fixed[stage.name].insert(rows_of_tile(stage));
         const bool along = stage.is_reduction() && reads_along(stage, stage.reduction_axes.back().name());
         if (tiled || !along) fixed[stage.name].insert(stage.axes.back().name());
-        for (const size_t rank : record_ranks(stage)) // vectors may run across these
+        for (const size_t rank : record_ranks(stage, s.machine())) // vectors may run across these
             fixed[stage.name].insert(stage.axes[stage.axes.size() - 1 - rank].name());
         if (!stage.is_reduction() || !end.empty() || finishing_reader(s, stage, unfinished) != host) continue;
         if (!along && !tiled) return {}; // a window, which ends in its own loops
@@ -773,7 +777,7 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
         }
         if (!rows && !vectors) {
             std::optional<LoopName> across;
-            for (const size_t rank : widest > 1 ? record_ranks(stage) : std::vector<size_t>())
+            for (const size_t rank : widest > 1 ? record_ranks(stage, machine) : std::vector<size_t>())
                 across = across ? across : vectorize_across_records(s, S, stage, rank, widest);
             if (across && !S.state().has_loop(outer.name)) outer = *across;
             if (!across) unroll_record(S, stage);

@@ -98,13 +98,14 @@ std::optional<RowsOfBlock> rows_that_share(const Schedule &s, const Stage &stage
     // On Emerald Rapids rows of 260 to 320 f32 that begin within lines are as fast either way.
     constexpr int64_t long_row = 1 << 10;    // bytes
     constexpr double pays_for_partial = 4.0; // loads that each store of a long row saves
+    constexpr double pays_anyway = 0.3;      // of the loads are left
     const int64_t of_element = std::max<int64_t>(operations(stage), 2 * static_cast<int64_t>(reads.size()));
     const int64_t most = std::min<int64_t>(s.machine().vector_registers / 4, most_operations / of_element);
     if (most < 2) return std::nullopt;
     const bool root = s.state().stage(stage.name).placement.kind == Placement::Kind::Root;
     const bool partial = root && stores_partial_lines(stage, s.machine());
     const auto row = constant_extent(stage.axes.back());
-    const bool is_long = !row || *row * stage.type.bytes() > long_row;
+    const bool is_long = row && *row * stage.type.bytes() > long_row;
     std::optional<RowsOfBlock> best;
     double least = worth;
     for (size_t d = stage.axes.size() - 1; d-- > 0;) {
@@ -115,7 +116,7 @@ std::optional<RowsOfBlock> rows_that_share(const Schedule &s, const Stage &stage
             if (alone == 0) break;
             const double n = static_cast<double>(rows), left = together / (n * alone);
             if (left >= least * (best && best->axis == axis.name() ? worth_twice : 1)) continue;
-            if (partial && is_long && alone - together / n < pays_for_partial) continue;
+            if (partial && is_long && alone - together / n < pays_for_partial && left > pays_anyway) continue;
             least = left;
             best = {axis.name(), rows, true, true, partial ? 2 : 1}; // two write a line in half as many parts
         }

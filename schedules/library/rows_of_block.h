@@ -18,9 +18,9 @@ struct RowsOfBlock {
 
 // The rows that share what they read: neighbours in a stencil, which are unrolled so that each
 // element is loaded once, or rows that all read the same two places or more along the last axis.
-// Else rows of which each takes other branches, as even and odd ones do: unrolled outside, they
-// read what their branch needs. Nothing for other stages, and for those in whose loops others are
-// computed.
+// Otherwise rows that take different branches, such as even and odd rows: they are unrolled outside
+// the column loop, so that each reads only what its branch needs. Nothing for other stages, and for
+// those in whose loops others are computed.
 std::optional<RowsOfBlock> rows_of_block(const Schedule &s, const Stage &stage);
 
 } // namespace kumiko::library

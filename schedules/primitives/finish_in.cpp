@@ -14,8 +14,8 @@ bool reads_elsewhere(const Expr &e, const std::string &tensor, const std::vector
                        [&](const Call *read) { return read->name == tensor && !reads_at(read, axes); });
 }
 
-// Whether what `name` computes is read, on every way to `consumer`, at its own axes: by the consumer
-// itself, or by stages that are inlined into it, whose axes may have another order.
+// Whether what `name` computes is read, on every way to `consumer`, at its own axes: by the
+// consumer itself, or by stages that are inlined into it, whose axes may have another order.
 bool read_in_place(const ScheduleState &state, const std::string &name, const std::string &consumer) {
     for (const std::string &reader : state.readers(name)) {
         const StageState &r = state.stage(reader);

@@ -38,7 +38,7 @@ struct PlannedWord {
 
     bool needed[4] = {};     // whether the next step may read aluf, mauf, lbf, mreadf
     bool matrix = false;     // a matrix operation of MAU
-    bool plain = true;       // no masks, no addressing by T, nothing partial: every write is whole
+    bool plain = true;       // no masks, no addressing by T
     Idle idle = Idle::Empty; // why the matrix units are idle in it
     uint32_t l1_mabs = 0;    // the MABs that L1 serves
     uint32_t l2_l1bs = 0;

@@ -1,5 +1,5 @@
-// One run: the stream of words, step by step. What the PEs do in a step waits until something else needs it, so that
-// a block of them runs several steps while its data stay in the host's caches.
+// One run: the stream of words, step by step. What the PEs do in a step waits until something else
+// needs it, so that a block of them runs several steps while its data stay in the host's caches.
 #pragma once
 
 #include "sim/engine/chip_state.h"

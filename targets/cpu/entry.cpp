@@ -61,8 +61,9 @@ private:
         return ready;
     }
 
-    // The same entry, which asks the runtime first; where a way needs AMX, also for the tile registers. It
-    // is a function of its own because one with calls saves registers also where it makes none.
+    // The same entry, which asks the runtime first; where a way needs AMX, also for the tile
+    // registers. It is a function of its own because one with calls saves registers also where it
+    // makes none.
     llvm::Function *asking_entry(const Entry &entry, llvm::Function *f) {
         std::vector<llvm::Type *> types(f->getFunctionType()->params().begin(), f->getFunctionType()->params().end());
         llvm::Function *asking = begin(entry.name + ".ask", f->getReturnType(), types);

@@ -31,10 +31,11 @@ struct Entry {
     bool counts = false;
 };
 
-// One object with the functions NAME and NAME_packed(void *const *tensors, const int64_t *sizes) of each entry. When no way
-// fits, an entry returns KUMIKO_MISSING_FEATURE with a text that says what the last way needs. Undefined symbols are the
-// ways', the hooks <runtime_prefix>_cpu_features, _require_features and, where a way needs AMX, _request_tiles, and the
-// variable _ready_features (runtime/cpu_features.c).
+// One object with the functions NAME and NAME_packed(void *const *tensors, const int64_t *sizes) of
+// each entry. When no way fits, an entry returns KUMIKO_MISSING_FEATURE with a text that says what
+// the last way needs. Undefined symbols are the ways', the hooks <runtime_prefix>_cpu_features,
+// _require_features and, where a way needs AMX, _request_tiles, and the variable _ready_features
+// (runtime/cpu_features.c).
 ObjectFile compile_entries(const std::vector<Entry> &entries, const CpuTarget &target,
                            const std::string &runtime_prefix);
 

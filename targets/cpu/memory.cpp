@@ -188,8 +188,8 @@ Value *Codegen::load_dense(const Array &array, const std::string &name, Type t, 
 
 void Codegen::store_dense(const Array &array, const std::string &name, Type t, Value *base, Value *v, Value *mask,
                           unsigned align) {
-    // In the order of addresses: LLVM splits wide stores in any order, which takes longer if each vector
-    // takes parts of two lines.
+    // In the order of addresses: LLVM splits wide stores in any order, which takes longer if each
+    // vector takes parts of two lines.
     const int native = native_lanes(t);
     if (!mask && lanes(v) > native && lanes(v) % native == 0 && !array.on_stack) {
         for (int first = 0; first < lanes(v); first += native)

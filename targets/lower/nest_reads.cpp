@@ -358,7 +358,7 @@ Region NestBuilder::from_whole_blocks(const StageState &p, Region region) {
         for (const Call *read : tensor_reads(e)) {
             const StageState *copy = state_.find(read->name);
             if (const StageState *maximum = state_.producer(read->name); maximum && follows(*maximum)) {
-                // It is brought up to this block at the elements that are needed, and at no others.
+                // The maximum is updated for this block only at the elements needed.
                 for (const Expr &index : read->args) fixed.push_back(index);
             }
             if (!copy || !copy->is_copy) continue;

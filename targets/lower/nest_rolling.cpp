@@ -72,8 +72,8 @@ void NestBuilder::plan_rolling(const Frame &f, size_t depth) {
         const auto width = as_const_int(simplify_index(end - first, bounds_)),
                    planes = as_const_int(simplify_index(end - now.min[r.axis], bounds_));
         if (!step || *step < 1 || of_first != step || of_now != step || !width || !planes)
-            refuse(p, "what iterations need along " + moving +
-                          " has to move forward by one constant step, and to be as much each time");
+            refuse(p,
+                   "what iterations need along " + moving + " must move forward by a constant step and keep its size");
         for (const std::string &l : loops_of(p).order) {
             if (l != moving && loops_of(p).derived_from(l, moving))
                 refuse(p, "its loop " + moving + " is split or fused, so that planes are not computed one by one");

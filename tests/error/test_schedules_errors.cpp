@@ -274,6 +274,9 @@ FILE:LINE: error: compute_at("Y", "i"): loop i does not enclose all that reads e
     CHECK(told([&] { s.stage("max").compute_at("max", "i"); }).find("does not enclose") != std::string::npos);
     CHECK(told([&] { s.stage("Y").compute_at("Y", "i"); }) == R"(
 FILE:LINE: error: compute_at("Y", "i"): no stage reads Y
+  stage Y   for i in 0..64
+              for j in 0..128
+  legal here: compute_root()
 )");
 }
 

@@ -79,6 +79,18 @@ TEST_CASE("attention of one's own gets the library's schedule, and computes what
     }
 }
 
+TEST_CASE("scores without features to sum along in both operands are no attention") {
+    const Axis i("i", 20), j("j", 20), k("k", 8), v("v", 8), t("t", 20);
+    const Tensor Q = input("Q", f32, {i}), K = input("K", f32, {j, k}), V = input("V", f32, {j, v});
+    const auto mixed = [&](const Element &score, const std::vector<Tensor> &inputs) {
+        const Tensor S = compute("S", {i, j}, score), e = compute("e", {i, j}, S(i, j) * 0.5f),
+                     z = compute("z", {i}, sum(S(i, t), t));
+        return Op("mixed", inputs, {compute("O", {i, v}, sum(e(i, j) * V(j, v), j) / z(i))});
+    };
+    CHECK(!library::is_attention(mixed(sum(Q(i) * K(j, k), k), {Q, K, V})));
+    compile(mixed(sum(Q(i) * K(j, k), k), {Q, K, V}));
+}
+
 TEST_CASE("what only resembles attention gets no schedule of it") {
     const Axis i("i", 20), j("j", 20), k("k", 8), v("v", 8), t("t", 20);
     const Tensor Q = input("Q", f32, {i, k}), K = input("K", f32, {j, k}), V = input("V", f32, {j, v});

@@ -7,6 +7,7 @@
 #include "dsl/math.h"
 #include "dsl/scatter.h"
 #include "machine/machine.h"
+#include "schedules/library/elementwise.h"
 #include "schedules/nest_text.h"
 #include "support/error.h"
 #include "tests/unit/check_runs.h"
@@ -123,8 +124,13 @@ TEST_CASE("stages whose results would leave the second cache are held by the las
         Tensor s = compute("s", {h, i, j}, select(j <= i, sum(Q(h, i, k) * K(h, j, k), k) * 0.25f, -1e30f));
         Tensor most = compute("most", {h, i}, maximum(s(h, i, j), j));
         Tensor p = compute("p", {h, i, j}, exp(s(h, i, j) - most(h, i)));
-        const std::string nest = checked_nest(
-            Op("causal", {Q, K, V}, {compute("Y", {h, i, k}, sum(p(h, i, j) * V(h, j, k), j) / sum(p(h, i, j), j))}));
+        const Op op("causal", {Q, K, V},
+                    {compute("Y", {h, i, k}, sum(p(h, i, j) * V(h, j, k), j) / sum(p(h, i, j), j))});
+        checked_nest(op); // attention has a schedule of its own
+        const Machine machine = Machine::named("x86-64-avx2");
+        const Schedule by_rules =
+            library::schedule_elementwise(op, machine, library::elementwise_parameters(op, machine));
+        const std::string nest = nest_text(by_rules.state());
         CAPTURE(nest);
         CHECK((count(nest, "of it what one h needs") > 3) == (H == 40));
     }
@@ -403,18 +409,21 @@ TEST_CASE("functions that several stages compute of one thing are computed once"
 }
 
 TEST_CASE("each vector has one element of several small matrices") {
-    for (const int matrices : {50, 3}) {
+    const auto vectors = [](const Type type, const Expr &matrices, const char *machine) {
         Axis n("n", matrices), r("r", 3), c("c", 3);
-        Tensor A = input("A", f32, {n, r, c});
-        const std::string nest =
-            checked_nest(Op("minors", {A},
-                            {compute("Y", {n, r, c},
-                                     A(n, (r + 1) % 3, (c + 1) % 3) * A(n, (r + 2) % 3, (c + 2) % 3) -
-                                         A(n, (r + 1) % 3, (c + 2) % 3) * A(n, (r + 2) % 3, (c + 1) % 3))}));
-        CAPTURE(nest);
-        CHECK(count(nest, "unrolled r") + count(nest, "unrolled c") == 2);
-        CHECK(count(nest, "vectorized n") == (matrices >= 8));
-    }
+        Tensor A = input("A", type, {n, r, c});
+        const Op op("minors", {A},
+                    {compute("Y", {n, r, c},
+                             A(n, (r + 1) % 3, (c + 1) % 3) * A(n, (r + 2) % 3, (c + 2) % 3) -
+                                 A(n, (r + 1) % 3, (c + 2) % 3) * A(n, (r + 2) % 3, (c + 1) % 3))});
+        if (op.sizes().empty() && type == f32) CHECK(count(checked_nest(op), "unrolled") == 2);
+        return count(nest_text(default_schedule(op, Machine::named(machine)).state()), "vectorized n");
+    };
+    CHECK(vectors(f32, 50, "x86-64-avx512") == 1);
+    CHECK(vectors(f32, 3, "x86-64-avx512") == 0); // fewer than lanes
+    CHECK(vectors(f32, Size("N"), "x86-64-avx512") == 0);
+    CHECK(vectors(i16, 50, "x86-64-avx512") == 0);
+    CHECK(vectors(f32, 50, "x86-64-avx2") == 0); // has no scatter
 }
 
 TEST_CASE("rows that are far apart are summed in several vectors of each") {

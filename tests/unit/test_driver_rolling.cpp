@@ -255,8 +255,8 @@ TEST_CASE("what does not roll is refused, and never computed again") {
         };
         CHECK(says(kept(d, d), "what iterations need moves along y and x; one axis may move"));
         CHECK(says(kept(3, 5), "all iterations need the same; compute_at(\"Y\", \"b\") computes it where it is kept"));
-        CHECK(says(kept(17 - d, 5), "along y has to move forward by one constant step"));
-        CHECK(says(kept(d / 2, 5), "along y has to move forward by one constant step"));
+        CHECK(says(kept(17 - d, 5), "along y must move forward by a constant step"));
+        CHECK(says(kept(d / 2, 5), "along y must move forward by a constant step"));
         CHECK_EQ(kept(d, 5), "no error");
     }
 }
