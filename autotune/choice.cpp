@@ -104,7 +104,8 @@ public:
     }
     const Point &point() const { return point_; }
 
-    // A point whose counted time is at most `alone` of the best one's is taken whatever the model says.
+    // A point whose counted time is at most `alone` of the best one's is taken whatever the model
+    // says.
     void consider(const Point &point, double alone = accepted_alone) {
         auto other = best_ ? counted(point) : std::nullopt;
         if (!other || other->estimated_seconds > accepted_with_model * best_->estimated_seconds) return;

@@ -30,8 +30,8 @@ struct AttentionAxes {
 
 // The scores are a sum of products of two inputs, over queries and keys. The mix is a sum over keys
 // of products of a stage over queries and keys and an input. All other stages are over queries, or
-// over queries and keys, except the output, which finishes the mix. The axes of a stage are found by
-// the indices at which it is read, whatever their names and order.
+// over queries and keys, except the output, which finishes the mix. The axes of a stage are found
+// by the indices at which it is read, whatever their names and order.
 struct AttentionRoles {
     const Stage *score = nullptr, *mixed = nullptr;
     std::map<std::string, AttentionAxes> axes; // by stage
@@ -145,7 +145,7 @@ std::optional<AttentionRoles> attention_roles(const Op &op) {
         const bool values = op.find_input(o.tensor) && last && last->name == r.v;
         if (!op.find_stage(o.tensor) && !values) return std::nullopt;
     }
-    // The output has the mix's axes, and reads it and what is over queries at these.
+    // The output has the axes of the mix, and reads the mix and stages over queries at its own axes.
     const Stage &output = op.stage(r.output);
     if (&output == r.mixed || output.is_reduction() || names_of(output.axes) != mixed) return std::nullopt;
     r.axes[r.output] = {of_mixed.outside, of_mixed.queries, ""};
@@ -257,7 +257,7 @@ void schedule_rows_of_queries(Schedule &s, const AttentionRoles &r, int lanes, c
     std::optional<StageHandle> queries;
     if (2 * bytes <= cache_bytes(machine, level, 0)) { // queries side by side too
         StageHandle Q = s.place_in(r.queries, level, S.name(), block);
-        std::map<std::string, std::string> copied; // the copy's axes by those of the scores
+        std::map<std::string, std::string> copied; // axes of the copy, by axes of the scores
         for (const Operand &o : factors(*r.score)) {
             for (size_t d = 0; o.tensor == r.queries && d < o.indices.size(); d++)
                 copied[o.indices[d].as<Halide::Internal::Variable>()->name] = Q.state().def.axes[d].name();

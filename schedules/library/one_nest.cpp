@@ -99,11 +99,11 @@ bool same_parts(const ScheduleState &state, const std::string &a, const std::str
                       [](const Expr &x, const Expr &y) { return Halide::Internal::equal(x, y); });
 }
 
-// The innermost loop of the leader, at `depth` or outside of it, that the stage can share; "" if
-// there is none. Inside of that each stage may have its own vectors, unrolled copies and reduction.
-std::string shared_loop(const ScheduleState &state, const std::string &name, const std::string &leader, size_t depth) {
+// The innermost of the leader's `loops` outermost loops that the stage can share; "" if there is
+// none. Inside of that each stage may have its own vectors, unrolled copies and reduction.
+std::string shared_loop(const ScheduleState &state, const std::string &name, const std::string &leader, size_t loops) {
     const StageState &l = state.stage(leader);
-    for (size_t n = std::min(l.order.size(), depth == SIZE_MAX ? depth : depth + 1); n-- > 0;) {
+    for (size_t n = std::min(l.order.size(), loops); n-- > 0;) {
         if (!apart(state, name, leader, l.order[n])) return l.order[n];
         const LoopState &own = l.loop(l.order[n]);
         if (!own.reduction && own.kind != LoopKind::Vectorized && own.kind != LoopKind::Unrolled) break;
@@ -116,7 +116,7 @@ struct Group {
     std::set<std::string> arrays; // read, or written
     Calls calls;
     int64_t registers = 0;
-    size_t depth = SIZE_MAX; // of the outermost loop that a stage shares, in the leader's order
+    size_t loops = SIZE_MAX; // outermost ones of the leader that all of its stages share
 };
 
 // The partial results of a reduction, one for each lane of a block (reduce_row).
@@ -206,14 +206,14 @@ void share_nests(Schedule &schedule, const std::set<std::string> &left_out) {
             return common && all.size() <= most_arrays && common_or_none(g.calls, calls) &&
                    g.registers + registers < schedule.machine().vector_registers &&
                    same_parts(schedule.state(), name, g.leader) &&
-                   !(loop = shared_loop(schedule.state(), name, g.leader, g.depth)).empty();
+                   !(loop = shared_loop(schedule.state(), name, g.leader, g.loops)).empty();
         };
         const auto g = std::find_if(groups.begin(), groups.end(), joins);
         if (g != groups.end()) {
             const bool deeper = s.shared && s.shared->stage == g->leader &&
                                 s.position(loop) > s.position(s.shared->loop); // than where stages stand that both read
             if (!s.shared || deeper) schedule.stage(name).compute_with(g->leader, loop);
-            g->depth = std::min(g->depth, schedule.state().stage(g->leader).position(loop));
+            g->loops = std::min(g->loops, schedule.state().stage(g->leader).position(loop) + 1);
             g->arrays.insert(read.begin(), read.end());
             g->arrays.insert(name);
             g->registers += registers;

@@ -56,20 +56,17 @@ struct Loads {
     double alone = 0, together = 0;
 };
 
-Loads loads_of(const Schedule &s, const Stage &stage, const Reads &reads, const Axis &axis, int64_t rows) {
-    const auto count = [](const Elements &e) { return static_cast<double>(e.size()); };
-    if (divisor_of(stage, axis) == 1)
-        return {count(elements_read(reads, axis.name(), 1)), count(elements_read(reads, axis.name(), rows))};
+// The rows take their own branches: the stage divides the axis.
+Loads loads_by_branch(const Schedule &s, const Stage &stage, const std::string &axis, int64_t rows) {
     const std::set<std::string> kept = kept_tensors(s.state());
     Loads loads;
     Elements all;
-    for (int64_t row = 0; row < rows; row++) { // each takes its own branches
-        const Stage one = at_multiples(stage, axis.name(), rows, row);
-        const Elements own = elements_read(reads_of(s.op(), one, kept), axis.name(), 1);
-        loads.alone += count(own) / static_cast<double>(rows);
+    for (int64_t row = 0; row < rows; row++) {
+        const Elements own = elements_read(reads_of(s.op(), at_multiples(stage, axis, rows, row), kept), axis, 1);
+        loads.alone += static_cast<double>(own.size()) / static_cast<double>(rows);
         all.insert(own.begin(), own.end());
     }
-    loads.together = count(all);
+    loads.together = static_cast<double>(all.size());
     return loads;
 }
 
@@ -109,16 +106,22 @@ std::optional<RowsOfBlock> rows_that_share(const Schedule &s, const Stage &stage
     std::optional<RowsOfBlock> best;
     double least = worth;
     for (size_t d = stage.axes.size() - 1; d-- > 0;) {
-        const Axis &axis = stage.axes[d];
-        for (int64_t rows = 2; rows <= most && rows <= constant_extent(axis).value_or(rows); rows *= 2) {
-            if (rows % divisor_of(stage, axis)) continue;
-            const auto [alone, together] = loads_of(s, stage, reads, axis, rows);
+        const std::string &axis = stage.axes[d].name();
+        const int64_t parts = divisor_of(stage, stage.axes[d]);
+        const size_t any = elements_read(reads, axis, 1).size(); // of all branches
+        if (any == 0) continue;
+        for (int64_t rows = 2; rows <= most && rows <= constant_extent(stage.axes[d]).value_or(rows); rows *= 2) {
+            if (rows % parts) continue;
+            const auto [alone, together] =
+                parts > 1
+                    ? loads_by_branch(s, stage, axis, rows)
+                    : Loads{static_cast<double>(any), static_cast<double>(elements_read(reads, axis, rows).size())};
             if (alone == 0) break;
             const double n = static_cast<double>(rows), left = together / (n * alone);
-            if (left >= least * (best && best->axis == axis.name() ? worth_twice : 1)) continue;
+            if (left >= least * (best && best->axis == axis ? worth_twice : 1)) continue;
             if (partial && is_long && alone - together / n < pays_for_partial && left > pays_anyway) continue;
             least = left;
-            best = {axis.name(), rows, true, true, partial ? 2 : 1}; // two write a line in half as many parts
+            best = {axis, rows, true, true, partial ? 2 : 1}; // two write a line in half as many parts
         }
     }
     for (size_t d = stage.axes.size() - 1; d-- > 0 && !best;) {

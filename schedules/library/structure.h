@@ -80,8 +80,8 @@ int64_t cache_bytes(const Machine &machine, const std::string &level, int64_t ot
 // Whether a load from L3 takes longer than out-of-order execution hides.
 bool has_slow_l3(const Machine &machine);
 // Whether rows of the stage begin within cache lines, its array exceeds a quarter of L1, and L3 is
-// slow (decision 0063). Then a vector is stored as parts of two lines. The processor joins the parts
-// of a line if they are stored one after the other.
+// slow (decision 0063). Then a vector is stored as parts of two lines. The processor joins the
+// parts of a line if they are stored one after the other.
 bool stores_partial_lines(const Stage &stage, const Machine &machine);
 // The nearest cache behind the first of which so many bytes leave half free; the memory where none has that room.
 std::string smallest_level(const Machine &machine, int64_t bytes);

@@ -158,8 +158,8 @@ TransposeParameters transpose_parameters(const Op &op, const Machine &machine) {
     const int64_t columns = bytes < 4 ? 16 / bytes : std::max<int64_t>(native, 2);
     p.columns = Tile::nearest(dividing(across, 4, columns), up_to(2 * columns));
     // Where L3 is slow, stores that split lines are expensive, and so is writing many rows in turn.
-    // Large arrays with long rows write four rows along, and prefetch the next line of 256 input rows,
-    // which L1 holds.
+    // Large arrays with long rows write four rows along, and prefetch the next line of 256 input
+    // rows, which L1 holds.
     const int64_t piece = std::gcd(along.value_or(1) * bytes, line_bytes), l2 = cache_bytes(machine, "L2", 512 << 10);
     const bool splits_lines = bytes > 1 && piece >= least_of_line && piece <= most_of_line && piece / bytes < p.lanes;
     if (has_slow_l3(machine) && splits_lines && *along * bytes >= 4 * line_bytes && 2 * r.bytes() > l2) {

@@ -96,9 +96,9 @@ Expr functions_in_place(const ScheduleState &state, const Expr &e); // functions
 // Remainders of neighbours as neighbours: (6 x + 1) % 12 as (6 x) % 12 + 1.
 Expr split_remainders(const Expr &index); // simplify.cpp
 
-// Whether the copies of an unrolled loop do the same, each at places that differ by a constant. `body`
-// is the loop's. False where a later pass combines copies: stores that interleave, and neighbouring
-// stores of less than a vector.
+// Whether the copies of an unrolled loop do the same, each at places that differ by a constant.
+// `body` is the loop's. False where a later pass combines copies: stores that interleave, and
+// neighbouring stores of less than a vector.
 bool copies_alike(const Halide::Internal::For *loop, const Halide::Internal::Stmt &body,
                   int vector_bits); // copies_alike.cpp
 
