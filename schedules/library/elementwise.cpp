@@ -815,7 +815,9 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
         some_apart = some_apart || !placed;
     }
     if (decided.share_nests && some_apart) share_nests(s);
-    stream_large_outputs(s);
+    const auto &outputs = op.outputs();
+    if (std::none_of(outputs.begin(), outputs.end(), [&](const auto &o) { return splits_lines_of_rows(s, o); }))
+        stream_large_outputs(s);
     return s;
 }
 

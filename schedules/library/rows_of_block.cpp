@@ -6,6 +6,7 @@
 #include "schedules/library/functions.h"
 #include "schedules/library/inlining.h"
 #include "schedules/library/structure.h"
+#include "schedules/rolling.h"
 
 #include <algorithm>
 #include <set>
@@ -56,6 +57,24 @@ struct Loads {
     double alone = 0, together = 0;
 };
 
+// How many rows of arrays `rows` iterations of axis `d` load and store, of arrays whose rows meet in
+// pages.
+int64_t rows_that_meet(const Schedule &s, const Stage &stage, const Reads &reads, size_t d, int64_t rows) {
+    const std::string &axis = stage.axes[d].name();
+    Reads met;
+    for (auto [tensor, indices] : reads) {
+        size_t moves = 0; // the index that does
+        while (moves < indices.size() && !Halide::Internal::expr_uses_var(indices[moves], axis)) moves++;
+        if (moves + 1 >= indices.size() ||
+            !meet_in_pages(distance_of(s.state().type_of(tensor), s.state().axes_of(tensor), moves), rows))
+            continue;
+        indices.pop_back();
+        met.emplace_back(tensor, indices);
+    }
+    const bool stores = meet_in_pages(distance_of(stage.type, stage.axes, d), rows);
+    return static_cast<int64_t>(elements_read(met, axis, rows).size()) + (stores ? rows : 0);
+}
+
 // The rows take their own branches: the stage divides the axis.
 Loads loads_by_branch(const Schedule &s, const Stage &stage, const std::string &axis, int64_t rows) {
     const std::set<std::string> kept = kept_tensors(s.state());
@@ -101,8 +120,11 @@ std::optional<RowsOfBlock> rows_that_share(const Schedule &s, const Stage &stage
     if (most < 2) return std::nullopt;
     const bool root = s.state().stage(stage.name).placement.kind == Placement::Kind::Root;
     const bool partial = root && stores_partial_lines(stage, s.machine());
+    const int64_t ways = cache_bytes(s.machine(), "L1", 32 << 10) / page_bytes; // of the first cache
     const auto row = constant_extent(stage.axes.back());
     const bool is_long = row && *row * stage.type.bytes() > long_row;
+    const bool narrow = s.machine().vector_bits == 4 * line_bytes; // two vectors fill a line
+    const int vectors = partial || (narrow && is_long) ? 2 : 1;    // of a row
     std::optional<RowsOfBlock> best;
     double least = worth;
     for (size_t d = stage.axes.size() - 1; d-- > 0;) {
@@ -119,9 +141,10 @@ std::optional<RowsOfBlock> rows_that_share(const Schedule &s, const Stage &stage
             if (alone == 0) break;
             const double n = static_cast<double>(rows), left = together / (n * alone);
             if (left >= least * (best && best->axis == axis ? worth_twice : 1)) continue;
+            if (rows_that_meet(s, stage, reads, d, rows) > ways) continue;
             if (partial && is_long && alone - together / n < pays_for_partial && left > pays_anyway) continue;
             least = left;
-            best = {axis, rows, true, true, partial ? 2 : 1}; // two write a line in half as many parts
+            best = {axis, rows, true, true, vectors};
         }
     }
     for (size_t d = stage.axes.size() - 1; d-- > 0 && !best;) {
@@ -157,7 +180,9 @@ std::optional<RowsOfBlock> rows_of_pairs(const Stage &stage, const Reads &reads)
 } // namespace
 
 std::optional<RowsOfBlock> rows_of_block(const Schedule &s, const Stage &stage) {
-    if (stage.is_reduction() || stage.axes.size() < 2 || holds_stages(s, stage.name)) return std::nullopt;
+    if (stage.is_reduction() || stage.axes.size() < 2 || holds_stages(s, stage.name) ||
+        rolls(s.state().stage(stage.name)))
+        return std::nullopt;
     const Reads reads = reads_of(s.op(), stage, kept_tensors(s.state()));
     if (const auto pairs = rows_of_pairs(stage, reads)) return pairs;
     if (calls_functions(stage)) return std::nullopt;

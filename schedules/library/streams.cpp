@@ -36,6 +36,33 @@ bool exceeds_caches(int64_t bytes, const Machine &machine) {
     return last > 0 && 2 * bytes > last;
 }
 
+bool splits_lines_of_rows(const Schedule &schedule, const std::string &stage) {
+    constexpr int64_t long_run = 512; // bytes
+    const StageState &s = schedule.state().stage(stage);
+    if (vector_bytes(schedule.machine()) >= line_bytes || s.def.axes.empty()) return false;
+    const std::string &last = s.def.axes.back().name();
+    bool inside = false; // of a loop along rows
+    for (size_t d = 0; d < s.order.size(); d++) {
+        if (s.derived_from(s.order[d], last)) {
+            inside = true;
+            continue;
+        }
+        const auto rows = Halide::Internal::as_const_int(s.loop(s.order[d]).extent);
+        if (!inside || (rows && *rows == 1)) continue;
+        int64_t run = s.def.type.bytes();
+        for (size_t i = d + 1; i < s.order.size(); i++) {
+            if (s.derived_from(s.order[i], last))
+                run *= Halide::Internal::as_const_int(s.loop(s.order[i]).extent).value_or(1);
+        }
+        for (size_t a = 0; run < long_run && a < s.def.axes.size(); a++) {
+            if (s.derived_from(s.order[d], s.def.axes[a].name()) &&
+                meet_in_pages(distance_of(s.def.type, s.def.axes, a), rows.value_or(page_bytes)))
+                return true;
+        }
+    }
+    return false;
+}
+
 void stream_large_outputs(Schedule &s, int64_t pieces) {
     const auto bytes = [&](const std::string &output) {
         return dense_bytes(s.op().stage(output), vector_bytes(s.machine()), pieces);

@@ -231,13 +231,27 @@ bool has_slow_l3(const Machine &machine) {
 }
 
 bool stores_partial_lines(const Stage &stage, const Machine &machine) {
-    constexpr int64_t line_bytes = 64;
     if (!has_slow_l3(machine) || stage.axes.size() < 2) return false;
     const auto row = constant_extent(stage.axes.back());
     if (row && *row * stage.type.bytes() % line_bytes == 0) return false;
     int64_t bytes = stage.type.bytes();
     for (const Axis &a : stage.axes) bytes *= constant_extent(a).value_or(1 << 20);
     return bytes > cache_bytes(machine, "L1", 32 << 10) / 4; // what it reads needs room too
+}
+
+int64_t distance_of(Type type, const std::vector<Axis> &axes, size_t d) {
+    int64_t distance = type.bytes();
+    for (size_t i = d + 1; i < axes.size(); i++) distance *= constant_extent(axes[i]).value_or(0);
+    return distance;
+}
+
+bool meet_in_pages(int64_t distance, int64_t rows) {
+    constexpr int64_t apart = 256;
+    for (int64_t row = 1; row < std::min(rows, page_bytes); row++) {
+        const int64_t place = row * distance % page_bytes;
+        if (row * distance > page_bytes - apart && std::min(place, page_bytes - place) < apart) return true;
+    }
+    return false;
 }
 
 std::string smallest_level(const Machine &machine, int64_t bytes) {

@@ -76,6 +76,7 @@ int64_t threads_of(const Machine &machine); // cores, at least 1
 // Whether an op is spread over cores: there are several, and it has enough steps, or as many as only a run knows, to pay for waking
 // them.
 bool pays_to_share(const Op &op, const Machine &machine);
+inline constexpr int64_t line_bytes = 64, page_bytes = 4096;
 int64_t cache_bytes(const Machine &machine, const std::string &level, int64_t otherwise);
 // Whether a load from L3 takes longer than out-of-order execution hides.
 bool has_slow_l3(const Machine &machine);
@@ -83,6 +84,12 @@ bool has_slow_l3(const Machine &machine);
 // slow (decision 0063). Then a vector is stored as parts of two lines. The processor joins the
 // parts of a line if they are stored one after the other.
 bool stores_partial_lines(const Stage &stage, const Machine &machine);
+// Bytes between elements of a dense array that follow each other along axis `d`; 0 if extents are not
+// known.
+int64_t distance_of(Type type, const std::vector<Axis> &axes, size_t d);
+// Whether some of `rows` places, each `distance` bytes behind the one before, are in different pages
+// within 256 bytes of the same place of a page. They share sets of the first cache.
+bool meet_in_pages(int64_t distance, int64_t rows);
 // The nearest cache behind the first of which so many bytes leave half free; the memory where none has that room.
 std::string smallest_level(const Machine &machine, int64_t bytes);
 

@@ -12,7 +12,6 @@ namespace kumiko::library {
 
 namespace {
 
-constexpr int64_t line_bytes = 64;
 constexpr int64_t least_of_line = 16, most_of_line = 32; // bytes of a line in a store past the caches
 constexpr int64_t rows_at_once = 8;                      // whose lines are written piece by piece
 

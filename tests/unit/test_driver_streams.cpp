@@ -180,6 +180,22 @@ TEST_CASE("default schedules stream what exceeds the last cache") {
     CHECK(!streamed(ops::transpose(f32, 4095, 4096))); // rows of 4095 elements
 }
 
+TEST_CASE("few rows that begin at equal places of pages are computed together, and pass through the caches") {
+    const auto stencil = [&](int columns) {
+        Axis y("y", 4096), x("x", columns);
+        const Tensor X = input("X", f32, {y, x}), P = zero_padded(X);
+        Expr sum = 0.f;
+        for (const int r : {-1, 0, 1}) sum = sum + P(y + r, x - 1) + P(y + r, x) + P(y + r, x + 1);
+        const Op op("blur", {X}, {compute("Y", {y, x}, sum)});
+        return default_schedule(op, Machine::named("x86-64-avx2")).state().stage("Y");
+    };
+    const StageState met = stencil(3072), apart = stencil(3072 + 160);
+    CHECK_EQ(*Halide::Internal::as_const_int(met.loop("y.i").extent), 2);
+    CHECK(!met.streamed);
+    CHECK_EQ(*Halide::Internal::as_const_int(apart.loop("y.i").extent), 4);
+    CHECK(apart.streamed);
+}
+
 TEST_CASE("one long row passes the caches by where it is whole vectors, and none is asked to otherwise") {
     const Machine m = Machine::named("x86-64-avx512");
     const auto asked = [&](int n, Type t) {
