@@ -17,6 +17,7 @@
 #include "schedules/library/inlining.h"
 #include "schedules/library/one_nest.h"
 #include "schedules/library/register_tile.h"
+#include "schedules/library/rolled_stages.h"
 #include "schedules/library/rows_of_block.h"
 #include "schedules/library/scatter.h"
 #include "schedules/library/streams.h"
@@ -152,7 +153,9 @@ bool reads_at_axes_through_inlined(const Schedule &s, const Stage &stage) {
 // it is finished in another.
 std::string finishing_reader(const Schedule &s, const Stage &stage, const std::set<std::string> &unfinished) {
     const auto consumers = s.state().consumers(stage.name);
-    if (s.op().is_output(stage.name) || consumers.size() != 1 || reads_before_update(s.op())) return "";
+    if (s.op().is_output(stage.name) || consumers.size() != 1 || reads_before_update(s.op()) ||
+        rolls(s.state().stage(stage.name)))
+        return "";
     if (!s.state().stage(consumers[0]).finished_by.empty() || unfinished.count(consumers[0])) return "";
     const Stage &consumer = s.state().stage(consumers[0]).def;
     if (consumer.kind != Stage::Kind::Pointwise || is_extern(consumer) || consumer.reads_itself() ||
@@ -647,17 +650,19 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
             s.stage(stage.name).inline_into();
     }
     std::map<std::string, RowsOfPart> parts;
+    std::set<std::string> made = apart; // and those with loops of their own
+    for (const auto &[name, loops] : decided.loops) made.insert(name);
     if (decided.hold)
         decided.hold(s);
-    else
+    else if (in_place || !roll_stages(s, made, p.parallel))
         parts = hold_stages(s, apart, decided.unfinished, p.parallel);
-    for (const auto &[name, loops] : decided.loops) apart.insert(name);
+    apart = std::move(made);
     if (!decided.hold && !in_place) hold_recurrences(s, apart);
     for (const Stage &stage : op.stages()) {
         if (stage.kind != Stage::Kind::Padding || in_place || decided.places.count(stage.name)) continue;
         const auto readers = s.state().consumers(stage.name);
-        const auto made = [&](const std::string &r) { return decided.loops.count(r) != 0; };
-        if (std::none_of(readers.begin(), readers.end(), made)) roll_padding(s, stage, p);
+        const auto is_made = [&](const std::string &r) { return decided.loops.count(r) != 0; };
+        if (std::none_of(readers.begin(), readers.end(), is_made)) roll_padding(s, stage, p);
     }
     const auto read_in_place = stages_read_in_place(s, decided);
     const auto schedule_loops = [&](const Stage &stage) {
@@ -777,7 +782,8 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
         }
         if (!rows && !vectors) {
             std::optional<LoopName> across;
-            for (const size_t rank : widest > 1 ? record_ranks(stage, machine) : std::vector<size_t>())
+            const bool records = widest > 1 && !rolls(S.state()); // which divide the axis of its planes
+            for (const size_t rank : records ? record_ranks(stage, machine) : std::vector<size_t>())
                 across = across ? across : vectorize_across_records(s, S, stage, rank, widest);
             if (across && !S.state().has_loop(outer.name)) outer = *across;
             if (!across) unroll_record(S, stage);
