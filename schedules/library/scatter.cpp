@@ -92,7 +92,11 @@ void visit_elements(Schedule &s, const Stage &stage, int64_t block, bool paralle
     if (!last.empty()) order.push_back(inner);
     sum.reorder(order);
     const auto extent = last.empty() ? std::optional<int64_t>(0) : constant_extent(stage.axes.back());
-    if (lanes > 1 && (!extent || *extent >= lanes)) sum.vectorize(inner, lanes);
+    if (lanes > 1 && (!extent || *extent >= lanes)) {
+        constexpr int64_t few = 8; // vectors, for which a loop costs as much as they do
+        sum.vectorize(inner, lanes);
+        if (block > lanes && block <= few * lanes) sum.unroll(inner.name + ".o");
+    }
     if (parallel && !last.empty()) sum.parallel(blocks);
     sum.scatter(at);
 }
