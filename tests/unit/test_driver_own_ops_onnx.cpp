@@ -53,6 +53,7 @@ std::vector<Buffer<>> results(OnnxSession &session, const Op &op) {
 TEST_CASE("graphs of ONNX compute what the ops do") {
     const std::vector<std::string> names = ops_with_onnx_graph();
     CHECK_GE(names.size(), 50);
+    const Machine host = Machine::host();
     const auto process = std::make_shared<OnnxRuntimeProcess>();
     if (!process->reason().empty()) {
         MESSAGE("left out: " << process->reason());
@@ -62,6 +63,8 @@ TEST_CASE("graphs of ONNX compute what the ops do") {
         CAPTURE(name);
         const OwnOp own = shrunk(named(name));
         CHECK(has_onnx_graph(own));
+        // ONNX Runtime adds pairs of products of bytes in 16 bits, which saturate, on AVX2 without VNNI.
+        if (name == "product_zero_points" && !host.has("avx512_vnni") && !host.has("avx_vnni")) continue;
         const Op op = own.op();
         const std::vector<Buffer<>> inputs = make_inputs(own, op);
         std::shared_ptr<OnnxSession> session;
