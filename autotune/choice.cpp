@@ -47,6 +47,13 @@ bool gathers_rows(const Stage &stage) {
     return false;
 }
 
+// Whether loops of the stage are several axes as one. Before they are partitioned, the cost count takes
+// reads at their quotients and remainders for gathers.
+bool joins_axes(const StageState &stage) {
+    return std::any_of(stage.relations.begin(), stage.relations.end(),
+                       [](const Relation &r) { return std::holds_alternative<FuseRelation>(r); });
+}
+
 struct OpenStage {
     std::string name;
     int64_t steps = 0; // times the values that each folds
@@ -58,7 +65,7 @@ std::vector<OpenStage> open_stages(const Op &op, const Schedule &by_rules) {
     constexpr size_t most_components = 4; // of any stage: lowering the networks of more takes long
     constexpr int64_t smallest_part = 64; // 1 / 64 of all steps
     const Machine &machine = by_rules.machine();
-    const auto holds_others = [&](const std::string &name) {
+    const auto holds_others = [&](const std::string &name) { // apart from its own partial results
         return std::any_of(op.stages().begin(), op.stages().end(), [&](const Stage &other) {
             const StageState *state = by_rules.state().find(other.name);
             return state && state->placement.kind == Placement::Kind::At && state->placement.consumer == name;
@@ -75,7 +82,7 @@ std::vector<OpenStage> open_stages(const Op &op, const Schedule &by_rules) {
         if (sketch.way != StageSketch::Way::Reduction || sketch.vector_axes.empty() || steps < fewest_steps) continue;
         const StageState *state = by_rules.state().find(stage.name);
         if (!state || state->placement.kind != Placement::Kind::Root || state->tensorize || holds_others(stage.name) ||
-            library::gets_tile(op, stage, machine) || gathers_rows(stage))
+            library::gets_tile(op, stage, machine) || gathers_rows(stage) || joins_axes(*state))
             continue;
         open.push_back({stage.name, steps, folds_short_rows(stage, machine)});
     }

@@ -29,6 +29,8 @@
 #include "schedules/shared_loops.h"
 #include "support/error.h"
 
+#include <numeric>
+
 namespace kumiko::library {
 
 namespace {
@@ -168,11 +170,7 @@ std::string finishing_reader(const Schedule &s, const Stage &stage, const std::s
 // Computes the reader where an element is complete, so that sums are not stored.
 void finish_in_reader(Schedule &s, StageHandle S, const Stage &stage, const std::set<std::string> &unfinished) {
     const std::string reader = finishing_reader(s, stage, unfinished);
-    if (reader.empty()) return;
-    for (const StageState &other : s.state().stages) {
-        if (other.placement.kind == Placement::Kind::At && other.placement.consumer == reader) return;
-    }
-    S.finish_in(reader);
+    if (!reader.empty() && !holds_stages(s, reader)) S.finish_in(reader);
 }
 
 // For a stage at a loop of its reader: how many elements along `axis` the loops inside of that
@@ -218,6 +216,37 @@ bool uses_reduction_axis(const Stage &stage, const Expr &index) {
     });
     return std::any_of(stage.reduction_axes.begin(), stage.reduction_axes.end(),
                        [&](const Axis &a) { return Halide::Internal::expr_uses_var(places, a.name()); });
+}
+
+// Whether vectors along the reduction's last axis fold its steps, whose lanes are joined at the end:
+// reads are side by side along the axis, a few elements apart, or the same for many steps, as of the
+// scale of a group.
+bool folds_in_lanes(const Op &op, const Stage &stage, const Machine &machine) {
+    if (!stage.is_reduction()) return false;
+    const Axis &last = stage.reduction_axes.back();
+    if (reads_along(stage, last.name())) return true;
+    const int64_t lanes = vector_lanes(machine, stage.type);
+    if (constant_extent(last).value_or(2 * lanes) < 2 * lanes) return false;
+    const auto next = [&](const Expr &index) { // less this one
+        const Expr after = Halide::Internal::Variable::make(Int(32), last.name()) + 1;
+        return Halide::Internal::simplify(Halide::Internal::substitute(last.name(), after, index) - index);
+    };
+    bool uses = false;
+    for (const Expr &e : stage.expressions()) {
+        for (const Halide::Internal::Call *read : tensor_reads(e)) {
+            for (const Expr &index : read->args) {
+                if (!Halide::Internal::expr_uses_var(index, last.name())) continue;
+                const auto *group = index.as<Halide::Internal::Div>();
+                const auto of_group = group ? Halide::Internal::as_const_int(group->b) : std::nullopt;
+                if (!Halide::Internal::is_const(next(index)) && (!of_group || *of_group < lanes)) return false;
+                uses = true;
+            }
+            const auto step =
+                read->args.empty() ? std::nullopt : Halide::Internal::as_const_int(next(read->args.back()));
+            if (step && std::abs(*step) > shuffled_step) return false;
+        }
+    }
+    return uses && farthest_step(op, stage, last.name()).value_or(shuffled_step + 1) <= shuffled_step;
 }
 
 // How many elements one step of the reduction adds to. A step of a window adds to one vector. If
@@ -410,7 +439,7 @@ std::map<std::string, RowsOfPart> hold_stages(Schedule &s, const std::set<std::s
         if (s.state().stage(stage.name).placement.kind != Placement::Kind::Root || stage.axes.empty()) continue;
         const bool tiled = gets_tile(op, stage, s.machine());
         if (tiled) fixed[stage.name].insert(rows_of_tile(stage));
-        const bool along = stage.is_reduction() && reads_along(stage, stage.reduction_axes.back().name());
+        const bool along = folds_in_lanes(op, stage, s.machine());
         if (tiled || !along) fixed[stage.name].insert(stage.axes.back().name());
         for (const size_t rank : record_ranks(stage, s.machine())) // vectors may run across these
             fixed[stage.name].insert(stage.axes[stage.axes.size() - 1 - rank].name());
@@ -423,7 +452,7 @@ std::map<std::string, RowsOfPart> hold_stages(Schedule &s, const std::set<std::s
     if (!held) return {};
     for (const Stage &stage : op.stages()) { // an output that a tile or a window finishes runs in its loops
         if (stage.is_reduction() && held->beside.count(finishing_reader(s, stage, unfinished)) &&
-            (gets_tile(op, stage, s.machine()) || !reads_along(stage, stage.reduction_axes.back().name())))
+            (gets_tile(op, stage, s.machine()) || !folds_in_lanes(op, stage, s.machine())))
             return {};
     }
     if (!end.empty()) s.stage(host).finish_in(end);
@@ -692,8 +721,7 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
         // Of a row's reduction. Rows of bounded ones begin and end anywhere.
         const int64_t partial_vectors = many_values ? 1 : stage.bounded ? std::max(1, 16 / widest) : 4;
         const bool any_order = !stage.is_reduction() || (stage.properties.associative && stage.properties.commutative);
-        const bool along = stage.is_reduction() && any_order && !in_place && !scattered(stage) &&
-                           reads_along(stage, stage.reduction_axes.back().name());
+        const bool along = any_order && !in_place && !scattered(stage) && folds_in_lanes(op, stage, machine);
         if (stage.axes.empty()) {
             if (along) reduce_row(s, stage.name, widest, partial_vectors);
             return;
@@ -716,7 +744,7 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
         const bool tiled = gets_tile(op, stage, machine);
         const bool fills = lanes > 1 && (!extent || *extent >= lanes);
         const bool strided = many_values && fills && step;
-        const bool rows = along && step != 1 && !tiled && !strided;
+        const bool rows = along && (step != 1 || !fills) && !tiled && !strided;
         const bool vectors =
             tiled ||
             (fills && any_order && ((step && *step <= shuffled_step) || strided || pays_to_gather(op, stage, machine)));
@@ -760,7 +788,9 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
             } else if (stage.is_reduction()) {
                 // Steps of the reduction outside of the vectors: each adds to a run of elements.
                 const int64_t pieces = p.parallel && outer.name == last ? threads_of(machine) : 1;
-                const int64_t block = elements_of_step(stage, machine, lanes, extent, pieces);
+                int64_t block = elements_of_step(stage, machine, lanes, extent, pieces);
+                if (last != stage.axes.back().name()) // whole rows, so that each lane has one index of the last axis
+                    block = std::lcm(block, *constant_extent(stage.axes.back()));
                 auto [o, i] = S.split(last, block);
                 if (outer.name == last) outer = o;
                 std::vector<LoopName> order;

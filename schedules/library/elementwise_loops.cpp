@@ -1,5 +1,6 @@
 #include "schedules/library/elementwise_loops.h"
 
+#include "dsl/scatter.h"
 #include "schedules/library/elementwise_reads.h"
 #include "schedules/library/structure.h"
 
@@ -17,7 +18,11 @@ bool one_run(const Op &op, const Schedule &s, const Stage &stage, size_t d) {
         const auto *v = e.as<Halide::Internal::Variable>();
         return v ? v->name : std::string();
     };
-    for (const auto &[name, index] : reads_of(op, stage, kept_tensors(s.state()))) {
+    std::set<std::string> kept = kept_tensors(s.state());
+    for (const Stage &padding : op.stages()) { // inside, its elements lie as those that it pads
+        if (padding.kind == Stage::Kind::Padding) kept.insert(padding.name);
+    }
+    for (const auto &[name, index] : reads_of(op, stage, kept)) {
         const std::vector<Axis> &axes = s.state().axes_of(name);
         const auto uses = [&](const Expr &e) {
             return std::any_of(stage.axes.begin() + static_cast<std::ptrdiff_t>(d), stage.axes.end(),
@@ -97,11 +102,13 @@ std::pair<std::string, std::optional<int64_t>> join_last_axes(const Op &op, Sche
                                                               const Stage &stage, int64_t block) {
     std::string last = stage.axes.back().name();
     auto extent = constant_extent(stage.axes.back());
-    if (stage.is_reduction() || !stage.strides.empty() || S.state().placement.kind != Placement::Kind::Root)
+    const int64_t lanes = vector_lanes(s.machine(), stage.type);
+    const bool short_window = stage.is_reduction() && extent && *extent < lanes && !scattered(stage);
+    if ((stage.is_reduction() && !short_window) || !stage.strides.empty() ||
+        S.state().placement.kind != Placement::Kind::Root)
         return {last, extent};
     // Arrays behind each other are read far outside of each other where vectors hold elements of several: each by rows of its own.
     const size_t padded = padded_reads(s, stage);
-    const int64_t lanes = vector_lanes(s.machine(), stage.type);
     if (padded > 1 || (padded == 1 && extent && *extent >= lanes)) return {last, extent};
     for (size_t d = stage.axes.size() - 1; d-- > 0 && extent && *extent % block != 0;) {
         const auto outer = constant_extent(stage.axes[d]);

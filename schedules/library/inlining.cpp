@@ -4,6 +4,7 @@
 #include "dsl/reads.h"
 #include "schedules/library/elementwise_loops.h"
 #include "schedules/library/functions.h"
+#include "schedules/library/structure.h"
 
 namespace kumiko::library {
 
@@ -122,7 +123,16 @@ bool pays_to_inline(const Schedule &s, const Stage &stage, std::map<std::string,
     int64_t once = operations;
     for (const Halide::Internal::Call *read : tensor_reads(stage.value)) // others are loaded once for a row
         once += expr_uses_var(Expr(read), stage.axes.back().name());
-    if (places == 0 || (places - 1) * once > places + 2) return false;
+    // Behind L2, storing and loading take as long as twice as many operations. A stage that loads another
+    // one of its size saves nothing, and may be held in the same loops.
+    int64_t bytes = stage.type.bytes(), weight = 1;
+    for (const Axis &a : stage.axes) bytes *= constant_extent(a).value_or(1);
+    const auto reads = tensor_reads(stage.value);
+    const bool from_inputs = std::all_of(reads.begin(), reads.end(), [&](const Halide::Internal::Call *read) {
+        return state.op.find_input(read->name) || read->args.size() < stage.axes.size();
+    });
+    if (from_inputs && bytes > cache_bytes(s.machine(), "L2", 512 << 10)) weight = 2;
+    if (places == 0 || (places - 1) * once > weight * (places + 2)) return false;
     sizes = std::move(with);
     return true;
 }
