@@ -116,6 +116,20 @@ double reduction_steps(const Stage &stage) {
     return steps;
 }
 
+// How many steps all tiles take before the next ones: where rows and columns of few elements take
+// many steps, each tile would read all of them from behind L2. Half of L2 holds those of one block.
+// Nothing where threads share the tiles, since a loop over blocks of steps is not parallel.
+std::optional<int64_t> depth_of_tiles(const Stage &stage, const std::string &rows, const Machine &machine) {
+    constexpr int64_t least = 64; // steps, for which loading and storing the accumulators is little
+    const auto steps = constant_extent(stage.reduction_axes.front()), height = constant_extent(*find_axis(stage, rows)),
+               width = constant_extent(stage.axes.back());
+    if (threads_of(machine) > 1 || stage.reduction_axes.size() != 1 || !steps || !height || !width) return std::nullopt;
+    const int64_t l2 = cache_bytes(machine, "L2", 512 << 10), step = stage.type.bytes() * (*height + *width),
+                  depth = l2 / 2 / std::max<int64_t>(1, step);
+    if (depth < least || *steps < 4 * depth) return std::nullopt;
+    return even_block(*steps, depth, 8);
+}
+
 } // namespace
 
 std::optional<int64_t> farthest_step(const Op &op, const Stage &stage, const std::string &axis,
@@ -186,10 +200,18 @@ LoopName tile_in_registers(Schedule &s, StageHandle S, const Stage &stage, int l
     // it, blocks of columns stand outside, whose vectors stay in the first.
     const double bytes = steps * static_cast<double>(stage.type.bytes() * extent.value_or(1 << 20));
     const bool rows_outside = copies.empty() && 2 * bytes <= static_cast<double>(cache_bytes(machine, "L2", 512 << 10));
+    const std::optional<int64_t> depth = copies.empty() && !part ? depth_of_tiles(stage, rows, machine) : std::nullopt;
+    LoopName steps_loop = stage.reduction_axes.front().name();
+    if (depth) {
+        LoopName blocks = steps_loop;
+        std::tie(blocks, steps_loop) = S.split(steps_loop, *depth);
+        order.push_back(blocks);
+    }
     order.push_back(rows_outside ? i : j);
     const LoopName outermost = order.front(), inner = rows_outside ? j : i;
     order.push_back(inner);
-    for (const Axis &a : stage.reduction_axes) order.push_back(a.name());
+    order.push_back(steps_loop);
+    for (size_t d = 1; d < stage.reduction_axes.size(); d++) order.push_back(stage.reduction_axes[d].name());
     order.insert(order.end(), {row, lane});
     S.reorder(order).vectorize(lane, lanes);
     if (vectors > 1) S.unroll(lane.name + ".o");

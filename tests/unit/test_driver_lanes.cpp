@@ -82,3 +82,16 @@ TEST_CASE("a cheap stage of inputs with several readers is inlined if L2 does no
     CHECK(inlined(1 << 14));
     CHECK(!inlined(16));
 }
+
+TEST_CASE("tiles of few rows and columns take blocks of many steps, which L2 holds") {
+    Machine m = host_of(1);
+    for (MemoryLevel &level : m.memory) {
+        if (level.name == "L2") level.bytes = 64 << 10;
+    }
+    Axis n("n", 1003), c("c", 24), d("d", 24);
+    const Tensor X = input("X", i32, {n, c}), mean = input("mean", i32, {c});
+    const Op op("covariance", {X, mean}, {compute("S", {c, d}, sum((X(n, c) - mean(c)) * (X(n, d) - mean(d)), n))});
+    const Schedule s = default_schedule(op, m);
+    CHECK_EQ(s.state().stage("S").order.front(), "n.o");
+    check_runs(s);
+}
