@@ -246,7 +246,9 @@ bool folds_in_lanes(const Op &op, const Stage &stage, const Machine &machine) {
             if (step && std::abs(*step) > shuffled_step) return false;
         }
     }
-    return uses && farthest_step(op, stage, last.name()).value_or(shuffled_step + 1) <= shuffled_step;
+    const auto wide = [](const Halide::Internal::Call *read) { return read->type.bits() >= 32; };
+    const auto farthest = farthest_step(op, stage, last.name()), narrow = farthest_step(op, stage, last.name(), wide);
+    return uses && farthest && *farthest <= shuffled_step && narrow != 3; // whose shuffles cost more than they gain
 }
 
 // How many elements one step of the reduction adds to. A step of a window adds to one vector. If

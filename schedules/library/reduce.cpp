@@ -39,6 +39,9 @@ std::optional<ReduceRoles> reduce_roles(const Op &op) {
     r.whole = r.reduction->axes.empty();
     const Axis &last = r.whole ? r.reduction->reduction_axes.back() : r.reduction->axes.back();
     if (reads_scalars(*r.reduction) || !reads_along(*r.reduction, last.name())) return std::nullopt;
+    // Two or four columns fill no vector; rules fold them along the rows.
+    const int64_t columns = r.whole ? 0 : constant_extent(last).value_or(0);
+    if (columns == 2 || columns == 4) return std::nullopt;
     for (const Stage &s : op.stages()) {
         if (s.axes.size() != r.reduction->axes.size()) return std::nullopt;
         for (size_t d = 0; d < s.axes.size(); d++) {
