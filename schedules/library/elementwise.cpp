@@ -47,11 +47,16 @@ int64_t work(const Stage &s) {
 // Iterations per parallel task of a loop that has `n`, so that a task computes some 8,000 elements.
 int64_t iterations_of_task(const Stage &s, int64_t n) { return (1 << 13) / std::max<int64_t>(1, work(s) / n); }
 
-// Computes the stage at the innermost loop of its reader's one reader below which all that it is read at agrees on the axes outside:
-// reader(…, y, …) and the stage's own y.
-void keep_below_shared_loops(Schedule &s, const Stage &stage, const Stage &padding) {
+// A stage that padding pads, and the loop of the padding's one reader at which it is computed.
+struct BelowSharedLoops {
+    std::string stage, reader, loop;
+};
+
+// The innermost loop below which the axes outside have the same value in all reads of the padding:
+// reader(…, y, …) reads padding(…, y, …).
+std::optional<BelowSharedLoops> below_shared_loops(const Schedule &s, const Stage &stage, const Stage &padding) {
     const auto readers = s.state().consumers(padding.name);
-    if (readers.size() != 1) return;
+    if (readers.size() != 1) return std::nullopt;
     const Stage &reader = s.state().stage(readers[0]).def;
     size_t shared = std::min(stage.axes.size(), reader.axes.size());
     for (const Expr &e : reader.expressions()) {
@@ -64,8 +69,8 @@ void keep_below_shared_loops(Schedule &s, const Stage &stage, const Stage &paddi
         }
     }
     shared = std::min(shared, reader.axes.size() - 1); // the last axis is divided into vectors
-    if (shared > 0 && !reader.is_reduction())
-        s.stage(stage.name).compute_at(reader.name, reader.axes[shared - 1].name());
+    if (shared == 0 || reader.is_reduction()) return std::nullopt;
+    return BelowSharedLoops{stage.name, reader.name, reader.axes[shared - 1].name()};
 }
 
 // Loops of a stage that reads its own earlier elements. The last axis becomes vectors where the
@@ -238,7 +243,9 @@ bool folds_in_lanes(const Op &op, const Stage &stage, const Machine &machine) {
                 if (!Halide::Internal::expr_uses_var(index, last.name())) continue;
                 const auto *group = index.as<Halide::Internal::Div>();
                 const auto of_group = group ? Halide::Internal::as_const_int(group->b) : std::nullopt;
-                if (!Halide::Internal::is_const(next(index)) && (!of_group || *of_group < lanes)) return false;
+                const auto in_group = group ? Halide::Internal::as_const_int(next(group->a)) : std::nullopt;
+                const bool same = of_group && in_group && std::abs(*in_group) * lanes <= *of_group;
+                if (!Halide::Internal::is_const(next(index)) && !same) return false;
                 uses = true;
             }
             const auto step =
@@ -382,8 +389,9 @@ void unroll_record(StageHandle S, const Stage &stage) {
     int64_t elements = 1;
     for (size_t d = stage.axes.size(); d-- > 0;) {
         const std::string &axis = stage.axes[d].name();
-        elements *= constant_extent(stage.axes[d]).value_or(elements_of_record + 1);
-        if (elements > elements_of_record || elements * operations(stage) > most_operations ||
+        const auto n = constant_extent(stage.axes[d]);
+        elements *= n.value_or(1);
+        if (!n || elements > elements_of_record || elements * operations(stage) > most_operations ||
             !S.state().has_loop(axis) || S.state().order[d] != axis)
             return;
         if (d > 0) S.unroll(axis);
@@ -452,6 +460,8 @@ std::map<std::string, RowsOfPart> hold_stages(Schedule &s, const std::set<std::s
     if (!end.empty()) std::swap(host, end);
     const auto held = stages_to_hold(s, host, end, fixed, apart);
     if (!held) return {};
+    if (folds_in_lanes(op, op.stage(host), s.machine()) && !gets_tile(op, op.stage(host), s.machine()))
+        return {}; // rfactor, which makes its partial results, comes before stages are computed in its loops
     for (const Stage &stage : op.stages()) { // an output that a tile or a window finishes runs in its loops
         if (stage.is_reduction() && held->beside.count(finishing_reader(s, stage, unfinished)) &&
             (gets_tile(op, stage, s.machine()) || !folds_in_lanes(op, stage, s.machine())))
@@ -659,6 +669,11 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
             if (stage.kind == Stage::Kind::Padding) s.stage(stage.name).compute_root();
         }
     }
+    std::vector<BelowSharedLoops> below;
+    const auto holds = [&](const std::string &name) {
+        return holds_stages(s, name) ||
+               std::any_of(below.begin(), below.end(), [&](const auto &b) { return b.reader == name; });
+    };
     // A pointwise stage that one other stage reads costs nothing more when it is computed where it is read; one that is read several
     // times, padded, is kept for the elements that share it.
     for (const Stage &stage : op.stages()) {
@@ -668,26 +683,28 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
         if (in_place) continue; // what reads a tensor that is updated is computed whole before that
         const auto readers = s.state().readers(stage.name), consumers = s.state().consumers(stage.name);
         const Stage *padding = readers.size() == 1 ? &s.state().stage(readers[0]).def : nullptr;
-        if (pays_to_inline(s, stage, inlined))
+        if (!holds(stage.name) && pays_to_inline(s, stage, inlined))
             s.stage(stage.name).inline_into();
-        else if (padding && padding->kind == Stage::Kind::Padding && !decided.hold)
-            keep_below_shared_loops(s, stage, *padding);
-        else if (consumers.size() == 1 && !s.state().stage(consumers[0]).def.is_reduction() &&
-                 !is_extern(s.state().stage(consumers[0]).def) && !holds_stages(s, stage.name) &&
-                 !divides_for_each_lane(stage, s.state().stage(consumers[0]).def) &&
-                 !(calls_functions(stage) && (s.state().stage(consumers[0]).def.axes.size() > stage.axes.size() ||
-                                              s.state().stage(consumers[0]).def.reads_itself())) &&
-                 inlines_cheaply(op, stage, s.state().stage(consumers[0]).def, inlined))
+        else if (padding && padding->kind == Stage::Kind::Padding && !decided.hold) {
+            if (const auto loop = below_shared_loops(s, stage, *padding)) below.push_back(*loop);
+        } else if (consumers.size() == 1 && !s.state().stage(consumers[0]).def.is_reduction() &&
+                   !is_extern(s.state().stage(consumers[0]).def) && !holds(stage.name) &&
+                   !divides_for_each_lane(stage, s.state().stage(consumers[0]).def) &&
+                   !(calls_functions(stage) && (s.state().stage(consumers[0]).def.axes.size() > stage.axes.size() ||
+                                                s.state().stage(consumers[0]).def.reads_itself())) &&
+                   inlines_cheaply(op, stage, s.state().stage(consumers[0]).def, inlined))
             s.stage(stage.name).inline_into();
     }
     std::map<std::string, RowsOfPart> parts;
-    std::set<std::string> made = apart; // and those with loops of their own
-    for (const auto &[name, loops] : decided.loops) made.insert(name);
-    if (decided.hold)
+    std::set<std::string> with_own_loops = apart;
+    for (const auto &[name, loops] : decided.loops) with_own_loops.insert(name);
+    if (decided.hold) {
         decided.hold(s);
-    else if (in_place || !roll_stages(s, made, p.parallel))
+    } else if (in_place || !roll_stages(s, with_own_loops, p.parallel)) {
+        for (const BelowSharedLoops &b : below) s.stage(b.stage).compute_at(b.reader, b.loop);
         parts = hold_stages(s, apart, decided.unfinished, p.parallel);
-    apart = std::move(made);
+    }
+    apart = std::move(with_own_loops);
     if (!decided.hold && !in_place) hold_recurrences(s, apart);
     for (const Stage &stage : op.stages()) {
         if (stage.kind != Stage::Kind::Padding || in_place || decided.places.count(stage.name)) continue;
@@ -791,8 +808,11 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
                 // Steps of the reduction outside of the vectors: each adds to a run of elements.
                 const int64_t pieces = p.parallel && outer.name == last ? threads_of(machine) : 1;
                 int64_t block = elements_of_step(stage, machine, lanes, extent, pieces);
-                if (last != stage.axes.back().name()) // whole rows, so that each lane has one index of the last axis
-                    block = std::lcm(block, *constant_extent(stage.axes.back()));
+                if (last != stage.axes.back().name()) { // whole rows, so that each lane has one index of the last axis
+                    const int64_t whole = std::lcm(int64_t(lanes), *constant_extent(stage.axes.back())),
+                                  most = std::min<int64_t>(block, accumulator_registers(machine) * lanes);
+                    block = std::max(whole, most / whole * whole);
+                }
                 auto [o, i] = S.split(last, block);
                 if (outer.name == last) outer = o;
                 std::vector<LoopName> order;

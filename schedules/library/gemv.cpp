@@ -158,12 +158,13 @@ GemvParameters gemv_parameters(const Op &op, const Machine &machine) {
     const bool several = r.dots && lanes > 1 && r.N.value_or(4) >= 4 && r.K && *r.K >= lanes;
     p.rows = several ? Tile(4, {1, 2, 4, 8}) : Tile(1, {1});
     p.vectors = Tile::nearest(!several ? 8 : *r.K < 4 * lanes ? 1 : 2, vectors);
-    // A matrix beyond L2 is read in whole rows, some at a time: eight with two vectors of each from memory, and also from L3
-    // with vectors of half a line, where they are a fifth faster on Zen 3 than four with eight vectors.
+    // A matrix beyond L2 is read in whole rows, some at a time: from memory eight, with two vectors of
+    // each. So it is from L3 with vectors of half a line: on Zen 3 that is a fifth faster than four rows
+    // with eight vectors.
     const int64_t bytes = r.N.value_or(1 << 20) * K * type.bytes();
     const bool streams = bytes > cache_bytes(machine, "L2", 512 << 10),
                far = streams && bytes > cache_bytes(machine, "L3", 0),
-               narrow = far || (streams && machine.vector_bits == 4 * line_bytes);
+               narrow = far || (streams && 2 * machine.vector_bits == 8 * line_bytes);
     if (!r.dots && narrow) p.vectors = Tile::nearest(2, vectors);
     p.unroll =
         r.dots ? Tile(1, {1}) : Tile::nearest(std::min<int64_t>(narrow ? 8 : 4, std::max<int64_t>(K, 1)), {1, 2, 4, 8});

@@ -168,6 +168,8 @@ private:
             if (!along) return std::nullopt;
         }
         if (!moving || moving->axis + 1 == stage.axes.size()) return std::nullopt;
+        // With padding, the first iterations would need no plane if all reads are behind.
+        if (last < 0) return std::nullopt;
         moving->planes = last - first + 1;
         moving->border += (moving->planes - 1) / moving->step;
         return moving;
@@ -227,10 +229,12 @@ bool roll_stages(Schedule &s, const std::set<std::string> &apart, bool parallel)
         std::optional<int64_t> strip; // of the next axis
         if (const auto across = constant_extent(host.axes[axis + 1]);
             bytes > l2 && across && axis + 2 < host.axes.size()) {
-            const int64_t most = std::max(*across * l2 / bytes - rings.border, least);
+            const int64_t border = search.along(axis + 1).border, fewest = std::max<int64_t>(1, fewest_planes * border),
+                          shared = parallel ? *across / (strips_of_thread * threads_of(s.machine())) : *across,
+                          most = std::max(std::min(*across * l2 / bytes - border, shared), fewest);
             if (most < *across) {
                 strip = even_block(*across, most, 1);
-                bytes = bytes / *across * (*strip + rings.border);
+                bytes = bytes / *across * (*strip + border);
             }
         }
         if (bytes > std::max(l2, l3 / 4)) return false;

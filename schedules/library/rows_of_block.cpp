@@ -131,11 +131,11 @@ std::optional<RowsOfBlock> rows_that_share(const Schedule &s, const Stage &stage
     for (const auto &[tensor, indices] : reads) tensors.insert(tensor);
     const int64_t bytes = distance_of(stage.type, stage.axes, 0) * constant_extent(stage.axes[0]).value_or(0);
     const bool beyond_l2 = bytes * static_cast<int64_t>(tensors.size()) > cache_bytes(s.machine(), "L2", 512 << 10);
-    const int64_t ways = cache_bytes(s.machine(), "L1", 32 << 10) / page_bytes; // of the first cache
+    const int64_t ways = cache_bytes(s.machine(), "L1", 32 << 10) / page_bytes; // of L1, whose ways have a page each
     const auto row = constant_extent(stage.axes.back());
     const bool is_long = row && *row * stage.type.bytes() > long_row;
-    const bool narrow = s.machine().vector_bits == 4 * line_bytes; // two vectors fill a line
-    const int vectors = partial || (narrow && is_long) ? 2 : 1;    // of a row
+    const bool narrow = 2 * s.machine().vector_bits == 8 * line_bytes; // two vectors fill a line
+    const int vectors = partial || (narrow && is_long) ? 2 : 1;        // of a row
     std::optional<RowsOfBlock> best;
     double least = worth;
     for (size_t d = stage.axes.size() - 1; d-- > 0;) {

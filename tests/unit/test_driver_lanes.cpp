@@ -30,8 +30,22 @@ TEST_CASE("rows with a scale for each group, and rows with a step, are folded in
     const Schedule steps = schedule({X}, sum(X(n, 3 * d), d));
     CHECK(folds_lanes(steps, "r"));
     check_runs(steps);
-    const Schedule rows = schedule({W, S}, sum(W(n, d) * S(n, d % 4), d));
-    check_runs(rows);
+    for (const Expr &column : {Expr(d % 4), Expr(5 * d / 320)}) {
+        const Schedule rows = schedule({W, S}, sum(W(n, d) * S(n, column), d));
+        CHECK_EQ(folds_lanes(rows, "r"), column.as<Halide::Internal::Div>() != nullptr);
+        check_runs(rows);
+    }
+}
+
+TEST_CASE("a reduction that is folded in lanes holds no stage in its loops") {
+    Axis n("n", 20000), i("i", 8), k("k", 256), e("e", 768);
+    const Tensor X = input("X", i32, {n, i, k}), Z = input("Z", i32, {n, i, e});
+    const Tensor S = compute("S", {n, i}, sum(X(n, i, k) * X(n, i, k), k)),
+                 Y = compute("Y", {n, i}, sum(Z(n, i, 3 * k) - S(n, i), k));
+    std::vector<PassedOver> passed_over;
+    const Schedule s = default_schedule(Op("host", {X, Z}, {Y}), host_of(1), PackedBy::Kernel, &passed_over);
+    CHECK(passed_over.empty());
+    CHECK(folds_lanes(s, "Y"));
 }
 
 TEST_CASE("columns that fill no vector are folded along the rows") {
@@ -56,8 +70,8 @@ TEST_CASE("a sum over a grid that reads neighbours is folded in lanes") {
 }
 
 TEST_CASE("windows over pixels of few channels run along pixels and channels as one") {
-    for (const int channels : {2, 3}) {
-        Axis y("y", 20), x("x", 50), c("c", channels), j("j", 3), i("i", 3);
+    for (const auto &[channels, window] : {std::pair(2, 3), {3, 3}, {3, 5}, {5, 5}}) {
+        Axis y("y", 20), x("x", 50), c("c", channels), j("j", window), i("i", window);
         const Tensor X = input("X", u8, {y, x, c}), P = clamped(X);
         const Tensor S = compute("S", {y, x, c}, sum(cast(i32, P(y + j - 1, x + i - 1, c)), {j, i}));
         const Op op("box", {X}, {compute("Y", {y, x, c}, cast(u8, S(y, x, c) / 9))});
