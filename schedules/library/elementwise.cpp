@@ -223,9 +223,9 @@ bool uses_reduction_axis(const Stage &stage, const Expr &index) {
                        [&](const Axis &a) { return Halide::Internal::expr_uses_var(places, a.name()); });
 }
 
-// Whether vectors along the reduction's last axis fold its steps, whose lanes are joined at the end:
-// reads are side by side along the axis, a few elements apart, or the same for many steps, as of the
-// scale of a group.
+// Whether vectors along the last reduction axis can hold partial results, which are joined at the end.
+// Reads along the axis must be contiguous, a few elements apart, or the same element for at least one
+// vector of steps, such as the scale of a group.
 bool folds_in_lanes(const Op &op, const Stage &stage, const Machine &machine) {
     if (!stage.is_reduction()) return false;
     const Axis &last = stage.reduction_axes.back();
@@ -255,7 +255,7 @@ bool folds_in_lanes(const Op &op, const Stage &stage, const Machine &machine) {
     }
     const auto wide = [](const Halide::Internal::Call *read) { return read->type.bits() >= 32; };
     const auto farthest = farthest_step(op, stage, last.name()), narrow = farthest_step(op, stage, last.name(), wide);
-    return uses && farthest && *farthest <= shuffled_step && narrow != 3; // whose shuffles cost more than they gain
+    return uses && farthest && *farthest <= shuffled_step && narrow != 3; // bytes at that step: shuffles cost too much
 }
 
 // How many elements one step of the reduction adds to. A step of a window adds to one vector. If
@@ -461,7 +461,7 @@ std::map<std::string, RowsOfPart> hold_stages(Schedule &s, const std::set<std::s
     const auto held = stages_to_hold(s, host, end, fixed, apart);
     if (!held) return {};
     if (folds_in_lanes(op, op.stage(host), s.machine()) && !gets_tile(op, op.stage(host), s.machine()))
-        return {}; // rfactor, which makes its partial results, comes before stages are computed in its loops
+        return {}; // its partial results are made by rfactor, which must precede compute_at in its loops
     for (const Stage &stage : op.stages()) { // an output that a tile or a window finishes runs in its loops
         if (stage.is_reduction() && held->beside.count(finishing_reader(s, stage, unfinished)) &&
             (gets_tile(op, stage, s.machine()) || !folds_in_lanes(op, stage, s.machine())))
@@ -808,7 +808,8 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
                 // Steps of the reduction outside of the vectors: each adds to a run of elements.
                 const int64_t pieces = p.parallel && outer.name == last ? threads_of(machine) : 1;
                 int64_t block = elements_of_step(stage, machine, lanes, extent, pieces);
-                if (last != stage.axes.back().name()) { // whole rows, so that each lane has one index of the last axis
+                if (last != stage.axes.back()
+                                .name()) { // a multiple of the last axis, so that its index in each lane is constant
                     const int64_t whole = std::lcm(int64_t(lanes), *constant_extent(stage.axes.back())),
                                   most = std::min<int64_t>(block, accumulator_registers(machine) * lanes);
                     block = std::max(whole, most / whole * whole);
@@ -834,7 +835,7 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
         }
         if (!rows && !vectors) {
             std::optional<LoopName> across;
-            const bool records = widest > 1 && !rolls(S.state()); // which divide the axis of its planes
+            const bool records = widest > 1 && !rolls(S.state()); // records split the axis of planes
             for (const size_t rank : records ? record_ranks(stage, machine) : std::vector<size_t>())
                 across = across ? across : vectorize_across_records(s, S, stage, rank, widest);
             if (across && !S.state().has_loop(outer.name)) outer = *across;

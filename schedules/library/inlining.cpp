@@ -123,8 +123,8 @@ bool pays_to_inline(const Schedule &s, const Stage &stage, std::map<std::string,
     int64_t once = operations;
     for (const Halide::Internal::Call *read : tensor_reads(stage.value)) // others are loaded once for a row
         once += expr_uses_var(Expr(read), stage.axes.back().name());
-    // Behind L2, storing and loading take as long as twice as many operations. A stage that loads another
-    // one of its size saves nothing, and may be held in the same loops.
+    // If L2 does not hold the stage, its stores and loads take as long as twice as many operations. A
+    // stage that loads a stage of its own size saves no loads, and both may be held in the same loops.
     int64_t bytes = stage.type.bytes(), weight = 1;
     for (const Axis &a : stage.axes) bytes *= constant_extent(a).value_or(1);
     const auto reads = tensor_reads(stage.value);

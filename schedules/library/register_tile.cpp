@@ -116,9 +116,10 @@ double reduction_steps(const Stage &stage) {
     return steps;
 }
 
-// How many steps all tiles take before the next ones: where rows and columns of few elements take
-// many steps, each tile would read all of them from behind L2. Half of L2 holds those of one block.
-// Nothing where threads share the tiles, since a loop over blocks of steps is not parallel.
+// The number of steps in a block that all tiles take before the next block. Without blocks, tiles of few
+// rows and columns would each load both operands from L3 or memory. Half of L2 holds the operands of a
+// block. Nothing if the operands fit, or if several threads share the tiles, because a loop over blocks
+// of steps is not parallel.
 std::optional<int64_t> depth_of_tiles(const Stage &stage, const std::string &rows, const Machine &machine) {
     constexpr int64_t least = 64; // steps, for which loading and storing the accumulators is little
     const auto steps = constant_extent(stage.reduction_axes.front()), height = constant_extent(*find_axis(stage, rows)),

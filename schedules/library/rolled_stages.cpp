@@ -19,7 +19,7 @@ namespace {
 
 namespace ir = Halide::Internal;
 
-// How one iteration of the output's loop over planes moves what is needed of a stage.
+// How the planes of a stage that one iteration of the output's loop needs move with that loop.
 struct Moving {
     size_t axis = 0;    // of the stage
     int64_t step = 1;   // elements along that axis
@@ -36,13 +36,14 @@ struct Rings {
     int64_t border = 0; // the largest one of the stages
 };
 
-// The difference of an index if the variable grows by one; nothing if it is no constant.
+// By how much the index grows with the variable; nothing if that is not constant.
 std::optional<int64_t> slope_of(const Expr &index, const std::string &variable) {
     const Expr next = ir::Variable::make(Int(32), variable) + 1;
     return ir::as_const_int(ir::simplify(ir::substitute(variable, next, index) - index));
 }
 
-// The least and the greatest index without the given part, over all steps of the reductions.
+// The least and the greatest value of the index at moving = 0, over all steps of the reader's
+// reductions; nothing if they depend on another axis.
 std::optional<std::pair<int64_t, int64_t>> window_of(const Stage &reader, const Expr &index,
                                                      const std::string &moving) {
     Expr low = ir::substitute(moving, 0, index), high = low;
@@ -75,7 +76,7 @@ std::string padded_stage(const Schedule &s, const Stage &padding, const std::set
     return of->name();
 }
 
-// Tiles in registers and rows that are folded along vectors have loops that planes would divide.
+// Whether the stage gets a register tile or partial results in lanes, whose loops planes would split.
 bool has_loops_of_its_own(const Schedule &s, const Stage &stage) {
     return stage.is_reduction() &&
            (gets_tile(s.op(), stage, s.machine()) || has_instruction(s.op(), stage, s.machine()) ||
@@ -168,7 +169,7 @@ private:
             if (!along) return std::nullopt;
         }
         if (!moving || moving->axis + 1 == stage.axes.size()) return std::nullopt;
-        // With padding, the first iterations would need no plane if all reads are behind.
+        // If all reads are behind, the first iterations need no plane at all but the border.
         if (last < 0) return std::nullopt;
         moving->planes = last - first + 1;
         moving->border += (moving->planes - 1) / moving->step;
@@ -176,7 +177,7 @@ private:
     }
 };
 
-// Bytes of the stages in rings, without the axes outside of the one along which they roll.
+// Bytes of stages and of their rings, for one iteration of the loops outside of the planes.
 struct Sizes {
     int64_t largest = 0; // all planes of the largest stage
     int64_t rings = 0;   // of all rings

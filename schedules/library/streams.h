@@ -8,10 +8,10 @@ namespace kumiko::library {
 // Whether so many bytes exceed, with as many that they are made of, the last cache.
 bool exceeds_caches(int64_t bytes, const Machine &machine);
 
-// Whether a block of the stage stores parts of cache lines to several rows that begin near the same place
-// of a page, within 256 bytes. If these stores are streamed, their write-combining buffers are flushed
-// before a line is full, since the rows that are loaded are at that place too: on Zen 3 a stencil of 2048
-// rows of 3072 f32 takes 12 times as long as with stores that are not streamed.
+// Whether a block of the stage stores parts of cache lines to several rows whose page offsets are within
+// 256 bytes of each other. If such stores are streamed, loads at these offsets flush the write-combining
+// buffers before a line is full: on Zen 3 a stencil of 2048 rows of 3072 f32 takes 12 times as long as
+// with stores that are not streamed.
 bool splits_lines_of_rows(const Schedule &schedule, const std::string &stage);
 
 // Streams the op's outputs that are stored once, in whole vectors, and together exceed the last cache. Takes a schedule whose

@@ -87,8 +87,8 @@ bool stores_partial_lines(const Stage &stage, const Machine &machine);
 // Bytes between elements of a dense array that follow each other along axis `d`; 0 if extents are not
 // known.
 int64_t distance_of(Type type, const std::vector<Axis> &axes, size_t d);
-// Whether some of `rows` places, each `distance` bytes behind the one before, are in different pages
-// within 256 bytes of the same place of a page. They share sets of the first cache.
+// Whether two of `rows` addresses that are `distance` bytes apart are in different pages, at offsets
+// within 256 bytes of each other. They share sets of L1.
 bool meet_in_pages(int64_t distance, int64_t rows);
 // The nearest cache behind the first of which so many bytes leave half free; the memory where none has that room.
 std::string smallest_level(const Machine &machine, int64_t bytes);

@@ -71,6 +71,7 @@ TEST_CASE("a sum over a grid that reads neighbours is folded in lanes") {
 
 TEST_CASE("windows over pixels of few channels run along pixels and channels as one") {
     for (const auto &[channels, window] : {std::pair(2, 3), {3, 3}, {3, 5}, {5, 5}}) {
+        if (channels >= host_of(1).lanes(32)) continue; // which fill a vector
         Axis y("y", 20), x("x", 50), c("c", channels), j("j", window), i("i", window);
         const Tensor X = input("X", u8, {y, x, c}), P = clamped(X);
         const Tensor S = compute("S", {y, x, c}, sum(cast(i32, P(y + j - 1, x + i - 1, c)), {j, i}));
