@@ -158,20 +158,17 @@ GemvParameters gemv_parameters(const Op &op, const Machine &machine) {
     const bool several = r.dots && lanes > 1 && r.N.value_or(4) >= 4 && r.K && *r.K >= lanes;
     p.rows = several ? Tile(4, {1, 2, 4, 8}) : Tile(1, {1});
     p.vectors = Tile::nearest(!several ? 8 : *r.K < 4 * lanes ? 1 : 2, vectors);
-    // A matrix beyond L2 is read in whole rows, some at a time: from memory eight, with two vectors of
-    // each. So it is from L3 with vectors of half a line: on Zen 3 that is a fifth faster than four rows
-    // with eight vectors.
+    // A matrix that does not stay in the second cache is read in whole rows, some at a time; from memory, few as one.
     const int64_t bytes = r.N.value_or(1 << 20) * K * type.bytes();
     const bool streams = bytes > cache_bytes(machine, "L2", 512 << 10),
-               far = streams && bytes > cache_bytes(machine, "L3", 0),
-               narrow = far || (streams && 2 * machine.vector_bits == 8 * line_bytes);
-    if (!r.dots && narrow) p.vectors = Tile::nearest(2, vectors);
+               far = streams && bytes > cache_bytes(machine, "L3", 0);
+    if (!r.dots && far) p.vectors = Tile::nearest(2, vectors);
     p.unroll =
-        r.dots ? Tile(1, {1}) : Tile::nearest(std::min<int64_t>(narrow ? 8 : 4, std::max<int64_t>(K, 1)), {1, 2, 4, 8});
+        r.dots ? Tile(1, {1}) : Tile::nearest(std::min<int64_t>(far ? 8 : 4, std::max<int64_t>(K, 1)), {1, 2, 4, 8});
     std::vector<int64_t> depths = {8, 16, 64, 256};
     std::erase_if(depths, [&](int64_t d) { return d >= K; });
     depths.push_back(std::max<int64_t>(K, 1));
-    p.depth = r.dots ? Tile(1, {1}) : Tile::nearest(narrow ? 8 : streams ? 16 : K, depths);
+    p.depth = r.dots ? Tile(1, {1}) : Tile::nearest(far ? 8 : streams ? 16 : K, depths);
     const bool many = threads_of(machine) > 1;
     p.parallel = Flag(many && r.N.value_or(1 << 20) * K >= 1 << 18,
                       many ? std::vector<bool>{false, true} : std::vector<bool>{false});
