@@ -47,8 +47,8 @@ bool gathers_rows(const Stage &stage) {
     return false;
 }
 
-// Whether axes of the stage are fused. The cost count sees loops before they are partitioned, and takes
-// reads at quotients and remainders of a fused loop for gathers.
+// Whether axes of the stage are fused. The cost count sees loops before they are partitioned, and
+// takes reads at quotients and remainders of a fused loop for gathers.
 bool joins_axes(const StageState &stage) {
     return std::any_of(stage.relations.begin(), stage.relations.end(),
                        [](const Relation &r) { return std::holds_alternative<FuseRelation>(r); });

@@ -145,7 +145,8 @@ std::optional<AttentionRoles> attention_roles(const Op &op) {
         const bool values = op.find_input(o.tensor) && last && last->name == r.v;
         if (!op.find_stage(o.tensor) && !values) return std::nullopt;
     }
-    // The output has the axes of the mix, and reads the mix and stages over queries at its own axes.
+    // The output has the axes of the mix, and reads the mix and stages over queries at its own
+    // axes.
     const Stage &output = op.stage(r.output);
     if (&output == r.mixed || output.is_reduction() || names_of(output.axes) != mixed) return std::nullopt;
     r.axes[r.output] = {of_mixed.outside, of_mixed.queries, ""};

@@ -12,10 +12,8 @@ namespace {
 
 // What an axis of the image adds to an index of the operand that uses it.
 int64_t step_of(const Operand &image, const std::string &axis) {
-    using namespace Halide::Internal;
     for (const Expr &e : image.indices) {
-        const Expr next = substitute(axis, Variable::make(Int(32), axis) + 1, e);
-        const auto step = as_const_int(simplify(next - e));
+        const auto step = slope_of(e, axis);
         if (!step) return 0;
         if (*step != 0) return *step;
     }

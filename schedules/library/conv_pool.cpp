@@ -53,17 +53,13 @@ std::optional<PoolSide> pool_side(const Op &op, const ConvRoles &r, const std::s
     const Stage &pool = pool_of(op, r.contraction), &sum = *r.contraction.sum;
     const Expr &index = index_along(pool, sum, axis);
     const std::string own = along(pool, sum, axis).name();
-    const auto moved = [&](const std::string &by) {
-        const Expr next = substitute(by, Variable::make(Int(32), by) + 1, index);
-        return as_const_int(simplify(next - index));
-    };
     PoolSide side;
     Expr first = substitute(own, 0, index);
-    const auto step = moved(own);
+    const auto step = slope_of(index, own);
     if (!step || *step < 1) return std::nullopt;
     side.step = *step;
     for (const Axis &k : pool.reduction_axes) {
-        const auto by = moved(k.name());
+        const auto by = slope_of(index, k.name());
         const auto extent = constant_extent(k);
         if (!by || *by < 0 || !extent) return std::nullopt;
         side.window += *by * (*extent - 1);

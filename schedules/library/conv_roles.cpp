@@ -20,8 +20,7 @@ bool is_variable(Expr e, const std::string &name, const Stage &sum) {
 
 bool is_dense(const Operand &o, const std::string &axis) {
     return std::all_of(o.indices.begin(), o.indices.end(), [&](const Expr &e) {
-        const Expr next = Halide::Internal::substitute(axis, Halide::Internal::Variable::make(Int(32), axis) + 1, e);
-        const auto step = Halide::Internal::as_const_int(Halide::Internal::simplify(next - e));
+        const auto step = slope_of(e, axis);
         return step && *step <= 1;
     });
 }

@@ -223,19 +223,15 @@ bool uses_reduction_axis(const Stage &stage, const Expr &index) {
                        [&](const Axis &a) { return Halide::Internal::expr_uses_var(places, a.name()); });
 }
 
-// Whether vectors along the last reduction axis can hold partial results, which are joined at the end.
-// Reads along the axis must be contiguous, a few elements apart, or the same element for at least one
-// vector of steps, such as the scale of a group.
+// Whether vectors along the last reduction axis can hold partial results, which are joined at the
+// end. Reads along the axis must be contiguous, a few elements apart, or the same element for at
+// least one vector of steps, such as the scale of a group.
 bool folds_in_lanes(const Op &op, const Stage &stage, const Machine &machine) {
     if (!stage.is_reduction()) return false;
     const Axis &last = stage.reduction_axes.back();
     if (reads_along(stage, last.name())) return true;
     const int64_t lanes = vector_lanes(machine, stage.type);
     if (constant_extent(last).value_or(2 * lanes) < 2 * lanes) return false;
-    const auto next = [&](const Expr &index) { // less this one
-        const Expr after = Halide::Internal::Variable::make(Int(32), last.name()) + 1;
-        return Halide::Internal::simplify(Halide::Internal::substitute(last.name(), after, index) - index);
-    };
     bool uses = false;
     for (const Expr &e : stage.expressions()) {
         for (const Halide::Internal::Call *read : tensor_reads(e)) {
@@ -243,19 +239,19 @@ bool folds_in_lanes(const Op &op, const Stage &stage, const Machine &machine) {
                 if (!Halide::Internal::expr_uses_var(index, last.name())) continue;
                 const auto *group = index.as<Halide::Internal::Div>();
                 const auto of_group = group ? Halide::Internal::as_const_int(group->b) : std::nullopt;
-                const auto in_group = group ? Halide::Internal::as_const_int(next(group->a)) : std::nullopt;
+                const auto in_group = group ? slope_of(group->a, last.name()) : std::nullopt;
                 const bool same = of_group && in_group && std::abs(*in_group) * lanes <= *of_group;
-                if (!Halide::Internal::is_const(next(index)) && !same) return false;
+                if (!same && !slope_of(index, last.name())) return false;
                 uses = true;
             }
-            const auto step =
-                read->args.empty() ? std::nullopt : Halide::Internal::as_const_int(next(read->args.back()));
+            const auto step = read->args.empty() ? std::nullopt : slope_of(read->args.back(), last.name());
             if (step && std::abs(*step) > shuffled_step) return false;
         }
     }
     const auto wide = [](const Halide::Internal::Call *read) { return read->type.bits() >= 32; };
     const auto farthest = farthest_step(op, stage, last.name()), narrow = farthest_step(op, stage, last.name(), wide);
-    return uses && farthest && *farthest <= shuffled_step && narrow != 3; // bytes at that step: shuffles cost too much
+    // Shuffles of bytes that are three elements apart cost more than they gain.
+    return uses && farthest && *farthest <= shuffled_step && narrow != 3;
 }
 
 // How many elements one step of the reduction adds to. A step of a window adds to one vector. If
@@ -458,10 +454,10 @@ std::map<std::string, RowsOfPart> hold_stages(Schedule &s, const std::set<std::s
         if (tiled) end = stage.name;
     }
     if (!end.empty()) std::swap(host, end);
+    // The host's partial results are made by rfactor, which must precede compute_at in its loops.
+    if (folds_in_lanes(op, op.stage(host), s.machine()) && !gets_tile(op, op.stage(host), s.machine())) return {};
     const auto held = stages_to_hold(s, host, end, fixed, apart);
     if (!held) return {};
-    if (folds_in_lanes(op, op.stage(host), s.machine()) && !gets_tile(op, op.stage(host), s.machine()))
-        return {}; // its partial results are made by rfactor, which must precede compute_at in its loops
     for (const Stage &stage : op.stages()) { // an output that a tile or a window finishes runs in its loops
         if (stage.is_reduction() && held->beside.count(finishing_reader(s, stage, unfinished)) &&
             (gets_tile(op, stage, s.machine()) || !folds_in_lanes(op, stage, s.machine())))
@@ -808,11 +804,11 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
                 // Steps of the reduction outside of the vectors: each adds to a run of elements.
                 const int64_t pieces = p.parallel && outer.name == last ? threads_of(machine) : 1;
                 int64_t block = elements_of_step(stage, machine, lanes, extent, pieces);
-                if (last != stage.axes.back()
-                                .name()) { // a multiple of the last axis, so that its index in each lane is constant
-                    const int64_t whole = std::lcm(int64_t(lanes), *constant_extent(stage.axes.back())),
+                if (last != stage.axes.back().name()) {
+                    // Whole runs of the last axis, so that its index in each lane is constant.
+                    const int64_t runs = std::lcm(int64_t(lanes), *constant_extent(stage.axes.back())),
                                   most = std::min<int64_t>(block, accumulator_registers(machine) * lanes);
-                    block = std::max(whole, most / whole * whole);
+                    block = std::max(runs, most / runs * runs);
                 }
                 auto [o, i] = S.split(last, block);
                 if (outer.name == last) outer = o;
@@ -835,7 +831,7 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
         }
         if (!rows && !vectors) {
             std::optional<LoopName> across;
-            const bool records = widest > 1 && !rolls(S.state()); // records split the axis of planes
+            const bool records = widest > 1 && !rolls(S.state()); // which split planes
             for (const size_t rank : records ? record_ranks(stage, machine) : std::vector<size_t>())
                 across = across ? across : vectorize_across_records(s, S, stage, rank, widest);
             if (across && !S.state().has_loop(outer.name)) outer = *across;

@@ -19,7 +19,7 @@ bool one_run(const Op &op, const Schedule &s, const Stage &stage, size_t d) {
         return v ? v->name : std::string();
     };
     std::set<std::string> kept = kept_tensors(s.state());
-    for (const Stage &padding : op.stages()) { // between the borders the elements lie as in the padded tensor
+    for (const Stage &padding : op.stages()) { // contiguous between its borders
         if (padding.kind == Stage::Kind::Padding) kept.insert(padding.name);
     }
     for (const auto &[name, index] : reads_of(op, stage, kept)) {

@@ -19,9 +19,9 @@ const StageState &host_of_nest(const Schedule &s, const std::string &stage);
 // them: it divides, by other than powers of two, for each lane of the reader's vectors.
 bool divides_for_each_lane(const Stage &stage, const Stage &reader);
 
-// Returns the innermost loop and its extent. Fuses the last axes if the last one leaves vectors partly
-// empty. Those of a reduction, and those of a stage that reads an array with padding, are fused only if
-// the last one is shorter than a vector.
+// Fuses the last axes of the stage if the last one leaves vectors partly empty, and returns the
+// innermost loop and its extent. Reductions, and stages that read an array with padding, fuse axes
+// only if the last one is shorter than a vector.
 std::pair<std::string, std::optional<int64_t>> join_last_axes(const Op &op, Schedule &s, StageHandle S,
                                                               const Stage &stage, int64_t block);
 

@@ -123,10 +123,11 @@ bool pays_to_inline(const Schedule &s, const Stage &stage, std::map<std::string,
     int64_t once = operations;
     for (const Halide::Internal::Call *read : tensor_reads(stage.value)) // others are loaded once for a row
         once += expr_uses_var(Expr(read), stage.axes.back().name());
-    // If L2 does not hold the stage, its stores and loads take as long as twice as many operations. A
-    // stage that loads a stage of its own size saves no loads, and both may be held in the same loops.
-    int64_t bytes = stage.type.bytes(), weight = 1;
-    for (const Axis &a : stage.axes) bytes *= constant_extent(a).value_or(1);
+    // If L2 does not hold the stage, its stores and loads take as long as twice as many operations.
+    // Inlining a stage that loads a stage of its own size saves no loads. Both may be held in the
+    // same loops.
+    int64_t weight = 1;
+    const int64_t bytes = bytes_of(stage.type, stage.axes, 0, 1);
     const auto reads = tensor_reads(stage.value);
     const bool from_inputs = std::all_of(reads.begin(), reads.end(), [&](const Halide::Internal::Call *read) {
         return state.op.find_input(read->name) || read->args.size() < stage.axes.size();

@@ -15,7 +15,6 @@ namespace {
 std::optional<int64_t> step_of(const Op &op, const Halide::Internal::Call *read, const std::string &axis) {
     const auto used = [&](const Expr &index) { return Halide::Internal::expr_uses_var(index, axis); };
     if (read->args.empty() || std::none_of(read->args.begin(), read->args.end() - 1, used)) return 1;
-    const Expr here = Halide::Internal::Variable::make(Int(32), axis);
     const Input *in = op.find_input(read->name);
     const std::vector<Axis> &axes = in ? in->axes : interpreter::stage_of(op, read->name)->axes;
     int64_t distance = 0, stride = 1;
@@ -27,8 +26,7 @@ std::optional<int64_t> step_of(const Op &op, const Halide::Internal::Call *read,
         }
         const Expr &index = read->args[d];
         if (used(index)) {
-            const Expr next = Halide::Internal::substitute(axis, here + 1, index);
-            const auto step = Halide::Internal::as_const_int(Halide::Internal::simplify(next - index));
+            const auto step = slope_of(index, axis);
             if (!step || stride == 0) return std::nullopt;
             distance += *step * stride;
         }
@@ -116,10 +114,10 @@ double reduction_steps(const Stage &stage) {
     return steps;
 }
 
-// The number of steps in a block that all tiles take before the next block. Without blocks, tiles of few
-// rows and columns would each load both operands from L3 or memory. Half of L2 holds the operands of a
-// block. Nothing if the operands fit, or if several threads share the tiles, because a loop over blocks
-// of steps is not parallel.
+// The number of steps in a block that all tiles take before the next block. Without blocks, tiles
+// of few rows and columns would each load both operands from L3 or memory. Half of L2 holds the
+// operands of a block. Nothing if the operands fit, or if several threads share the tiles, because
+// a loop over blocks of steps is not parallel.
 std::optional<int64_t> depth_of_tiles(const Stage &stage, const std::string &rows, const Machine &machine) {
     constexpr int64_t least = 64; // steps, for which loading and storing the accumulators is little
     const auto steps = constant_extent(stage.reduction_axes.front()), height = constant_extent(*find_axis(stage, rows)),

@@ -31,16 +31,9 @@ struct Moving {
 struct Rings {
     std::vector<std::string> stages;
     std::map<std::string, Moving> moving;
-    std::map<std::string, std::string> padded; // padding -> the stage that it pads
     bool overlap = false;
     int64_t border = 0; // the largest one of the stages
 };
-
-// By how much the index grows with the variable; nothing if that is not constant.
-std::optional<int64_t> slope_of(const Expr &index, const std::string &variable) {
-    const Expr next = ir::Variable::make(Int(32), variable) + 1;
-    return ir::as_const_int(ir::simplify(ir::substitute(variable, next, index) - index));
-}
 
 // The least and the greatest value of the index at moving = 0, over all steps of the reader's
 // reductions; nothing if they depend on another axis.
@@ -62,8 +55,9 @@ bool is_plain(const Stage &stage) {
     return !is_extern(stage) && !stage.reads_itself() && stage.strides.empty() && !scattered(stage) && !stage.bounded;
 }
 
-// The stage that the padding pads, if the padding must roll in its place and nothing else reads the
-// stage. Padding with a number reads the stage at equal indices, so that it may stay inlined.
+// The stage that the padding pads, if the padding must roll in its place and nothing else reads
+// that stage; "" otherwise. Padding with a number reads the stage at equal indices, so it stays
+// inlined.
 std::string padded_stage(const Schedule &s, const Stage &padding, const std::set<std::string> &apart) {
     const auto reads = tensor_reads(padding.value);
     const StageState *of = reads.empty() ? nullptr : s.state().producer(reads.front()->name);
@@ -76,11 +70,13 @@ std::string padded_stage(const Schedule &s, const Stage &padding, const std::set
     return of->name();
 }
 
-// Whether the stage gets a register tile or partial results in lanes, whose loops planes would split.
-bool has_loops_of_its_own(const Schedule &s, const Stage &stage) {
-    return stage.is_reduction() &&
-           (gets_tile(s.op(), stage, s.machine()) || has_instruction(s.op(), stage, s.machine()) ||
-            reads_along(stage, stage.reduction_axes.back().name()));
+// Whether the loops of the stage, which may stand apart from all others, can be divided by planes:
+// it gets no register tile, and no partial results in lanes.
+bool has_planes(const Schedule &s, const Stage &stage, const std::set<std::string> &apart) {
+    return stage.axes.size() > 1 && is_plain(stage) && !apart.count(stage.name) && !holds_stages(s, stage.name) &&
+           !(stage.is_reduction() &&
+             (gets_tile(s.op(), stage, s.machine()) || has_instruction(s.op(), stage, s.machine()) ||
+              reads_along(stage, stage.reduction_axes.back().name())));
 }
 
 class Search {
@@ -97,17 +93,15 @@ public:
         }
         for (const Stage &stage : s.op().stages()) {
             if (!kept_.count(stage.name)) continue;
-            const auto padding = padded_.find(stage.name);
-            const Stage &body = padding == padded_.end() ? stage : s.op().stage(padding->second);
+            const std::string padded = padded_by(stage.name);
+            const Stage &body = padded.empty() ? stage : s.op().stage(padded);
             for (auto &[tensor, indices] : reads_of(s.op(), body, kept_)) {
                 if (const StageState *of = s.state().producer(tensor))
                     read_by_[of->name()].push_back({stage.name, indices});
             }
             const StageState &state = s.state().stage(stage.name);
-            const bool root = state.placement.kind == Placement::Kind::Root || padding != padded_.end();
-            if (root && !apart.count(stage.name) && !s.op().is_output(stage.name) && is_plain(stage) &&
-                state.finished_by.empty() && !holds_stages(s, stage.name) && stage.axes.size() > 1 &&
-                !has_loops_of_its_own(s, stage))
+            const bool root = state.placement.kind == Placement::Kind::Root || !padded.empty();
+            if (root && !s.op().is_output(stage.name) && state.finished_by.empty() && has_planes(s, stage, apart))
                 may_roll_.insert(stage.name);
         }
     }
@@ -126,9 +120,14 @@ public:
             all.border = std::max(all.border, moving->border);
             all.moving[stage->name] = *moving;
             all.stages.push_back(stage->name);
-            if (const auto of = padded_.find(stage->name); of != padded_.end()) all.padded.insert(*of);
         }
         return all;
+    }
+
+    // The stage that the padding pads, if it rolls in place of that stage; "" otherwise.
+    std::string padded_by(const std::string &padding) const {
+        const auto of = padded_.find(padding);
+        return of == padded_.end() ? "" : of->second;
     }
 
 private:
@@ -149,7 +148,7 @@ private:
         int64_t first = 0, last = 0;
         for (const auto &[name, indices] : reads->second) {
             const auto found = all.moving.find(name);
-            if (found == all.moving.end() || padded_.count(name)) return std::nullopt; // clamped at the ends
+            if (found == all.moving.end() || padded_.count(name)) return std::nullopt;
             const Stage &reader = s_.op().stage(name);
             const std::string &axis = reader.axes[found->second.axis].name();
             std::optional<size_t> along;
@@ -183,19 +182,15 @@ struct Sizes {
     int64_t rings = 0;   // of all rings
 };
 
-int64_t elements_from(const Stage &stage, size_t axis) {
-    int64_t n = static_cast<int64_t>(std::max<size_t>(1, stage.components.size()));
-    for (size_t d = axis; d < stage.axes.size(); d++) n *= constant_extent(stage.axes[d]).value_or(1 << 10);
-    return n;
-}
-
 Sizes sizes_of(const Op &op, const Rings &rings) {
+    constexpr int64_t unknown = 1 << 10; // elements of an extent that is not known
     Sizes sizes;
     for (size_t n = 1; n < rings.stages.size(); n++) {
         const Stage &stage = op.stage(rings.stages[n]);
         const Moving &moving = rings.moving.at(stage.name);
-        sizes.largest = std::max(sizes.largest, stage.type.bytes() * elements_from(stage, moving.axis));
-        sizes.rings += stage.type.bytes() * elements_from(stage, moving.axis + 1) * moving.planes;
+        const int64_t values = static_cast<int64_t>(std::max<size_t>(1, stage.components.size()));
+        sizes.largest = std::max(sizes.largest, values * bytes_of(stage.type, stage.axes, moving.axis, unknown));
+        sizes.rings += values * bytes_of(stage.type, stage.axes, moving.axis + 1, unknown) * moving.planes;
     }
     return sizes;
 }
@@ -212,9 +207,7 @@ bool roll_stages(Schedule &s, const std::set<std::string> &apart, bool parallel)
         std::find_if(outputs.begin(), outputs.end(), [&](const auto &o) { return s.state().readers(o).empty(); });
     if (unread == outputs.end()) return false;
     const Stage host = op.stage(*unread); // directives replace the state
-    if (host.axes.size() < 2 || !is_plain(host) || holds_stages(s, host.name) || apart.count(host.name) ||
-        s.state().stage(host.name).placement.kind != Placement::Kind::Root || has_loops_of_its_own(s, host))
-        return false;
+    if (s.state().stage(host.name).placement.kind != Placement::Kind::Root || !has_planes(s, host, apart)) return false;
     const Search search(s, host, apart);
     for (size_t axis = 0; axis + 1 < host.axes.size(); axis++) {
         const Rings rings = search.along(axis);
@@ -250,7 +243,7 @@ bool roll_stages(Schedule &s, const std::set<std::string> &apart, bool parallel)
         }
         for (size_t n = 1; n < rings.stages.size(); n++) {
             const std::string &name = rings.stages[n];
-            if (const auto of = rings.padded.find(name); of != rings.padded.end()) s.stage(of->second).inline_into();
+            if (const std::string of = search.padded_by(name); !of.empty()) s.stage(of).inline_into();
             s.stage(name).store_at(host.name, kept).compute_at(host.name, computed);
         }
         return true;

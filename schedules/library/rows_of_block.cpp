@@ -71,10 +71,10 @@ RowsOfArrays rows_of_arrays(const Schedule &s, const Stage &stage, const Reads &
         if (moves + 1 >= indices.size()) continue;
         indices.pop_back();
         all.emplace_back(tensor, indices);
-        if (meet_in_pages(distance_of(s.state().type_of(tensor), s.state().axes_of(tensor), moves), rows))
+        if (meet_in_pages(bytes_of(s.state().type_of(tensor), s.state().axes_of(tensor), moves + 1, 0), rows))
             met.push_back(all.back());
     }
-    const bool stores = meet_in_pages(distance_of(stage.type, stage.axes, d), rows);
+    const bool stores = meet_in_pages(bytes_of(stage.type, stage.axes, d + 1, 0), rows);
     return {static_cast<int64_t>(elements_read(all, axis, rows).size()) + rows,
             static_cast<int64_t>(elements_read(met, axis, rows).size()) + (stores ? rows : 0)};
 }
@@ -119,8 +119,8 @@ std::optional<RowsOfBlock> rows_that_share(const Schedule &s, const Stage &stage
     constexpr int64_t long_row = 1 << 10;    // bytes
     constexpr double pays_for_partial = 4.0; // loads that each store of a long row saves
     constexpr double pays_anyway = 0.3;      // of the loads are left
-    // On Zen 3 stencils of arrays beyond L2 take 1.2 to 1.5 times as long with 18 streams as with one
-    // row, and a tenth less with 10.
+    // Hardware prefetchers follow few streams. Beyond L2 several rows of more streams than this are
+    // slower than one row (wave of the suite own-ops on Zen 3).
     constexpr int64_t most_streams = 12;
     const int64_t of_element = std::max<int64_t>(operations(stage), 2 * static_cast<int64_t>(reads.size()));
     const int64_t most = std::min<int64_t>(s.machine().vector_registers / 4, most_operations / of_element);
@@ -129,9 +129,9 @@ std::optional<RowsOfBlock> rows_that_share(const Schedule &s, const Stage &stage
     const bool partial = root && stores_partial_lines(stage, s.machine());
     std::set<std::string> tensors = {stage.name};
     for (const auto &[tensor, indices] : reads) tensors.insert(tensor);
-    const int64_t bytes = distance_of(stage.type, stage.axes, 0) * constant_extent(stage.axes[0]).value_or(0);
+    const int64_t bytes = bytes_of(stage.type, stage.axes, 0, 0);
     const bool beyond_l2 = bytes * static_cast<int64_t>(tensors.size()) > cache_bytes(s.machine(), "L2", 512 << 10);
-    const int64_t ways = cache_bytes(s.machine(), "L1", 32 << 10) / page_bytes; // of L1, whose ways have a page each
+    const int64_t ways = cache_bytes(s.machine(), "L1", 32 << 10) / page_bytes; // of L1
     const auto row = constant_extent(stage.axes.back());
     const bool is_long = row && *row * stage.type.bytes() > long_row;
     const bool narrow = 2 * s.machine().vector_bits == 8 * line_bytes; // two vectors fill a line

@@ -234,22 +234,22 @@ bool stores_partial_lines(const Stage &stage, const Machine &machine) {
     if (!has_slow_l3(machine) || stage.axes.size() < 2) return false;
     const auto row = constant_extent(stage.axes.back());
     if (row && *row * stage.type.bytes() % line_bytes == 0) return false;
-    int64_t bytes = stage.type.bytes();
-    for (const Axis &a : stage.axes) bytes *= constant_extent(a).value_or(1 << 20);
+    const int64_t bytes = bytes_of(stage.type, stage.axes, 0, 1 << 20);
     return bytes > cache_bytes(machine, "L1", 32 << 10) / 4; // what it reads needs room too
 }
 
-int64_t distance_of(Type type, const std::vector<Axis> &axes, size_t d) {
-    int64_t distance = type.bytes();
-    for (size_t i = d + 1; i < axes.size(); i++) distance *= constant_extent(axes[i]).value_or(0);
-    return distance;
+int64_t bytes_of(Type type, const std::vector<Axis> &axes, size_t first, int64_t unknown) {
+    int64_t bytes = type.bytes();
+    for (size_t d = first; d < axes.size(); d++) bytes *= constant_extent(axes[d]).value_or(unknown);
+    return bytes;
 }
 
 bool meet_in_pages(int64_t distance, int64_t rows) {
-    constexpr int64_t apart = 256;
+    constexpr int64_t same_offset = 256; // bytes
     for (int64_t row = 1; row < std::min(rows, page_bytes); row++) {
-        const int64_t place = row * distance % page_bytes;
-        if (row * distance > page_bytes - apart && std::min(place, page_bytes - place) < apart) return true;
+        const int64_t offset = row * distance % page_bytes;
+        if (row * distance > page_bytes - same_offset && std::min(offset, page_bytes - offset) < same_offset)
+            return true;
     }
     return false;
 }
@@ -278,6 +278,12 @@ std::vector<StageHandle> join_in_steps(StageHandle R, StageHandle P, int64_t par
 }
 
 } // namespace
+
+std::optional<int64_t> slope_of(const Expr &index, const std::string &variable) {
+    namespace ir = Halide::Internal;
+    const Expr next = ir::substitute(variable, ir::Variable::make(Int(32), variable) + 1, index);
+    return ir::as_const_int(ir::simplify(next - index));
+}
 
 bool reads_along(const Stage &stage, const std::string &axis) {
     bool along = false;

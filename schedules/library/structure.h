@@ -84,14 +84,18 @@ bool has_slow_l3(const Machine &machine);
 // slow (decision 0063). Then a vector is stored as parts of two lines. The processor joins the
 // parts of a line if they are stored one after the other.
 bool stores_partial_lines(const Stage &stage, const Machine &machine);
-// Bytes between elements of a dense array that follow each other along axis `d`; 0 if extents are not
-// known.
-int64_t distance_of(Type type, const std::vector<Axis> &axes, size_t d);
-// Whether two of `rows` addresses that are `distance` bytes apart are in different pages, at offsets
-// within 256 bytes of each other. They share sets of L1.
+// Bytes of a dense array over the axes from `first` on, in which an extent that is not known
+// counts as `unknown`. From d + 1 on they are the distance between neighbouring elements along
+// axis d.
+int64_t bytes_of(Type type, const std::vector<Axis> &axes, size_t first, int64_t unknown);
+// Whether two of `rows` addresses, each `distance` bytes after the one before, are in different
+// pages at offsets within 256 bytes of each other. Such addresses share sets of L1.
 bool meet_in_pages(int64_t distance, int64_t rows);
 // The nearest cache behind the first of which so many bytes leave half free; the memory where none has that room.
 std::string smallest_level(const Machine &machine, int64_t bytes);
+
+// By how much an index grows with a variable; nothing if that is not constant.
+std::optional<int64_t> slope_of(const Expr &index, const std::string &variable);
 
 // Whether the axis is the last index of some read of the stage, and no other index uses it. Indices
 // that are no axes, apart from axes of one element, count as uses.

@@ -1,8 +1,8 @@
 // Three passes over stores that follow each other.
 //
 // group_stores: sorts consecutive stores by array if none of them reads an array that they write.
-// Unrolled copies of several stages in one nest store to their arrays in turn, but a processor
-// joins parts of a cache line only if they are stored one after the other.
+// The unrolled copies of several stages in one nest alternate between their arrays. A processor
+// joins the parts of a cache line only if consecutive stores write them.
 //
 // interleave_stores: n strided stores that fill each other's gaps become one dense store of their
 // interleaved values. Such stores come from an unrolled loop that is contiguous in memory around

@@ -63,7 +63,8 @@ TEST_CASE("graphs of ONNX compute what the ops do") {
         CAPTURE(name);
         const OwnOp own = shrunk(named(name));
         CHECK(has_onnx_graph(own));
-        // ONNX Runtime adds pairs of products of bytes in 16 bits, which saturate, on AVX2 without VNNI.
+        // On AVX2 without VNNI, ONNX Runtime adds pairs of products of bytes in 16 bits, which
+        // saturate.
         if (name == "product_zero_points" && !host.has("avx512_vnni") && !host.has("avx_vnni")) continue;
         const Op op = own.op();
         const std::vector<Buffer<>> inputs = make_inputs(own, op);

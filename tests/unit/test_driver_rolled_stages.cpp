@@ -70,7 +70,7 @@ TEST_CASE("stages that L2 does not hold roll, whatever their border") {
         const Op op = steps({40, 37}, 4, border);
         const Schedule s = default_schedule(op, with_l2(4 << 10));
         CAPTURE(s.nest());
-        CHECK_EQ(rolled(s), border == Border::Clamped ? 1 : 3); // what reads clamped planes keeps its own
+        CHECK_EQ(rolled(s), border == Border::Clamped ? 1 : 3);
         check_runs(s);
         CHECK_EQ(rolled(default_schedule(op, with_l2(1 << 20))), 0);
     }
@@ -83,7 +83,7 @@ TEST_CASE("rings that exceed L2 are kept for strips of the next axis, which thre
         CHECK_EQ(rolled(s), 2);
         CHECK(says(body_of(s), "parallel") == (cores > 1));
         const LoopState &strips = s.state().stage("Y").loop("y.o");
-        CHECK_EQ(*Halide::Internal::as_const_int(strips.extent), cores > 1 ? 7 : 3); // 7 of the narrowest
+        CHECK_EQ(*Halide::Internal::as_const_int(strips.extent), cores > 1 ? 7 : 3);
         check_runs(s);
     }
     CHECK_EQ(rolled(default_schedule(op, with_l2(1 << 10))), 0); // strips would be mostly borders
