@@ -8,6 +8,7 @@
 #include "driver/kernel.h"
 #include "dsl/inout.h"
 #include "runtime/kumiko_runtime.h"
+#include "support/names.h"
 #include "support/table.h"
 
 #include <fmt/format.h>
@@ -233,6 +234,24 @@ std::optional<Record> tuned_record(const Op &op, const Target &target, const std
     return best(op, target, database, {.threads = 1});
 }
 
+// The op with other sizes. Smaller ones are refused, since inputs may hold indices up to a size.
+OwnOp with_sizes(OwnOp own, const Sizes &sizes) {
+    for (const auto &[name, value] : sizes) {
+        const auto size = own.sizes.find(name);
+        if (size == own.sizes.end()) {
+            std::vector<std::string> names;
+            for (const auto &[n, v] : own.sizes) names.push_back(n);
+            throw UserError(
+                fmt::format("{} of the suite own-ops has no size {}; it has {}", own.name, name, quoted_list(names)));
+        }
+        if (value < size->second)
+            throw UserError(fmt::format("size {} of {} is {}; in the suite own-ops it is at least {}", name, own.name,
+                                        value, size->second));
+        size->second = value;
+    }
+    return own;
+}
+
 std::string milliseconds(double seconds) { return seconds > 0 ? fmt::format("{:.4f}", 1e3 * seconds) : "-"; }
 std::string ratio(double r) { return r > 0 ? fmt::format("{:.2f}", r) : "-"; }
 
@@ -261,11 +280,13 @@ Json OwnOpRow::json() const {
 std::vector<OwnOpRow> run_own_ops_suite(const Target &target, const BenchOptions &options,
                                         const OwnOpsOptions &own_options,
                                         const std::function<void(const std::string &)> &progress) {
-    std::vector<const OwnOp *> chosen;
+    std::vector<OwnOp> resized;
     for (const OwnOp &own : own_ops()) {
-        if (own.name.find(own_options.only) != std::string::npos) chosen.push_back(&own);
+        if (own.name.find(own_options.only) != std::string::npos) resized.push_back(with_sizes(own, own_options.sizes));
     }
-    if (chosen.empty()) throw UserError("no op of the suite own-ops has \"" + own_options.only + "\" in its name");
+    if (resized.empty()) throw UserError("no op of the suite own-ops has \"" + own_options.only + "\" in its name");
+    std::vector<const OwnOp *> chosen;
+    for (const OwnOp &own : resized) chosen.push_back(&own);
     const auto say = [&](const std::string &what) {
         if (progress) progress(what);
     };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "bench/suite.h"
+#include "dsl/buffers.h"
 
 namespace kumiko::bench {
 
@@ -31,6 +32,7 @@ struct OwnOpsOptions {
     std::string only;  // ops whose name contains it
     std::string known; // file of schedules (bench/known.h); "": none
     int explore = 0;   // trials of tuning each op first, kept in BenchOptions::database
+    Sizes sizes = {};  // in place of the suite's own, at least as large
 };
 
 // Runs on one thread and measures processor time, which excludes other processes. With
@@ -39,7 +41,8 @@ struct OwnOpsOptions {
 // that have a graph in bench/own_ops/onnx.h; processor time of its calling thread is measured. The
 // schedule of an op in the file `known` is measured too, and replaced if the tuned one is faster by
 // more than 5 % than all others of this run. An op whose results differ, also those of ONNX
-// Runtime, has a `failure`.
+// Runtime, has a `failure`. Throws UserError if no op has that name, or if one of the ops lacks one
+// of `sizes` or has a larger one.
 std::vector<OwnOpRow> run_own_ops_suite(const Target &target, const BenchOptions &options, const OwnOpsOptions &own,
                                         const std::function<void(const std::string &)> &progress = {});
 std::string own_ops_suite_text(const std::vector<OwnOpRow> &rows);

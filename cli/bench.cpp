@@ -7,6 +7,7 @@
 #include "bench/tune_suite.h"
 
 #include "cli/common.h"
+#include "driver/op_text.h"
 
 #include "support/progress.h"
 
@@ -73,13 +74,16 @@ void run_stale(const BenchArguments &a, const Target &target) {
 }
 
 void run_own_ops(const BenchArguments &a, const Target &target) {
-    if (!a.page.empty() || !a.shape.empty() || a.threads != std::vector<int>{1})
-        throw UserError("the suite own-ops has sizes of its own, runs on one thread, and takes no --page, --shape and "
-                        "--threads; --only names its ops");
+    if (!a.page.empty() || a.threads != std::vector<int>{1})
+        throw UserError("the suite own-ops runs on one thread, and takes no --page and --threads");
+    if (!a.shape.empty() && a.tune.only.empty())
+        throw UserError("ops of the suite own-ops have sizes of different names; --only NAME says of which op the "
+                        "--shape is");
     std::vector<bench::OwnOpRow> rows;
     {
         Progress progress(std::cerr, progress_style(2, a.quiet), "timing", 0);
-        rows = bench::run_own_ops_suite(target, a.options, {a.tune.only, a.tune.known, a.tune.explore},
+        rows = bench::run_own_ops_suite(target, a.options,
+                                        {a.tune.only, a.tune.known, a.tune.explore, parse_sizes(a.shape)},
                                         [&](const std::string &op) { progress.line(op); });
     }
     Json all = Json::array();
@@ -264,8 +268,10 @@ void add_bench(CLI::App &app) {
         "nor is this";
     command->add_option("suite", a->suites, "suites, or a kernels.json; all suites when none is named");
     command
-        ->add_option("--shape", a->shape,
-                     "this shape alone: m=300,n=300,k=300 (suites of several ops: op=softmax,m=64,n=1000)")
+        ->add_option(
+            "--shape", a->shape,
+            "this shape alone: m=300,n=300,k=300 (suites of several ops: op=softmax,m=64,n=1000; of own-ops the "
+            "sizes of the op of --only, at least the suite's: H=2160,W=3840)")
         ->type_name("NAME=VALUE,...");
     command->add_option("--threads", a->threads, "threads, one number or several: 1,2")
         ->delimiter(',')

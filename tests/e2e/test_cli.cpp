@@ -139,6 +139,10 @@ TEST_CASE("bench reports ratios, or says what is missing") {
     const Json outside = json_of(run("bench outside --shape op=relu,n=64 --seconds 0.001 --quiet --json -"));
     REQUIRE(outside.size() == 1);
     CHECK(outside[0].at("ratio").get<double>() > 0);
+    const Json own =
+        json_of(run("bench own-ops --only heat_twice --shape H=360 --no-peers --seconds 0.001 --quiet --json -"));
+    REQUIRE(own.size() == 1);
+    CHECK(own[0].at("best_known").get<double>() > 0);
     CHECK(run("bench gemm-small --no-peers --seconds 0.001 --quiet --page speed.md").status == 0);
     CHECK(has(read(scratch() + "/speed.md"), "| 5x5x5 |"));
     CHECK(has(read(scratch() + "/speed/gemm-small.svg"), "5x5x5"));
@@ -652,6 +656,9 @@ TEST_CASE("bad input ends with status 1 and a line on standard error") {
     bad("bench rows --shape m=4,n=4", "several ops");
     bad("bench outside --shape m=4,n=4", "the suite outside has several ops");
     bad("bench outside --only nothing", "no case of the suite outside has \"nothing\" in its name");
+    bad("bench own-ops --shape H=4", "--only NAME says of which op the --shape is");
+    bad("bench own-ops --only heat --shape Z=4000", "heat of the suite own-ops has no size Z; it has 'H' and 'W'");
+    bad("bench own-ops --only heat --shape H=4", "size H of heat is 4; in the suite own-ops it is at least 350");
     bad("build no.json", "no.json");
     bad("build open.json --cold", "name it with --db, or as \"tuned\" in open.json");
     bad("run matmul --shape m=4,n=4,k=4 --cold", "--cold requires --tuned");
