@@ -363,11 +363,15 @@ void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumul
         P.place_in("registers");
     else // no loop stands outside of the reduction: rounds of it
         s.accumulate_in(P.name(), "registers", reduced > 1 ? order[0] : P.split(order[0], 64).first);
-    constexpr int64_t few = 8; // vectors, as of a small image: their places are numbers, and a row has no loop
-    if (reduced == 1 && extent && *extent <= few * lanes * vectors && !calls_functions(P.state().def)) {
-        const LoopName steps = P.state().order[P.state().order.size() - (vectors > 1 ? 3 : 2)];
-        if (P.state().loop(steps.name).reduction && P.state().loop(steps.name).kind == LoopKind::Serial)
-            P.unroll(steps);
+    // Few steps, as of a small image or window, have no loop: their addresses are constant offsets.
+    constexpr int64_t few = 8;
+    int64_t steps = 1;
+    for (size_t d = P.state().order.size() - (vectors > 1 ? 2 : 1); d-- > 0 && !calls_functions(P.state().def);) {
+        const LoopState &loop = P.state().loop(P.state().order[d]);
+        const auto n = Halide::Internal::as_const_int(loop.extent);
+        if (!n || !loop.reduction || loop.kind != LoopKind::Serial || steps * *n > few) break;
+        steps *= *n;
+        P.unroll(P.state().order[d]);
     }
     if (joins.empty() && R.state().def.components.size() == 1) R.vectorize(R.state().order.back());
 }

@@ -148,6 +148,16 @@ Value *Codegen::of_unknown_size(Value *pointer) {
 
 Value *Codegen::load_dense(const Array &array, const std::string &name, Type t, Value *base, Value *mask,
                            unsigned align) {
+    // A load as wide as the store before it gets that store's value at once. One with a mask waits.
+    if (const auto runs = mask ? runs_of(mask) : std::nullopt; runs && runs->size() == 1 && !has_lane_masks()) {
+        const auto [first, count] = runs->front();
+        Value *v = load_dense(array, name, t.with_lanes(count), ir_.CreateNSWAdd(base, i64(first)), nullptr,
+                              unsigned(alignment_at(align, first, t).value()));
+        std::vector<int> taken(t.lanes(), count); // zeros
+        std::iota(taken.begin() + first, taken.begin() + first + count, 0);
+        if (!is_vector(v)) v = ir_.CreateVectorSplat(1, v);
+        return ir_.CreateShuffleVector(v, llvm::Constant::getNullValue(v->getType()), taken);
+    }
     if (mask) {
         Value *const pointer = array.on_stack ? of_unknown_size(array.pointer) : array.pointer;
         if (lane_by_lane(t, mask, false))

@@ -105,7 +105,7 @@ private:
         return result;
     }
     Expr visit(const Mod *op) override {
-        const auto n = as_const_int(op->b);
+        const auto n = as_const_int(simplify(op->b));
         if (!in_index_ || op->type != Int(32) || !n || *n <= 1) return IRMutator::visit(op);
         const Expr e = mutate(op->a), least = find_constant_bound(e, Direction::Lower, known_),
                    greatest = find_constant_bound(e, Direction::Upper, known_);
