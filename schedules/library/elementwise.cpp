@@ -313,10 +313,29 @@ void finish_windows(Schedule &s, StageHandle S, const Stage &stage, const LoopNa
 // Stages without vectors unroll records of so many elements at most, as a small matrix is.
 constexpr int64_t elements_of_record = 16;
 
+// Whether an element takes a division of floats or a square root.
+bool divides_values(const Stage &stage) {
+    struct Divides : Halide::Internal::IRVisitor {
+        using IRVisitor::visit;
+        bool found = false;
+        void visit(const Halide::Internal::Div *op) override {
+            found = found || op->type.is_float();
+            IRVisitor::visit(op);
+        }
+        void visit(const Halide::Internal::Call *op) override {
+            found = found || (op->is_pure() && op->name.starts_with("sqrt"));
+            IRVisitor::visit(op);
+        }
+    } divides;
+    for (const Expr &e : stage.expressions()) e.accept(&divides);
+    return divides.found;
+}
+
 // Candidate record ranks: how many last axes form a record. One vector holds the same element of
 // several records. A record is the last axis, as the components of a point, or several axes of a
 // small matrix if its elements take enough operations, since their accesses are far apart: then it
-// needs instructions that scatter elements of 32 bits or more, and whole vectors of records.
+// needs whole vectors of records, and elements of 32 bits or more which instructions scatter or
+// which take a division each.
 std::vector<size_t> record_ranks(const Stage &stage, const Machine &machine) {
     constexpr int64_t fewest_operations = 6; // of an element, beside its strided store
     std::vector<size_t> ranks;
@@ -330,9 +349,9 @@ std::vector<size_t> record_ranks(const Stage &stage, const Machine &machine) {
                       : elements > elements_of_record || operations(stage) < fewest_operations)
             break;
         const auto records = constant_extent(stage.axes[stage.axes.size() - rank - 1]);
-        const bool scatters = machine.vector_bits >= 512 && stage.type.bits() >= 32 && records &&
-                              *records >= vector_lanes(machine, stage.type);
-        if (rank == 1 || scatters) ranks.push_back(rank);
+        const bool pays = machine.vector_bits >= 512 || (machine.vector_bits >= 256 && divides_values(stage));
+        const bool whole = stage.type.bits() >= 32 && records && *records >= vector_lanes(machine, stage.type);
+        if (rank == 1 || (pays && whole)) ranks.push_back(rank);
     }
     return ranks;
 }
