@@ -3,23 +3,8 @@
 #include "support/error.h"
 
 #include <algorithm>
-#include <fmt/format.h>
 
 namespace kumiko {
-
-namespace {
-
-std::string change_of(const Space &space, const Point &from, const Point &to) {
-    for (size_t n = 0; n < from.size(); n++) {
-        if (from[n] == to[n]) continue;
-        const ParameterInfo &p = space.parameters()[n];
-        const Json &value = p.values.at(to[n]);
-        return fmt::format("{} = {}", p.name, value.is_string() ? value.get<std::string>() : value.dump());
-    }
-    throw InternalError("an alternative that is the point itself");
-}
-
-} // namespace
 
 std::vector<Alternative> alternatives(const Space &space, const Point &point, const CostModel &model, int threads,
                                       const Sizes &sizes) {
@@ -50,7 +35,7 @@ std::vector<Alternative> alternatives(const Space &space, const Point &point, co
     std::vector<Alternative> all;
     size_t next = 1;
     for (size_t n = 1; n < points.size(); n++) {
-        Alternative a{change_of(space, point, points[n]), 0, 0, made[n].reason};
+        Alternative a{space.difference(point, points[n]), 0, 0, made[n].reason};
         if (next < described.size() && described[next] == n) {
             a.relative = own > 0 ? made[n].estimated_seconds / own : 0;
             a.score = double(scores[next]) - double(scores[0]);

@@ -104,7 +104,8 @@ std::optional<size_t> find_parameter(const Space &space, const std::string &name
 // The point that is expected to be fastest of those considered.
 class Comparison {
 public:
-    Comparison(const Space &space, const Point &first) : space_(space), best_(counted(first)), point_(first) {
+    Comparison(const Space &space, const Point &first, std::vector<ComparedPoint> &compared)
+        : space_(space), best_(counted(first)), point_(first), compared_(compared) {
         if (!best_) return;
         beside_ = best_->features;
         set_beside(best_->features, beside_);
@@ -114,15 +115,22 @@ public:
     // A point whose counted time is at most `alone` of the best one's is taken whatever the model
     // says.
     void consider(const Point &point, double alone = accepted_alone) {
-        auto other = best_ ? counted(point) : std::nullopt;
-        if (!other || other->estimated_seconds > accepted_with_model * best_->estimated_seconds) return;
+        if (!best_) return;
+        ComparedPoint &compared = compared_.emplace_back(ComparedPoint{space_.difference(point_, point)});
+        auto other = counted(point);
+        if (!other) return;
+        if (best_->estimated_seconds > 0)
+            compared.relative_time = other->estimated_seconds / best_->estimated_seconds;
+        if (other->estimated_seconds > accepted_with_model * best_->estimated_seconds) return;
         set_beside(other->features, beside_);
         if (other->estimated_seconds > alone * best_->estimated_seconds) {
             const auto model = CostModel::shipped(space_.machine()); // reading it takes milliseconds, once
             if (model->empty()) return;
             const std::vector<float> scores = model->score({best_->features, other->features});
-            if (scores[1] <= scores[0]) return;
+            compared.score = double(scores[1]) - double(scores[0]);
+            if (*compared.score <= 0) return;
         }
+        compared.chosen = true;
         best_ = std::move(other);
         point_ = point;
     }
@@ -132,6 +140,7 @@ private:
     std::optional<Candidate> best_;
     Features beside_; // of the first point, which the model has learnt to compare with
     Point point_;
+    std::vector<ComparedPoint> &compared_;
 
     // With features and counted time; nothing where the point has no schedule that can be counted.
     std::optional<Candidate> counted(const Point &point) const {
@@ -157,20 +166,21 @@ bool library_leaves_out(const Op &op, const Machine &machine) {
     });
 }
 
-Point choose_point(const Space &space, const Point &first, const std::vector<Point> &others) {
+Point choose_point(const Space &space, const Point &first, const std::vector<Point> &others,
+                   std::vector<ComparedPoint> &compared) {
     if (!space.op().sizes().empty()) return first;
     const std::vector<Stage> &stages = space.op().stages();
     const bool short_rows = std::any_of(stages.begin(), stages.end(),
                                         [&](const Stage &stage) { return folds_short_rows(stage, space.machine()); });
-    Comparison all(space, first);
+    Comparison all(space, first, compared);
     for (const Point &other : others) all.consider(other, short_rows ? accepted_with_model : accepted_alone);
     return all.point();
 }
 
-Point choose_loops(const Space &space, const Point &by_rules) {
+Point choose_loops(const Space &space, const Point &by_rules, std::vector<ComparedPoint> &compared) {
     const std::vector<OpenStage> open = open_stages(space.op(), space.schedule(by_rules));
     if (open.empty()) return by_rules;
-    Comparison all(space, by_rules);
+    Comparison all(space, by_rules, compared);
     for (const OpenStage &stage : open) {
         const auto loops = find_parameter(space, stage.name + ".loops");
         if (!loops) continue;

@@ -13,14 +13,16 @@ namespace kumiko {
 // along each axis that its sketch offers, and gets them also where the counted time alone is at
 // least 10 % less. The result depends on the op and the machine alone. Each point that is counted
 // costs one lowering of the op, some milliseconds. `by_rules` itself if the op has symbolic sizes.
-Point choose_loops(const Space &space, const Point &by_rules);
+// Appends each point that is counted to `compared`.
+Point choose_loops(const Space &space, const Point &by_rules, std::vector<ComparedPoint> &compared);
 
 // Whether choose_loops counts any stage. `by_rules` is the op's schedule by rules.
 bool has_choice(const Op &op, const Schedule &by_rules);
 
 // The first point, or the one of the others that is expected to be fastest in the same way. `first`
 // itself if the op has symbolic sizes.
-Point choose_point(const Space &space, const Point &first, const std::vector<Point> &others);
+Point choose_point(const Space &space, const Point &first, const std::vector<Point> &others,
+                   std::vector<ComparedPoint> &compared);
 
 // Whether the library's schedules of rows and of one reduction leave out what others may do: lanes
 // along other axes where rows, of extents that are numbers, fill few vectors, or tiles of results

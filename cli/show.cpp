@@ -63,6 +63,26 @@ std::string alternatives_text(const Op &op, const Schedule &schedule, const Spac
                               text;
 }
 
+// What the default was compared with before it was chosen.
+std::string compared_text(const Space &space, Json &report) {
+    std::string text;
+    report["compared"] = Json::array();
+    for (const ComparedPoint &other : space.compared()) {
+        text += other.change;
+        if (other.relative_time > 0) text += fmt::format("  time {:.2f}", other.relative_time);
+        if (other.score) text += fmt::format("  model {:+.2f}", *other.score);
+        text += other.relative_time > 0 ? other.chosen ? "  taken\n" : "  not taken\n" : "  has no schedule\n";
+        report["compared"].push_back({{"change", other.change},
+                                      {"time", other.relative_time},
+                                      {"model", other.score ? Json(*other.score) : Json(nullptr)},
+                                      {"taken", other.chosen}});
+    }
+    return text.empty() ? ""
+                        : "\nthe default was compared with these in turn (time: counted, 1 is the best one till then; "
+                          "model: expected speed):\n" +
+                              text;
+}
+
 // The stages to which the default gives the loops of their sketch (autotune/choice.h).
 std::string sketched_text(const Space &space) {
     const Json decisions = space.to_json(space.default_point());
@@ -88,14 +108,18 @@ std::string explain_choice(const ShowArguments &a, const Op &op, const Schedule 
         text += ", the library's " + candidate;
     text += "\n\n";
     const std::vector<StageSummary> stages = summaries(schedule);
-    size_t width = 0;
-    for (const StageSummary &s : stages) width = std::max(width, s.stage.size());
+    size_t width = 0, sketch_width = 0;
     for (const StageSummary &s : stages) {
-        text += fmt::format("{:<{}}  {}\n", s.stage, width, s.text);
-        report["stages"].push_back({{"stage", s.stage}, {"text", s.text}});
+        width = std::max(width, s.stage.size());
+        sketch_width = std::max(sketch_width, s.sketch.size());
+    }
+    for (const StageSummary &s : stages) {
+        text += fmt::format("{:<{}}  {:<{}}  {}\n", s.stage, width, s.sketch, sketch_width, s.text);
+        report["stages"].push_back({{"stage", s.stage}, {"sketch", s.sketch}, {"text", s.text}});
     }
     if (!space) return text;
-    return text + alternatives_text(op, schedule, *space, a.op.bound_sizes(), report);
+    return text + compared_text(*space, report) +
+           alternatives_text(op, schedule, *space, a.op.bound_sizes(), report);
 }
 
 void show(const ShowArguments &a) {
@@ -194,7 +218,7 @@ void add_show(CLI::App &app) {
     examples(*command, "  kumiko show matmul --shape m=512,n=512,k=512 --stage nest\n"
                        "  kumiko show gelu --shape n=4096 --type bf16 --stage asm --target x86-64-avx512\n"
                        "  kumiko show softmax --shape m=M,n=128 --stage ir\n"
-                       "  kumiko show conv2d --why");
+                       "  kumiko show softmax --shape m=64,n=1000 --why");
     command->callback([a] { show(*a); });
 }
 

@@ -39,32 +39,32 @@ std::vector<DefaultCandidate> default_candidates(const Op &op, const Machine &ma
         bool matches = true; // where the question itself is an error, `make` asks again and throws it
         PassedOver why;
         if (!fails([&] { matches = t.matches(op); }, why) && !matches) continue;
-        all.push_back({t.name, [&t, op, machine] {
+        all.push_back({t.name, [&t, op, machine]() -> DefaultChoice {
                            t.matches(op);
                            auto space = t.make_space(op, machine);
                            const Schedule schedule = space->schedule(space->default_point());
                            const bool any = t.name == "elementwise", rows = t.name == "rows" || t.name == "reduce";
                            if (!(any && has_choice(op, schedule)) &&
                                !(rows && op.sizes().empty() && library_leaves_out(op, machine)))
-                               return schedule;
+                               return {schedule};
                            space = auto_space(op, machine, any ? nullptr : &t);
-                           return space->schedule(space->default_point());
+                           return {space->schedule(space->default_point()), space->compared()};
                        }});
         if (t.name != "elementwise") continue;
-        all.push_back({"apart", [op, machine] {
+        all.push_back({"apart", [op, machine]() -> DefaultChoice {
                            library::StageDecisions decided;
                            decided.share_nests = false;
                            decided.hold = [](Schedule &) {};
-                           return library::schedule_by_rules(op, machine, library::elementwise_parameters(op, machine),
-                                                             decided);
+                           return {library::schedule_by_rules(op, machine,
+                                                              library::elementwise_parameters(op, machine), decided)};
                        }});
     }
-    all.push_back({"plain", [op, machine] { return Schedule(op, machine); }});
+    all.push_back({"plain", [op, machine]() -> DefaultChoice { return {Schedule(op, machine)}; }});
     return all;
 }
 
 std::string use_first_candidate(const std::vector<DefaultCandidate> &candidates,
-                                const std::function<void(const Schedule &)> &use,
+                                const std::function<void(const DefaultChoice &)> &use,
                                 std::vector<PassedOver> &passed_over) {
     for (size_t n = 0; n + 1 < candidates.size(); n++) {
         PassedOver why{candidates[n].name, "", false};
@@ -88,9 +88,9 @@ Schedule default_schedule(const Op &op, const Machine &machine, PackedBy packed_
     std::vector<PassedOver> others;
     const std::string first = use_first_candidate(
         default_candidates(op, machine),
-        [&](const Schedule &s) {
-            lower(s);
-            found = s;
+        [&](const DefaultChoice &choice) {
+            lower(choice.schedule);
+            found = choice.schedule;
         },
         others);
     if (name) *name = first;

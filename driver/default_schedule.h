@@ -4,6 +4,7 @@
 
 #include "machine/machine.h"
 #include "schedules/library/packed_by.h"
+#include "schedules/library/space.h"
 #include "schedules/schedule.h"
 
 #include <functional>
@@ -12,10 +13,16 @@
 
 namespace kumiko {
 
+// A default schedule, and the alternatives that were compared before it was chosen.
+struct DefaultChoice {
+    Schedule schedule;
+    std::vector<ComparedPoint> compared = {};
+};
+
 // A schedule that compile(op) tries.
 struct DefaultCandidate {
-    std::string name;               // of the library's schedule, "apart" or "plain"
-    std::function<Schedule()> make; // may throw, when the schedule does not apply
+    std::string name;                    // of the library's schedule, "apart" or "plain"
+    std::function<DefaultChoice()> make; // may throw, when the schedule does not apply
 };
 
 // In the order in which they are tried: the library's schedules that match the op, the most special
@@ -31,11 +38,12 @@ struct PassedOver {
     bool internal;      // that error is a bug of Kumiko
 };
 
-// Calls use(schedule) with each candidate's schedule until one causes no error. Returns the name of
+// Calls use(choice) with each candidate's schedule until one causes no error. Returns the name of
 // that one; `passed_over` receives those before it. Throws the error of the last candidate when all
 // cause one.
 std::string use_first_candidate(const std::vector<DefaultCandidate> &candidates,
-                                const std::function<void(const Schedule &)> &use, std::vector<PassedOver> &passed_over);
+                                const std::function<void(const DefaultChoice &)> &use,
+                                std::vector<PassedOver> &passed_over);
 
 // "\"reduce\" does not apply: …"
 std::string to_string(const PassedOver &other);

@@ -251,7 +251,11 @@ Kernel compile(const Op &op, const Target &target, const CompileOptions &options
     std::shared_ptr<Kernel::Contents> made;
     std::vector<PassedOver> passed_over;
     const std::string name = use_first_candidate(
-        default_candidates(op, target.machine), [&](const Schedule &s) { made = compile_contents(s, target, options); },
+        default_candidates(op, target.machine),
+        [&](const DefaultChoice &choice) {
+            made = compile_contents(choice.schedule, target, options);
+            made->report.compared = choice.compared;
+        },
         passed_over);
     for (const PassedOver &other : passed_over)
         made->warnings.push_back("the default schedule is \"" + name + "\", since " + to_string(other));

@@ -41,6 +41,9 @@ struct CompileReport {
     // (driver/default_schedule.h).
     std::string schedule = {};
     std::vector<PassedOver> passed_over = {};
+    // Of compile(op): other loops that were compared with those of the rules, and their expected
+    // costs, in that order. Empty where the library's schedule of the whole op has no alternative.
+    std::vector<ComparedPoint> compared = {};
     // Where each stage is computed and what its loops are, producers before consumers.
     std::vector<StageSummary> stages = {};
 };

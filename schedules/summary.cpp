@@ -5,6 +5,7 @@
 #include "dsl/reads.h"
 #include "schedules/state.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -53,6 +54,31 @@ std::string place_of(const StageState &s, const Readers &readers) {
     return text;
 }
 
+// The pure axes of the stage from which loops of the kind are derived.
+std::set<std::string> axes_of_loops(const StageState &s, LoopKind kind) {
+    std::set<std::string> all;
+    for (const std::string &name : s.order) {
+        if (s.loop(name).kind != kind || s.loop(name).reduction) continue;
+        for (const std::string &axis : s.axes_of(name)) all.insert(axis);
+    }
+    return all;
+}
+
+std::string sketch_of(const StageState &s) {
+    if (s.tensorize) return "instruction";
+    if (!s.scattered.empty()) return "scatter";
+    if (s.def.reads_itself()) return "recurrence";
+    const auto across_lanes = [&](const std::string &name) {
+        return s.loop(name).kind == LoopKind::Vectorized && s.loop(name).reduction;
+    };
+    if (std::any_of(s.order.begin(), s.order.end(), across_lanes)) return "lanes";
+    const std::set<std::string> vectors = axes_of_loops(s, LoopKind::Vectorized);
+    std::set<std::string> tile = axes_of_loops(s, LoopKind::Unrolled);
+    tile.insert(vectors.begin(), vectors.end());
+    if (s.def.is_reduction() && s.accumulate && tile.size() > 1) return "register tile";
+    return vectors.empty() ? "scalar" : "vectors";
+}
+
 } // namespace
 
 std::vector<StageSummary> summaries(const Schedule &schedule) {
@@ -79,7 +105,7 @@ std::vector<StageSummary> summaries(const Schedule &schedule) {
             parts.push_back(fmt::format("partial results in {} inside of {}", s.accumulate->level, s.accumulate->loop));
         if (!s.finished_into.empty()) parts.push_back("computes " + s.finished_into + " at its end");
         if (s.streamed) parts.push_back("non-temporal stores");
-        all.push_back({s.name(), fmt::format("{}", fmt::join(parts, "; "))});
+        all.push_back({s.name(), loops && !s.is_copy ? sketch_of(s) : "", fmt::format("{}", fmt::join(parts, "; "))});
     }
     return all;
 }

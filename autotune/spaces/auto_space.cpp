@@ -118,13 +118,14 @@ public:
     void choose_default() {
         if (other_) {
             if (library_leaves_out(op(), machine()))
-                default_ = choose_point(*this, default_, {choose_loops(*this, rules_), sketched_});
+                default_ = choose_point(*this, default_, {choose_loops(*this, rules_, compared_), sketched_}, compared_);
         } else if (library::find_template(op())->name == "elementwise") {
-            default_ = choose_loops(*this, rules_);
+            default_ = choose_loops(*this, rules_, compared_);
         }
     }
 
     Point default_point() const override { return default_; }
+    std::vector<ComparedPoint> compared() const override { return compared_; }
     std::vector<Point> starts() const override {
         std::vector<Point> points;
         if (sketched_ != default_) points.push_back(sketched_);
@@ -192,6 +193,7 @@ private:
     Point rules_;    // rules decide wherever they can
     Point library_;  // the library's schedule, if there is another one
     Point default_;
+    std::vector<ComparedPoint> compared_;
 };
 
 // One more parameter, "what" of the op or "stage.what".

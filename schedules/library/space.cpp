@@ -2,6 +2,9 @@
 
 #include "support/names.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 namespace kumiko {
 
 int64_t Space::size() const {
@@ -78,6 +81,16 @@ std::string Space::text(const Point &point) const {
             (i ? "," : "") + parameters_[i].name + "=" + (value.is_string() ? value.get<std::string>() : value.dump());
     }
     return text;
+}
+
+std::string Space::difference(const Point &from, const Point &to) const {
+    std::vector<std::string> changes;
+    for (size_t i = 0; i < parameters_.size(); i++) {
+        if (from.at(i) == to.at(i)) continue;
+        const Json &value = parameters_[i].values.at(to[i]);
+        changes.push_back(parameters_[i].name + " = " + (value.is_string() ? value.get<std::string>() : value.dump()));
+    }
+    return fmt::format("{}", fmt::join(changes, ", "));
 }
 
 } // namespace kumiko

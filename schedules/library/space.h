@@ -24,6 +24,16 @@ struct ParameterInfo {
     bool ordered; // neighbouring values behave alike
 };
 
+// A point beside which the default point was chosen.
+struct ComparedPoint {
+    std::string change; // from the point that was the best one till then: "s.loops = sketch"
+    // Cost estimate, relative to that point's own: below 1 is faster. 0: it can't be counted.
+    double relative_time = 0;
+    // Score of the cost model, less that point's own: above 0 is faster. Nothing if the times decided.
+    std::optional<double> score;
+    bool chosen = false; // as the best one
+};
+
 class Space {
 public:
     virtual ~Space() = default;
@@ -59,6 +69,11 @@ public:
     // The default point, but for what is given. Throws as from_json.
     Point default_with(const Json &given) const;
     std::string text(const Point &point) const; // "rows=6,columns=16"
+    // The parameters in which two points differ, with the values of the second: "rows = 6, unroll = 2".
+    std::string difference(const Point &from, const Point &to) const;
+
+    // Alternatives that were compared before the default point was chosen, in that order.
+    virtual std::vector<ComparedPoint> compared() const { return {}; }
 
 protected:
     Space(Op op, Machine machine) : op_(std::move(op)), machine_(std::move(machine)) {}

@@ -365,13 +365,16 @@ void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumul
         s.accumulate_in(P.name(), "registers", reduced > 1 ? order[0] : P.split(order[0], 64).first);
     // Few steps, as of a small image or window, have no loop: their addresses are constant offsets.
     constexpr int64_t few = 8;
-    int64_t steps = 1;
-    for (size_t d = P.state().order.size() - (vectors > 1 ? 2 : 1); d-- > 0 && !calls_functions(P.state().def);) {
-        const LoopState &loop = P.state().loop(P.state().order[d]);
-        const auto n = Halide::Internal::as_const_int(loop.extent);
-        if (!n || !loop.reduction || loop.kind != LoopKind::Serial || steps * *n > few) break;
-        steps *= *n;
-        P.unroll(P.state().order[d]);
+    int64_t steps = calls_functions(P.state().def) ? few + 1 : 1;
+    std::vector<LoopName> loops;
+    for (const std::string &l : P.state().order) {
+        const LoopState &loop = P.state().loop(l);
+        if (!loop.reduction || loop.kind != LoopKind::Serial) continue;
+        steps *= Halide::Internal::as_const_int(loop.extent).value_or(few + 1);
+        loops.push_back(l);
+    }
+    for (const LoopName &l : loops) {
+        if (steps <= few) P.unroll(l);
     }
     if (joins.empty() && R.state().def.components.size() == 1) R.vectorize(R.state().order.back());
 }

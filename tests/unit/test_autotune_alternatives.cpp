@@ -28,6 +28,13 @@ std::string text_of(const std::vector<StageSummary> &all, const std::string &sta
     return "no such stage";
 }
 
+std::string sketch(const std::vector<StageSummary> &all, const std::string &stage) {
+    for (const StageSummary &s : all) {
+        if (s.stage == stage) return s.sketch;
+    }
+    return "no such stage";
+}
+
 } // namespace
 
 TEST_CASE("a line for each stage") {
@@ -49,9 +56,34 @@ TEST_CASE("a line for each stage") {
           "in a nest of its own; parallel along i.o; unrolled i.i (4); partial results in registers "
           "inside of j; computes Y at its end");
     CHECK(text_of(all, "Y") == "computed at the end of C");
+    CHECK(sketch(all, "C") == "scalar");
+    CHECK(sketch(all, "twice") == "");
+    CHECK(sketch(all, "B.L2") == "");
+    Schedule tiled(s.op());
+    tiled.stage("C").split("i", 4);
+    tiled.stage("C").split("j", 8);
+    tiled.stage("C").reorder({"i.o", "j.o", "k", "i.i", "j.i"}).unroll("i.i").vectorize("j.i");
+    CHECK(sketch(summaries(tiled), "C") == "vectors");
+    tiled.stage("C").accumulate_in("registers", "j.o");
+    CHECK(sketch(summaries(tiled), "C") == "register tile");
     const Kernel kernel = compile(s);
     CHECK(kernel.report().stages.size() == all.size());
     CHECK(text_of(kernel.report().stages, "twice") == "inlined into C");
+}
+
+TEST_CASE("a kernel reports what its default schedule was compared with") {
+    Axis t("t", 4096), x("x", 16);
+    Tensor X = input("X", f32, {t, x});
+    const Op op("places", {X}, {compute("Y", {t}, argmax(X(t, x), x))});
+    const Kernel kernel = compile(op);
+    const auto &all = kernel.report().compared;
+    REQUIRE(!all.empty());
+    for (const ComparedPoint &other : all) {
+        CHECK(other.relative_time > 0);
+        if (other.chosen) CHECK(other.relative_time <= 0.9);
+    }
+    CHECK(all.front().change.find("Y.loops = sketch") != std::string::npos);
+    CHECK(compile(Schedule(op)).report().compared.empty());
 }
 
 TEST_CASE("alternatives are the neighbours of a point, the best by the model first") {

@@ -237,7 +237,7 @@ TEST_CASE("the last candidates apply to ops of the library") {
         CHECK_EQ(candidates.back().name, "plain");
         CHECK_EQ(candidates[candidates.size() - 2].name, "stages");
         for (size_t n = candidates.size() - 2; n < candidates.size(); n++) {
-            const Kernel kernel = compile(candidates[n].make());
+            const Kernel kernel = compile(candidates[n].make().schedule);
             std::vector<Buffer<>> arguments;
             for (const Input &in : op.inputs()) {
                 arguments.push_back(make_input(in, {}));
