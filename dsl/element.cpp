@@ -177,7 +177,7 @@ Element choose(const std::vector<Operand> &parts) {
     for (size_t n = values.size(); n-- > 0;) {
         const Operand value =
             is_const(values[n]) && values[n].type() != typical->type()
-                ? Element(adapted(values[n], typical->type(), "select", typical->where()), values[n].where())
+                ? Operand(Element(adapted(values[n], typical->type(), "select", typical->where()), values[n].where()))
                 : values[n];
         if (!result) {
             result = Element(value, value.where());

@@ -3,6 +3,7 @@
 //
 //   A(i) * 2          // of whatever type A has
 //   A(i) + B(i)       // UserError when the types differ; cast(f32, A(i)) + B(i) states one
+//   Element e = i;    // an Expr becomes an Element where one is declared or assigned
 //
 // A number that the type cannot hold (1000 for u8, 0.5 for i32) is a UserError. So is what the operation does not take: ! of a
 // float, exp of an integer. Arithmetic between two plain Exprs is Halide's, which converts: give variables `auto` or Element.
@@ -20,7 +21,7 @@ namespace kumiko {
 
 class Element : public Expr {
 public:
-    explicit Element(const Expr &e, const std::source_location &where = {}) : Expr(e), where_(where) {}
+    Element(const Expr &e, const std::source_location &where = {}) : Expr(e), where_(where) {}
     // Place in the user's source of the read or reduction that it was made from, for errors; of
     // several the last of the file. line() is 0 when unknown.
     const std::source_location &where() const { return where_; }
@@ -194,8 +195,9 @@ KUMIKO_SEVERAL(min, const Element &)
 KUMIKO_SEVERAL(min, Element &&)
 #undef KUMIKO_SEVERAL
 
-template<typename Low, typename High>
-requires(ElementOperand<Low> &&ElementOperand<High>) Element clamp(const Element &x, const Low &low, const High &high) {
+// Not for a plain Expr, which converts to an Element, since Halide's would be as good a match.
+template<std::derived_from<Element> X, typename Low, typename High>
+requires(ElementOperand<Low> &&ElementOperand<High>) Element clamp(const X &x, const Low &low, const High &high) {
     return max(min(x, high), low);
 }
 

@@ -95,7 +95,17 @@ std::string primitives_page() {
            "and where it is "
            "kept. Each example shows a formula, the nest before the call, the call, and the nest after it. In the "
            "nests, `for` is a "
-           "serial loop; children stand two columns deeper.\n\n";
+           "serial loop; children stand two columns deeper.\n\n"
+           "A method returns the handle of its stage, so calls can be chained. `split` returns the names of both "
+           "loops, and `tile` those of all loops, so no call follows them. `fuse` returns the handle, which converts "
+           "to the name of the new loop. A method that makes a stage, such as `rfactor`, returns the handle of that "
+           "stage.\n\n"
+           "```cpp\n"
+           "auto C = s.stage(\"C\");\n"
+           "auto [io, ii] = C.split(\"i\", 14); // loops \"i.o\" and \"i.i\"\n"
+           "C.reorder({io, \"j\", ii}).unroll(ii);\n"
+           "C.fuse(io, \"j\", \"tiles\").parallel(\"tiles\");\n"
+           "```\n\n";
     out << "| group | primitives |\n|---|---|\n";
     const std::vector<const char *> groups = {"loops", "stages", "memory", "machine", "facts"};
     for (const char *g : groups) {

@@ -48,3 +48,20 @@ TEST_CASE("the formulas of the page") {
     const Axis d2("d2", 5);
     check_runs(Schedule(Op("shares", {X}, {compute("Y", {i, d}, X(i, d) / (1.f + sum(abs(X(i, d2)), d2)))})));
 }
+
+// Each choice has both kinds, so neither may convert in two ways.
+TEST_CASE("an Expr becomes an Element where one is declared, assigned or chosen") {
+    const Axis i("i", 6), d("d", 5);
+    const Tensor X = input("X", f32, {i, d});
+    const auto formula = [&](bool scaled) {
+        const Expr zero(0.f);
+        Element e = zero;
+        for (int n = 0; n < 2; n++) e = e + (scaled ? cast(f32, i) : zero) * X(i, d);
+        Element at = i;
+        at = clamp(at + 1, 0, 5);
+        e = scaled ? e : Expr(e + X(at, d));
+        return Op("declared", {X}, {compute("Y", {i, d}, e)});
+    };
+    check_runs(Schedule(formula(true)));
+    check_runs(Schedule(formula(false)));
+}
