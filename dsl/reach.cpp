@@ -4,6 +4,7 @@
 #include "dsl/float_casts.h"
 #include "dsl/print.h"
 #include "dsl/recurrence.h"
+#include "dsl/residues.h"
 #include "dsl/stage_builder.h"
 #include "support/error.h"
 
@@ -123,7 +124,10 @@ private:
 
     void check(const Call *read, size_t d, const Axis &axis) {
         if (reads_data(read->args[d])) return need_elements(read, d, axis);
-        const Interval range = range_of(simplified(read->args[d]), scope_);
+        const Expr index = simplified(read->args[d]);
+        Interval range = range_of(index, scope_);
+        if (!range.is_bounded() || !is_const_one(simplify(range.min >= 0 && range.max < axis.extent())))
+            range = range_by_residues(index, scope_);
         if (!range.is_bounded()) return;
         const Expr low = simplify(range.min), high = simplify(range.max);
         if (overflows(low) || overflows(high)) {

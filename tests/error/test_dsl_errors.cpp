@@ -485,6 +485,19 @@ TEST_CASE("reads beyond a tensor") {
     CHECK(error_of(op(X, compute("Y", {i}, sum(X(i + r), r))))
               .starts_with("here: stage Y reads X outside: its index i + r"));
     CHECK(error_of(op(X, compute("Y", {i}, X(3 - i)))).starts_with("here: stage Y reads X outside: its index 3 - i"));
+    // Of a remainder each residue class counts by itself.
+    Axis d("d", 62), odd("odd", 63), size("size", Size("D"));
+    const auto swapped = [](const Axis &at, const std::function<Expr(const Axis &)> &index) {
+        return [=] { Op("op", {input("X", f32, {at})}, {compute("Y", {at}, input("X", f32, {at})(index(at)))}); };
+    };
+    const std::vector<std::function<Expr(const Axis &)>> swaps = {
+        [](const Axis &at) { return at + 1 - 2 * (at % 2); }, [](const Axis &at) { return at ^ 1; },
+        [](const Axis &at) { return select(at % 2 == 0, at + 1, at - 1); }};
+    for (const auto &swap : swaps) {
+        CHECK(error_of(swapped(d, swap)) == "no error");
+        CHECK(error_of(swapped(odd, swap)).find("goes from 0 to 63, but axis odd has 63 elements") !=
+              std::string::npos);
+    }
     // Padding along one axis is none along another.
     CHECK(error_of(op(XX, compute("Y", {i, j}, zero_padded(XX, {a})(i - 1, j))))
               .starts_with("here: stage Y reads XX.padded outside: its index j goes from 0 to 3"));

@@ -65,3 +65,24 @@ TEST_CASE("an Expr becomes an Element where one is declared, assigned or chosen"
     check_runs(Schedule(formula(true)));
     check_runs(Schedule(formula(false)));
 }
+
+TEST_CASE("neighbours in pairs are read inside of the tensor") {
+    for (const bool symbolic : {false, true}) {
+        Axis t("t", 5), d("d", symbolic ? Expr(Size("D")) : Expr(30));
+        const Tensor X = input("X", i32, {t, d}), T = compute("T", {t, d}, X(t, d) * 3 + 1);
+        const Tensor Y = compute("Y", {t, d}, T(t, d + 1 - 2 * (d % 2)) - X(t, select(d % 2 == 0, d + 1, d - 1)));
+        const Op op("swapped", {X}, {Y});
+        const std::map<std::string, int64_t> sizes =
+            symbolic ? std::map<std::string, int64_t>{{"D", 30}} : std::map<std::string, int64_t>();
+        check_runs(default_schedule(op, Machine::host()), sizes);
+        for (const char *loop : {"t", "d.o", "d.i"}) {
+            Schedule s(op);
+            s.stage("Y").split("d", 8);
+            s.stage("T").compute_at("Y", loop);
+            check_runs(s, sizes);
+        }
+        if (!symbolic) continue;
+        const std::vector<Buffer<>> odd = {make_input(op.inputs()[0], {{"D", 31}}), make_output(op, "Y", {{"D", 31}})};
+        CHECK_THROWS_AS(compile(op)(odd), UserError);
+    }
+}
