@@ -3,6 +3,8 @@
 // into a ring, which holds as many planes as what iteration m newly computes, and the host, read.
 // Before M stands its warm-up, a loop with negative m, in which nothing else is computed and each
 // stage begins at its first plane, so that M's own body is the same for all iterations.
+#include "dsl/print.h"
+#include "dsl/reads.h"
 #include "schedules/rolling.h"
 #include "support/error.h"
 #include "targets/lower/nest_builder.h"
@@ -18,6 +20,22 @@ std::optional<int64_t> difference(const Expr &e, const std::string &variable, co
     if (!expr_uses_var(e, variable)) return 0;
     const Expr v = Variable::make(Int(32), variable);
     return as_const_int(simplify_index(substitute(variable, v + 1, e) - e, bounds));
+}
+
+// The clamped padding through which axis d of the stage is read, directly or by inlined stages;
+// null where there is none.
+const StageState *clamped_reader(const ScheduleState &state, const std::string &stage, size_t d) {
+    for (const std::string &name : state.readers(stage)) {
+        const StageState &reader = state.stage(name);
+        if (reader.def.kind == Stage::Kind::Padding) {
+            for (const Call *read : tensor_reads(reader.def.value)) {
+                if (read->name == stage && !read->args[d].as<Variable>()) return &reader;
+            }
+        }
+        if (reader.placement.kind != Placement::Kind::Inline) continue;
+        if (const StageState *found = clamped_reader(state, name, d)) return found;
+    }
+    return nullptr;
 }
 
 } // namespace
@@ -71,9 +89,20 @@ void NestBuilder::plan_rolling(const Frame &f, size_t depth) {
                    of_now = difference(now.min[r.axis], variable, bounds_);
         const auto width = as_const_int(simplify_index(end - first, bounds_)),
                    planes = as_const_int(simplify_index(end - now.min[r.axis], bounds_));
-        if (!step || *step < 1 || of_first != step || of_now != step || !width || !planes)
-            refuse(p,
-                   "what iterations need along " + moving + " must move forward by a constant step and keep its size");
+        if (!step || *step < 1 || of_first != step || of_now != step || !width || !planes) {
+            const std::string legal =
+                "what iterations need along " + moving + " must move forward by a constant step and keep its size";
+            const StageState *clamped = clamped_reader(state_, p.name(), r.axis);
+            if (!clamped)
+                refuse(p, legal + ", and iteration " + loop + " needs [" +
+                              to_string(substitute(variable, Variable::make(Int(32), loop), first)) + ", " +
+                              to_string(substitute(variable, Variable::make(Int(32), loop), end)) + ")");
+            refuse(p, legal + ", and " + clamped->name() + " clamps the index of " + moving +
+                          ", so that iterations at the ends need the same elements again" +
+                          (p.def.kind == Stage::Kind::Pointwise
+                               ? "; inline_into() of " + p.name() + " lets " + clamped->name() + " be kept in its place"
+                               : ""));
+        }
         for (const std::string &l : loops_of(p).order) {
             if (l != moving && loops_of(p).derived_from(l, moving))
                 refuse(p, "its loop " + moving + " is split or fused, so that planes are not computed one by one");

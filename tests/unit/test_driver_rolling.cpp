@@ -257,6 +257,26 @@ TEST_CASE("what does not roll is refused, and never computed again") {
         CHECK(says(kept(3, 5), "all iterations need the same; compute_at(\"Y\", \"b\") computes it where it is kept"));
         CHECK(says(kept(17 - d, 5), "along y must move forward by a constant step"));
         CHECK(says(kept(d / 2, 5), "along y must move forward by a constant step"));
+        CHECK(says(kept(17 - d, 5), "size, and iteration d needs [17 - d, 17 - d + 2); compute_at"));
         CHECK_EQ(kept(d, 5), "no error");
+    }
+    {
+        // Clamping shortens what iterations at the ends need; the clamped padding itself may roll.
+        Axis y("y", 20), x("x", 8);
+        Tensor X = input("X", i32, {y, x}), T = compute("T", {y, x}, X(y, x) * 3 + 1), P = clamped(T, {y});
+        const Op op("clamps", {X}, {compute("Y", {y, x}, P(y - 1, x) + P(y + 1, x))});
+        const auto rolls = [&](Schedule &s, const std::string &stage) {
+            s.stage("Y").split("y", 4);
+            s.stage(stage).store_at("Y", "y.o").compute_at("Y", "y.i");
+        };
+        Schedule refused(op), legal(op);
+        rolls(refused, "T");
+        const std::string why = told([&] { lower(refused); });
+        CHECK(says(why, "stage T is computed at loop y.i of Y and kept at y.o, but"));
+        CHECK(says(why, "T.clamped clamps the index of y, so that iterations at the ends need the same elements"));
+        CHECK(says(why, "inline_into() of T lets T.clamped be kept in its place"));
+        legal.stage("T").inline_into();
+        rolls(legal, "T.clamped");
+        check_runs(legal);
     }
 }
