@@ -245,6 +245,17 @@ std::string alone(const ScheduleState &state, const StageState &s) {
     return "";
 }
 
+std::string place_text(const StageState &s) {
+    if (s.placement.kind == Placement::Kind::Root) return s.name() + " at the root";
+    return s.name() + " at loop " + s.placement.loop + " of " + s.placement.consumer;
+}
+
+// The call that computes a stage at the place.
+std::string placing_call(const Placement &place) {
+    if (place.kind == Placement::Kind::Root) return "compute_root()";
+    return "compute_at(\"" + place.consumer + "\", \"" + place.loop + "\")";
+}
+
 bool at_one_place(const ScheduleState &state, const Placement &a, const Placement &b) {
     if (a.kind != b.kind) return false;
     return a.kind != Placement::Kind::At || (a.loop == b.loop && one_loop(state, a.consumer, b.consumer, a.loop));
@@ -279,7 +290,10 @@ std::optional<Apart> apart(const ScheduleState &state, const std::string &name, 
         return Apart{"all of " + whole + " has to be there before another stage of these loops begins"};
     if (!a->has_loop(loop)) return Apart{"loop " + loop + " of stage " + leader + " no longer stands"};
     if (!at_one_place(state, s->placement, a->placement))
-        return Apart{"stages " + name + " and " + leader + " are computed at different places", false};
+        return Apart{"stages " + name + " and " + leader + " are computed at different places, " + place_text(*s) +
+                         " and " + place_text(*a) + "; " + placing_call(a->placement) + " of " + name + " or " +
+                         placing_call(s->placement) + " of " + leader + " makes it one place",
+                     false};
     if (const std::string why = loops_differ(*a, *s, a->position(loop) + 1); !why.empty()) return Apart{why, false};
     return std::nullopt;
 }

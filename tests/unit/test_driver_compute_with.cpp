@@ -158,6 +158,20 @@ TEST_CASE("a later placement ends the sharing, also where it is pending") {
     check_runs(s);
 }
 
+TEST_CASE("a refusal names the places of both stages") {
+    Axis i("i", 8), j("j", 16);
+    Tensor X = input("X", i32, {i, j}), A = compute("A", {i, j}, X(i, j) * 2), B = compute("B", {i, j}, X(i, j) * 3);
+    Schedule s(Op("two", {X}, {compute("C", {i, j}, A(i, j) + B(i, j))}));
+    s.stage("A").compute_at("C", "i");
+    s.stage("B").compute_root();
+    s.stage("B").compute_with("A", "j");
+    const std::string why = refusal([&] { s.require_applied(); });
+    CHECK(says(why, "stages B and A are computed at different places, B at the root and A at loop i of C"));
+    CHECK(says(why, "compute_at(\"C\", \"i\") of B or compute_root() of A makes it one place"));
+    s.stage("A").compute_root();
+    check_runs(s);
+}
+
 TEST_CASE("stages that stand in loops which are one") {
     for (const int n : {24, 29}) {
         Schedule s(rows(5, n));
