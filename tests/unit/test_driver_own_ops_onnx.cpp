@@ -118,3 +118,16 @@ TEST_CASE("rows of the suite have ONNX Runtime's time, or the reason why not") {
     const std::string twice = own_ops_suite_text({without, without});
     CHECK_EQ(twice.find("it is not there"), twice.rfind("it is not there"));
 }
+
+TEST_CASE("a peer with other results than interpret has no figure, and the op does not fail") {
+    BenchOptions options;
+    options.budget_seconds = 0.01;
+    const std::vector<OwnOpRow> rows = run_own_ops_suite(Target::host(), options, {.only = "product_zero_points"});
+    REQUIRE_EQ(rows.size(), 1);
+    CHECK_EQ(rows[0].failure, "");
+    CHECK_GT(rows[0].plain_default, 0);
+    if (rows[0].onnxruntime > 0) return; // on processors with VNNI
+    if (!OnnxRuntimeProcess().reason().empty()) return;
+    CHECK_NE(own_ops_suite_text(rows).find("without ONNX Runtime: product_zero_points has other results there"),
+             std::string::npos);
+}
