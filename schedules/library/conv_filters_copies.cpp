@@ -128,6 +128,15 @@ void transpose_weights(StageHandle W, const ConvRoles &r, int lanes) {
     W.reorder(order).unroll(ri).vectorize(fi);
 }
 
+// A copy of a tensor in the innermost loop outside of the tiles; of all of it where there is none.
+StageHandle copy_outside(Schedule &s, const std::string &tensor, int64_t bytes, const StageHandle &Y,
+                         const ConvRoles &r) {
+    const std::string at = r.outside.empty() ? Y.state().order.front() : r.outside.back();
+    StageHandle X = s.place_in(tensor, smallest_level(s.machine(), bytes), Y.name(), at);
+    if (r.outside.empty()) X.compute_root();
+    return X;
+}
+
 // What is read of an image, for each tile of pixels in one run.
 void pack_image(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
     const ConvRoles &r = plan.r;
@@ -141,7 +150,7 @@ void pack_image(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
     for (const std::string &w : r.window) window += (window.empty() ? "" : " ") + w;
     groups.insert(groups.end(), {window, r.row + " " + r.vector});
     const StageHandle by = s.reindex(r.image.tensor, Y.name(), groups);
-    StageHandle X = s.place_in(by.name(), smallest_level(s.machine(), bytes), Y.name(), r.outside.back());
+    StageHandle X = copy_outside(s, by.name(), bytes, Y, r);
     const std::vector<Axis> axes = X.state().def.axes;
     const std::string step = axes[axes.size() - 2].name(), pixel = axes.back().name(), run = std::to_string(p.pixels);
     layout.insert(layout.end(), {pixel + "/" + run, step, pixel + "%" + run});
@@ -158,8 +167,7 @@ void pack_image(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
 // What is read of an image, as it lies.
 void gather_image(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
     const ConvRoles &r = plan.r;
-    StageHandle X =
-        s.place_in(r.image.tensor, smallest_level(s.machine(), image_bytes(r, plan.sum())), Y.name(), r.outside.back());
+    StageHandle X = copy_outside(s, r.image.tensor, image_bytes(r, plan.sum()), Y, r);
     if (plan.product.a != type_of(s, r.image.tensor)) X.hold_as(type_name(plan.product.a));
     std::vector<std::string> terms;
     std::vector<LoopName> order;

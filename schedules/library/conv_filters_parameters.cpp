@@ -16,7 +16,7 @@ constexpr int64_t sharing_filters = 128;            // that pay for a copy of an
 
 // Operands of a type narrower than the sum's.
 bool is_narrow(const Op &op, const ConvRoles &r) {
-    return op.find_input(r.weights.tensor)->type != r.contraction.sum->type && !r.outside.empty();
+    return op.find_input(r.weights.tensor)->type != r.contraction.sum->type;
 }
 
 // How many results share the weights of a filter.
@@ -118,11 +118,9 @@ bool reads_groups(const Op &op, const ConvRoles &r, const Product &by) {
            extent_of(*r.contraction.sum, channels_of(r), 1) % by.group == 0;
 }
 
-// Whether the image has the steps that an instruction takes at once side by side, or a copy in a
-// loop outside has.
+// Whether the image, or a copy of it, has the steps side by side that an instruction takes at once.
 bool takes_steps(const Op &op, const ConvRoles &r, const std::string &way, const Machine &machine) {
     const Product by = product(way, r.contraction, op, r.image, r.weights, machine);
-    if (!by.instruction.empty() && !by.tiles() && r.outside.empty() && !reads_groups(op, r, by)) return false;
     return by.tiles() ? fits_tiles(op, r, by) : by.group == 1 || !grouped_axis(r, by).empty();
 }
 
@@ -243,8 +241,8 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
     const bool stay = all * window * filters * way.b.bytes() <= second / 2;
     const bool tiles_in_place = reads_tiles_in_place(r) || (stay && fills_tiles_by_rows(r, way));
     if (way.tiles() ? tiles_in_place : way.instruction.empty() || reads_groups(op, r, way)) images.push_back("direct");
-    if ((r.padding.empty() || narrow) && !r.outside.empty()) images.push_back("copied");
-    if (r.padding.empty() && !r.outside.empty() && window == 1 && follow) images.push_back("packed");
+    if (r.padding.empty() || narrow) images.push_back("copied");
+    if (r.padding.empty() && window == 1 && follow) images.push_back("packed");
     const auto offers = [&](const char *image) {
         return std::find(images.begin(), images.end(), image) != images.end();
     };

@@ -2,10 +2,13 @@
 // these at once.
 // Sanitized: --test-case=*run*time*
 #include "driver/default_schedule.h"
+#include "dsl/padding.h"
 #include "ops/ops.h"
 #include "schedules/library/conv_filters.h"
+#include "schedules/library/table.h"
 #include "targets/lower/lower.h"
 #include "tests/unit/check_runs.h"
+#include "tests/unit/space_points.h"
 
 #include <array>
 
@@ -23,7 +26,55 @@ ops::Conv2dOptions options(ops::ImageLayout layout, int padding, Type weights = 
     return o;
 }
 
+// A convolution of one image, which has no axis of batches; with a pool of 2 x 2 of its results.
+Op of_one_image(Type image, Type weights, bool last, bool padded, int window, const Expr &channels, bool pooled) {
+    const Axis o("o", 19), y("y", 10), x("x", 12), c("c", channels), ky("ky", window), kx("kx", window);
+    const Axis h("y", 10 + window - 1), w("x", 12 + window - 1);
+    const Axis &rows = padded ? y : h, &columns = padded ? x : w;
+    const std::vector<Axis> axes = last ? std::vector{rows, columns, c} : std::vector{c, rows, columns};
+    const Tensor X = input("X", image, axes), W = input("W", weights, {o, c, ky, kx});
+    const Tensor P = padded ? constant_padded(X, image.is_float() ? Expr(1.f) : Expr(3), {rows, columns}) : X;
+    const Expr at_y = y + ky - (padded ? window / 2 : 0), at_x = x + kx - (padded ? window / 2 : 0);
+    const Element pixel = last ? P(at_y, at_x, c) : P(c, at_y, at_x);
+    const Type sums = image.is_float() ? f32 : i32;
+    const Expr term = cast(sums, pixel) * cast(sums, W(o, c, ky, kx));
+    const Tensor C = compute("C", last ? std::vector{y, x, o} : std::vector{o, y, x}, sum(term, {c, ky, kx}));
+    if (!pooled) return Op("conv", {X, W}, {C});
+    const Axis py("py", 5), px("px", 6), dy("dy", 2), dx("dx", 2);
+    const Element result = last ? C(py * 2 + dy, px * 2 + dx, o) : C(o, py * 2 + dy, px * 2 + dx);
+    return Op("pooled", {X, W},
+              {compute("Y", last ? std::vector{py, px, o} : std::vector{o, py, px}, maximum(result, {dy, dx}))});
+}
+
 } // namespace
+
+TEST_CASE("one image without an axis of batches, at points of the space") {
+    const LibraryTemplate &filters = library::template_named("conv_filters");
+    int made = 0;
+    uint64_t seed = 1;
+    for (const auto &[image, weights] : {std::pair(u8, i8), std::pair(i8, i8), std::pair(f32, f32)}) {
+        for (const bool last : {false, true}) {
+            for (const bool padded : {false, true}) {
+                for (const int window : {1, 3}) {
+                    for (const Expr &channels : {Expr(5), Expr(24), Expr(Size("C"))}) {
+                        const bool pooled = seed % 3 == 0 && !padded;
+                        if (padded && window == 1) continue;
+                        const Op op = of_one_image(image, weights, last, padded, window, channels, pooled);
+                        INFO(op.to_string());
+                        if (!library::is_conv_for_filters(op)) continue;
+                        const Sizes sizes = op.sizes().empty() ? Sizes() : Sizes{{"C", 13}};
+                        const auto space = filters.make_space(op, Machine::host(), PackedBy::Kernel);
+                        for_points(*space, op.sizes().empty() ? 1 : 0, seed++, [&](const Schedule &s) {
+                            check_runs(s, sizes);
+                            made++;
+                        });
+                    }
+                }
+            }
+        }
+    }
+    CHECK(made > 50);
+}
 
 TEST_CASE("blocks of channels are of whole steps of instructions") {
     int made = 0;

@@ -97,6 +97,34 @@ TEST_CASE("convolutions of bytes without a batch, on every level") {
     }
 }
 
+TEST_CASE("images with channels first and without a batch take instructions") {
+    // Of one image the copy that an instruction reads has no loop outside to stand in.
+    Axis o("o", 16), y("y", 9), x("x", 20), h("y", 11), w("x", 22);
+    for (const auto &[channels, taps] : std::vector<std::pair<int, int>>{{3, 3}, {8, 3}, {33, 1}, {64, 3}}) {
+        for (const bool padded : {false, true}) {
+            for (const bool per_channel : {false, true}) {
+                Axis c("c", channels), ky("ky", taps), kx("kx", taps);
+                Tensor X = padded ? input("X", u8, {c, y, x}) : input("X", u8, {c, h, w});
+                Tensor W = input("W", i8, {o, c, ky, kx}), Z = input("Z", i32, {o});
+                Tensor P = padded ? constant_padded(X, 118, {y, x}) : X;
+                const int before = padded ? taps / 2 : 0;
+                const Element pixel = cast(i32, P(c, y + ky - before, x + kx - before)) - 118;
+                const Element weight = cast(i32, W(o, c, ky, kx));
+                std::vector<Tensor> inputs = {X, W};
+                if (per_channel) inputs.push_back(Z);
+                const Expr term = per_channel ? pixel * (weight - Z(o)) : pixel * (weight - 3);
+                const Op op("conv", inputs, {compute("Y", {o, y, x}, sum(term, {c, ky, kx}))});
+                for (const char *level : {"x86-64-avx2", "x86-64-avx512-vnni"}) {
+                    const Schedule s = default_schedule(op, Machine::named(level));
+                    CHECK_EQ(count(s, "expand"), 1);
+                    CHECK_EQ(count(s, "tensorize"), 1);
+                }
+                check_runs(default_schedule(op, Machine::host()));
+            }
+        }
+    }
+}
+
 TEST_CASE("the default multiplies out where there is an instruction") {
     const Machine vnni = Machine::named("x86-64-avx512-vnni");
     const Op op = product(64, 64, 128, u8, i8, false);
