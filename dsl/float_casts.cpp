@@ -2,6 +2,7 @@
 
 #include "dsl/element.h"
 
+#include <bit>
 #include <cmath>
 
 namespace kumiko {
@@ -85,11 +86,60 @@ Expr simplified(const Expr &e, const Ranges &scope) {
     return casts.show(simplify(hidden, true, casts.scope()));
 }
 
+namespace {
+
+// Replaces bitwise operations on int32, of which Halide knows no range, by variables with theirs.
+class BitwiseRanges : public IRMutator {
+public:
+    explicit BitwiseRanges(const Ranges &scope) {
+        for (auto v = scope.cbegin(); v != scope.cend(); ++v) scope_.push(v.name(), v.value());
+    }
+    const Ranges &scope() const { return scope_; }
+
+private:
+    using IRMutator::visit;
+    Ranges scope_;
+
+    Expr visit(const Call *op) override {
+        const Expr changed = IRMutator::visit(op);
+        op = changed.as<Call>();
+        const bool both = op->is_intrinsic(Call::bitwise_and);
+        if (op->type != Int(32) ||
+            (!both && !op->is_intrinsic(Call::bitwise_or) && !op->is_intrinsic(Call::bitwise_xor)))
+            return changed;
+        const auto most = [&](const Expr &e) -> Expr { // of a value that is not negative; undefined for others
+            const Interval range = bounds_of_expr_in_scope(e, scope_);
+            const bool known = range.is_bounded() && is_const_one(simplify(range.min >= 0));
+            return known ? simplify(range.max) : Expr();
+        };
+        const Expr a = most(op->args[0]), b = most(op->args[1]);
+        Expr high;
+        if (both) {
+            high = a.defined() && b.defined() ? min(a, b) : a.defined() ? a : b;
+        } else if (a.defined() && b.defined()) {
+            const auto x = as_const_int(a), y = as_const_int(b);
+            if (x && y) high = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::max(*x, *y)) + 1) - 1);
+        }
+        if (!high.defined()) return changed;
+        const std::string name = unique_name("bitwise");
+        scope_.push(name, Interval(0, high));
+        return Variable::make(Int(32), name);
+    }
+};
+
+Interval range_of_integers(const Expr &e, const Ranges &scope) {
+    BitwiseRanges bitwise(scope);
+    const Expr changed = bitwise.mutate(e);
+    return bounds_of_expr_in_scope(changed, bitwise.scope());
+}
+
+} // namespace
+
 Interval range_of(const Expr &e, const Ranges &scope) {
-    if (!casts_floats(e)) return bounds_of_expr_in_scope(e, scope);
+    if (!casts_floats(e)) return range_of_integers(e, scope);
     FloatCasts casts(scope);
     const Expr hidden = casts.hide(e);
-    return bounds_of_expr_in_scope(hidden, casts.scope());
+    return range_of_integers(hidden, casts.scope());
 }
 
 } // namespace kumiko

@@ -1,5 +1,7 @@
-// Indices that are computed in floats. A cast of a float that an integer cannot hold saturates (dsl/interpret.h), but Halide's
-// simplifier and bounds wrap it, or take for granted that there is none. So those casts are kept from both.
+// Ranges of indices where Halide's analysis is wrong or has none.
+// - Casts of floats: one that an integer cannot hold saturates (dsl/interpret.h), but Halide's
+//   simplifier and bounds wrap it, or assume that there is none. These casts are hidden from both.
+// - Bitwise and, or and exclusive or, of which Halide knows no range.
 #pragma once
 
 #include "dsl/halide_passes.h"
@@ -27,7 +29,7 @@ private:
 
 bool casts_floats(const Expr &e);
 
-// Halide's simplify and bounds_of_expr_in_scope, for such expressions too.
+// Halide's simplify and bounds_of_expr_in_scope, for all these expressions too.
 Expr simplified(const Expr &e, const Ranges &scope = Ranges::empty_scope());
 Halide::Internal::Interval range_of(const Expr &e, const Ranges &scope);
 

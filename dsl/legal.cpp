@@ -6,6 +6,7 @@
 #include "dsl/nested.h"
 #include "dsl/print.h"
 #include "dsl/recurrence.h"
+#include "dsl/residues.h"
 #include "dsl/types.h"
 #include "support/error.h"
 #include "support/names.h"
@@ -235,18 +236,26 @@ private:
         if (c->call_type != Call::Image) return;
         const std::vector<const Axis *> axes = axes_of_(c->name);
         for (size_t d = 0; d < axes.size(); d++) {
-            if (!axes[d] || !reads_data(c->args[d])) continue;
+            if (!axes[d]) continue;
+            // Bounded ranges without data are compared with the axis in dsl/reach.h.
+            const bool of_data = reads_data(c->args[d]);
+            if (!of_data && has_bounds(simplified(c->args[d]))) continue;
             const Expr extent = axes[d]->extent();
             if (inside(c->args[d], extent)) continue;
             const auto number = as_const_int(extent);
             const std::string last = number ? std::to_string(*number - 1) : to_string(extent) + " - 1";
-            throw UserError(where_, tensor_text(stage_.name) + " reads \"" + c->name + "\" at " +
-                                        to_string(c->args[d], written_) +
-                                        ", a value that is known only when it is read and may lie outside of axis \"" +
-                                        axes[d]->name() + "\"; legal is what cannot: clamp(…, 0, " + last + "), … % " +
-                                        to_string(extent) + ", or a read of zero_padded(" + c->name + ") or clamped(" +
-                                        c->name + ")");
+            throw UserError(
+                where_, tensor_text(stage_.name) + " reads \"" + c->name + "\" at " + to_string(c->args[d], written_) +
+                            (of_data ? ", a value that is known only when it is read and"
+                                     : ", of which no range is known and which") +
+                            " may lie outside of axis \"" + axes[d]->name() + "\"; legal is what cannot: clamp(…, 0, " +
+                            last + "), … % " + to_string(extent) + ", or a read of zero_padded(" + c->name +
+                            ") or clamped(" + c->name + ")");
         }
+    }
+
+    bool has_bounds(const Expr &index) const {
+        return range_of(index, scope_).is_bounded() || range_by_residues(index, scope_).is_bounded();
     }
 
     bool inside(const Expr &index, const Expr &extent) const {

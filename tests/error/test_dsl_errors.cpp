@@ -450,6 +450,20 @@ TEST_CASE("extents beyond 32 bits") {
                          "axis a has a stride of 4900000000 elements and more; legal is up to 2147483647", Unsupported);
 }
 
+TEST_CASE("an index without a known range is refused, and bitwise operations have one") {
+    Size N("N");
+    Axis d("d", 6), w("w", 8);
+    Tensor T = input("T", f32, {w}), S = input("S", f32, {d});
+    const auto reads = [&](const Expr &e) { return error_of([&] { Op("op", {T, S}, {compute("Y", {d}, e)}); }); };
+    CHECK(reads(T(d ^ N)).find("of which no range is known and which may lie outside of axis \"w\"") !=
+          std::string::npos);
+    CHECK(reads(T(clamp(d ^ N, 0, 7))) == "no error");
+    for (const Expr &e : {d | 1, d & 37, d ^ 7, 4 & (d - 9), d ^ 1}) CHECK(reads(T(e)) == "no error");
+    CHECK(reads(S(d ^ 1)) == "no error");
+    for (const Expr &e : {d ^ 37, d | 8, (d & 15) | 8}) CHECK(reads(T(e)).find("outside") != std::string::npos);
+    CHECK(reads(S(d | 2)).find("outside") != std::string::npos); // 5 | 2 is 7
+}
+
 TEST_CASE("an index that is read stays inside for all values") {
     Size N("N");
     Axis i("i", 4), v("v", N), w("w", 10);
