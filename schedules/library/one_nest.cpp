@@ -58,10 +58,12 @@ bool common_or_none(const Calls &a, const Calls &b) {
 int64_t accumulators(const StageState &s, const Machine &machine) {
     if (!s.def.is_reduction()) return 0;
     int64_t elements = 1;
+    bool inside = false; // of the loop in which they are kept
     for (const std::string &l : s.order) {
         const LoopState &loop = s.loop(l);
         const bool copied = loop.kind == LoopKind::Unrolled || loop.kind == LoopKind::Vectorized;
-        if (copied && !loop.reduction) elements *= Halide::Internal::as_const_int(loop.extent).value_or(1);
+        if ((copied || inside) && !loop.reduction) elements *= Halide::Internal::as_const_int(loop.extent).value_or(1);
+        inside = inside || (s.accumulate && s.accumulate->loop == l);
     }
     int64_t registers = 0;
     for (const Component &c : s.def.components)

@@ -116,13 +116,12 @@ double reduction_steps(const Stage &stage) {
 
 // The number of steps in a block that all tiles take before the next block. Without blocks, tiles
 // of few rows and columns would each load both operands from L3 or memory. Half of L2 holds the
-// operands of a block. Nothing if the operands fit, or if several threads share the tiles, because
-// a loop over blocks of steps is not parallel.
+// operands of a block. Nothing if the operands fit.
 std::optional<int64_t> depth_of_tiles(const Stage &stage, const std::string &rows, const Machine &machine) {
     constexpr int64_t least = 64; // steps, for which loading and storing the accumulators is little
     const auto steps = constant_extent(stage.reduction_axes.front()), height = constant_extent(*find_axis(stage, rows)),
                width = constant_extent(stage.axes.back());
-    if (threads_of(machine) > 1 || stage.reduction_axes.size() != 1 || !steps || !height || !width) return std::nullopt;
+    if (stage.reduction_axes.size() != 1 || !steps || !height || !width) return std::nullopt;
     const int64_t l2 = cache_bytes(machine, "L2", 512 << 10), step = stage.type.bytes() * (*height + *width),
                   depth = l2 / 2 / std::max<int64_t>(1, step);
     if (depth < least || *steps < 4 * depth) return std::nullopt;
@@ -176,9 +175,11 @@ LoopName tile_in_registers(Schedule &s, StageHandle S, const Stage &stage, int l
     const Machine &machine = s.machine();
     const auto extent = constant_extent(stage.axes.back()), height = constant_extent(*find_axis(stage, rows));
     // A part ends anywhere along the last axis: narrow tiles compute little beyond it.
-    const int64_t vectors = std::min(even_vectors(extent ? (*extent + lanes - 1) / lanes : 4),
-                                     int64_t(has_wide_tiles(machine) && !part ? 4 : 2)),
-                  width = vectors * lanes;
+    const int64_t all = extent ? (*extent + lanes - 1) / lanes : 4;
+    int64_t vectors = std::min<int64_t>(even_vectors(all), has_wide_tiles(machine) && !part ? 4 : 2);
+    constexpr int64_t many_vectors = 16; // of which one beyond the end costs less than a narrow tile's loads
+    if (vectors == 1 && all >= many_vectors) vectors = 2;
+    const int64_t width = vectors * lanes;
     std::string rows_loop = rows;
     for (const std::string &l : S.state().order) {
         if (S.state().derived_from(l, rows)) rows_loop = l;
@@ -200,13 +201,20 @@ LoopName tile_in_registers(Schedule &s, StageHandle S, const Stage &stage, int l
     const double bytes = steps * static_cast<double>(stage.type.bytes() * extent.value_or(1 << 20));
     const bool rows_outside = copies.empty() && 2 * bytes <= static_cast<double>(cache_bytes(machine, "L2", 512 << 10));
     const std::optional<int64_t> depth = copies.empty() && !part ? depth_of_tiles(stage, rows, machine) : std::nullopt;
-    LoopName steps_loop = stage.reduction_axes.front().name();
+    LoopName steps_loop = stage.reduction_axes.front().name(), tiles = rows_outside ? i : j;
     if (depth) {
+        // Threads share the tiles outside of the blocks of steps, whose loop is not parallel.
+        const auto count = Halide::Internal::as_const_int(S.state().loop(tiles).extent);
+        if (const int64_t threads = threads_of(machine); threads > 1 && order.empty() && count) {
+            const auto [share, inside] = S.split(tiles, (*count + threads - 1) / threads);
+            order.push_back(share);
+            tiles = inside;
+        }
         LoopName blocks = steps_loop;
         std::tie(blocks, steps_loop) = S.split(steps_loop, *depth);
         order.push_back(blocks);
     }
-    order.push_back(rows_outside ? i : j);
+    order.push_back(tiles);
     const LoopName outermost = order.front(), inner = rows_outside ? j : i;
     order.push_back(inner);
     order.push_back(steps_loop);
