@@ -119,8 +119,7 @@ public:
         ComparedPoint &compared = compared_.emplace_back(ComparedPoint{space_.difference(point_, point)});
         auto other = counted(point);
         if (!other) return;
-        if (best_->estimated_seconds > 0)
-            compared.relative_time = other->estimated_seconds / best_->estimated_seconds;
+        if (best_->estimated_seconds > 0) compared.relative_time = other->estimated_seconds / best_->estimated_seconds;
         if (other->estimated_seconds > accepted_with_model * best_->estimated_seconds) return;
         set_beside(other->features, beside_);
         if (other->estimated_seconds > alone * best_->estimated_seconds) {

@@ -118,8 +118,7 @@ std::string explain_choice(const ShowArguments &a, const Op &op, const Schedule 
         report["stages"].push_back({{"stage", s.stage}, {"sketch", s.sketch}, {"text", s.text}});
     }
     if (!space) return text;
-    return text + compared_text(*space, report) +
-           alternatives_text(op, schedule, *space, a.op.bound_sizes(), report);
+    return text + compared_text(*space, report) + alternatives_text(op, schedule, *space, a.op.bound_sizes(), report);
 }
 
 void show(const ShowArguments &a) {

@@ -55,8 +55,8 @@ std::vector<DefaultCandidate> default_candidates(const Op &op, const Machine &ma
                            library::StageDecisions decided;
                            decided.share_nests = false;
                            decided.hold = [](Schedule &) {};
-                           return {library::schedule_by_rules(op, machine,
-                                                              library::elementwise_parameters(op, machine), decided)};
+                           return {library::schedule_by_rules(op, machine, library::elementwise_parameters(op, machine),
+                                                              decided)};
                        }});
     }
     all.push_back({"plain", [op, machine]() -> DefaultChoice { return {Schedule(op, machine)}; }});

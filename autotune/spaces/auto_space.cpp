@@ -118,7 +118,8 @@ public:
     void choose_default() {
         if (other_) {
             if (library_leaves_out(op(), machine()))
-                default_ = choose_point(*this, default_, {choose_loops(*this, rules_, compared_), sketched_}, compared_);
+                default_ =
+                    choose_point(*this, default_, {choose_loops(*this, rules_, compared_), sketched_}, compared_);
         } else if (library::find_template(op())->name == "elementwise") {
             default_ = choose_loops(*this, rules_, compared_);
         }

@@ -1,9 +1,12 @@
 #include "schedules/library/anchor.h"
 
 #include "schedules/library/product.h"
+#include "schedules/library/structure.h"
 #include "schedules/library/table.h"
 #include "schedules/primitive.h"
 #include "support/error.h"
+
+#include <set>
 
 namespace kumiko::library {
 
@@ -19,13 +22,30 @@ bool has_instruction(const Op &op, const Stage &stage, const Machine &machine) {
     return c && (by_rows_of(0) || by_rows_of(1));
 }
 
-bool schedule_by_instruction(Schedule &s, const Stage &stage, bool parallel) {
+namespace {
+
+// Whether the operands of a contraction exceed L2, so that blocks for caches and packing pay.
+bool exceeds_l2(const Op &op, const Stage &stage, const Machine &machine) {
+    if (!stage.is_reduction() || stage.components.size() != 1) return false;
+    const Op alone = op.stage_alone(stage);
+    const auto c = find_contraction(alone);
+    if (!c) return false;
+    int64_t bytes = 0;
+    for (const Input &in : alone.inputs()) bytes += bytes_of(in.type, in.axes, 0, 0);
+    return bytes > cache_bytes(machine, "L2", 512 << 10);
+}
+
+} // namespace
+
+bool schedule_as_alone(Schedule &s, const Stage &stage, bool parallel) {
     std::optional<Schedule> before;
     try {
-        if (!has_instruction(s.op(), stage, s.machine())) return false;
+        const bool instruction = has_instruction(s.op(), stage, s.machine());
+        if (!instruction && !exceeds_l2(s.op(), stage, s.machine())) return false;
         const Op alone = s.op().stage_alone(stage);
         const LibraryTemplate *t = find_template(alone);
-        if (t->name == "elementwise") return false;
+        static const std::set<std::string> for_others = {"elementwise", "stages", "rows", "reduce"};
+        if (for_others.count(t->name)) return false;
         const auto space = t->make_space(alone, s.machine(), PackedBy::Kernel);
         before = s;
         const Schedule scheduled = space->schedule(space->default_point());

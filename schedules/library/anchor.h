@@ -9,10 +9,11 @@ namespace kumiko::library {
 // tensors that it reads. Throws Unsupported where one of them is too large for an op of its own.
 bool has_instruction(const Op &op, const Stage &stage, const Machine &machine);
 
-// Gives a contraction that has an instruction the loops and copies that the library gives an op of
-// that stage alone, with the operands as inputs; over cores only if `parallel`. The stage is at the
-// root, without directives. Returns false, and leaves the schedule as it was, where it has no
-// instruction, no library schedule matches it, or a directive is illegal here.
-bool schedule_by_instruction(Schedule &s, const Stage &stage, bool parallel);
+// Gives a contraction that has an instruction, or whose operands exceed L2, the loops and copies
+// that the library gives an op of that stage alone, with the operands as inputs; over cores only if
+// `parallel`. The stage is at the root, without directives. Returns false, and leaves the schedule
+// as it was, for other stages, and where no library schedule of contractions matches or a directive
+// is illegal here.
+bool schedule_as_alone(Schedule &s, const Stage &stage, bool parallel);
 
 } // namespace kumiko::library

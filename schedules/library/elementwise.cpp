@@ -738,7 +738,7 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
             return;
         }
         const bool root = S.state().placement.kind == Placement::Kind::Root && !holds_stages(s, stage.name);
-        if (root && !in_place && schedule_by_instruction(s, stage, p.parallel)) {
+        if (root && !in_place && schedule_as_alone(s, stage, p.parallel)) {
             finish_in_reader(s, s.stage(stage.name), stage, decided.unfinished);
             return;
         }
