@@ -11,6 +11,7 @@
 #include "schedules/nest_text.h"
 #include "support/error.h"
 #include "tests/unit/check_runs.h"
+#include "tests/unit/cores.h"
 #include "tests/unit/count.h"
 
 #include <doctest/doctest.h>
@@ -45,6 +46,14 @@ std::string checked_nest(const Op &op) {
         CHECK(passed_over.empty());
     }
     return nest_text(default_schedule(op, Machine::named("x86-64-avx2")).state());
+}
+
+// The machine with an L2 of so many bytes.
+Machine with_l2(Machine machine, int64_t bytes) {
+    for (MemoryLevel &level : machine.levels) {
+        if (level.name == "L2") level.bytes = bytes;
+    }
+    return machine;
 }
 
 } // namespace
@@ -226,6 +235,35 @@ TEST_CASE("two products") {
         CAPTURE(nest);
         CHECK(count(nest, "accumulate") == 2);
         if (M > 1) CHECK(count(nest, "unrolled i.i") == 2); // rows share the vectors of B and of C
+    }
+}
+
+TEST_CASE("products whose operands exceed L2 are scheduled as ops of that stage alone") {
+    Axis i("i", 50), j("j", 96), k("k", 90);
+    Tensor X = input("X", f32, {i, k}), V = input("V", f32, {k, j}), W = input("W", f32, {k, j});
+    Tensor g = compute("g", {i, j}, sum(X(i, k) * V(k, j), k)), h = compute("h", {i, j}, sum(X(i, k) * W(k, j), k));
+    const Op op("gated", {X, V, W}, {compute("Y", {i, j}, g(i, j) * sigmoid(h(i, j)))});
+    CHECK(count(checked_nest(op), "copy") == 0);
+    for (const int cores : {1, 2}) {
+        const Schedule s = default_schedule(op, with_l2(with_cores(Machine::host(), cores), 16 << 10));
+        check_runs(s);
+        // Two full tiles have more accumulators than there are registers.
+        CHECK(count(nest_text(s.state()), "compute g, and") == 0);
+    }
+    const Machine avx2 = with_l2(with_cores(Machine::named("x86-64-avx2"), 1), 16 << 10);
+    CHECK(count(nest_text(default_schedule(op, avx2).state()), "copy ") == 2);
+}
+
+TEST_CASE("threads share tiles outside of the blocks of steps") {
+    Axis i("i", 64), j("j", 64), n("n", 2000);
+    Tensor X = input("X", f32, {n, i});
+    const Op op("gram", {X},
+                {compute("C", {i, j}, sum(X(n, i) * X(n, j), n)), compute("most", {i}, maximum(X(n, i), n))});
+    for (const int cores : {1, 2}) {
+        const Schedule s = default_schedule(op, with_l2(with_cores(Machine::named("x86-64-avx2"), cores), 64 << 10));
+        CHECK(count(nest_text(s.state()), "for n.o in 0..") == 1);
+        CHECK(count(nest_text(s.state()), "parallel j.o.o in 0..2") == cores - 1);
+        check_runs(default_schedule(op, with_l2(with_cores(Machine::host(), cores), 64 << 10)));
     }
 }
 
