@@ -9,8 +9,8 @@ using Halide::Internal::Variable;
 
 namespace {
 
-// A size is to Halide a variable that refers to a parameter. All sizes refer to this one, since
-// equality is by name.
+// For Halide, a size is a variable with a parameter. All sizes share this one, because variables
+// are compared by name.
 const Halide::Parameter &size_mark() {
     static const Halide::Parameter mark(Int(32), false, 0, "kumiko.size");
     return mark;
@@ -35,7 +35,8 @@ Axis::Axis(const std::string &name, const Expr &extent, std::source_location whe
     }
     check_size_expression(extent, "the extent of axis \"" + name + "\"", where);
     extent_ = Halide::Internal::simplify(extent);
-    check_size_expression(extent_, "the extent of axis \"" + name + "\"", where); // what it comes to
+    // Checks the simplified expression.
+    check_size_expression(extent_, "the extent of axis \"" + name + "\"", where);
     if (auto n = Halide::Internal::as_const_int(extent_); n && *n < 0) {
         throw UserError(where,
                         "axis \"" + name + "\" has the negative extent " + std::to_string(*n) + "; legal is 0 or more");

@@ -1,5 +1,5 @@
-// Axes and sizes: the index variables of a formula. Both are Halide expressions of type int32, so `y + ky` and
-// `max(y, 0)` read as they should.
+// Axes and sizes: the index variables of a formula. Both are Halide expressions of type int32, so
+// they appear in index arithmetic directly: `y + ky`, `max(y, 0)`.
 #pragma once
 
 #include "dsl/halide.h"
@@ -11,10 +11,10 @@
 
 namespace kumiko {
 
-using Place = std::source_location; // in the user's source, for errors
+using Place = std::source_location; // a location in the user's source, for error messages
 
-// A symbol that is bound when the kernel is called, so that shapes can be dynamic:
-// 0 <= size <= 2^31 - 1. A mark on its variable tells it from an axis (is_size).
+// A symbol that is bound when the kernel is called, for dynamic shapes: 0 <= size <= 2^31 - 1. A
+// parameter attached to its variable distinguishes it from an axis (is_size).
 class Size : public Expr {
 public:
     // Throws UserError if `name` is not an identifier.
@@ -26,7 +26,8 @@ public:
 class Axis : public Expr {
 public:
     // `extent`: a number >= 0, a Size, or an int32 expression of sizes.
-    // Throws UserError if `name` is not an identifier, or the extent is negative or not an int32 expression.
+    // Throws UserError if `name` is not an identifier, or if the extent is negative or not an int32
+    // expression.
     Axis(const std::string &name, const Expr &extent, std::source_location where = std::source_location::current());
     const std::string &name() const;
     const Expr &extent() const { return extent_; }
@@ -35,10 +36,10 @@ private:
     Expr extent_;
 };
 
-// Whether the variable is a Size's.
+// Whether the variable is a Size.
 bool is_size(const Halide::Internal::Variable *variable);
 
-// One axis or several; what reductions range over.
+// One or several axes, as reductions take them.
 struct AxisList : std::vector<Axis> {
     AxisList(const Axis &axis) : std::vector<Axis>{axis} {}
     AxisList(std::initializer_list<Axis> axes) : std::vector<Axis>(axes) {}

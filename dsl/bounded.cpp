@@ -22,7 +22,7 @@ std::pair<Expr, Expr> split_by_reads(const Expr &condition) {
 
 std::vector<Expr> term_bounds(const Stage &stage) {
     const auto *choice = stage.bounded ? stage.components.front().term.as<Select>() : nullptr;
-    if (!choice || scattered(stage)) return {}; // simplification may have decided the choice
+    if (!choice || scattered(stage)) return {}; // the simplifier may have folded the select
     std::vector<Expr> all, bounds;
     split_into_ands(choice->condition, all);
     const auto compares = [](const auto *op) { return op && op->a.type() == Int(32); };
@@ -36,7 +36,7 @@ std::vector<Expr> term_bounds(const Stage &stage) {
 
 namespace {
 
-// Expressions that are not negative where the condition holds.
+// Expressions that are >= 0 exactly if the condition holds.
 std::vector<Expr> slacks(const Expr &condition) {
     if (const auto *op = condition.as<LE>()) return {op->b - op->a};
     if (const auto *op = condition.as<LT>()) return {op->b - op->a - 1};
@@ -48,7 +48,7 @@ std::vector<Expr> slacks(const Expr &condition) {
 
 bool stays(const Interval &i) { return i.is_single_point() || (i.is_bounded() && equal(i.min, i.max)); }
 
-// What one step along the axis adds; nothing where that is no number.
+// The change of `slack` per step along the axis; nullopt if it is not constant.
 std::optional<int64_t> growth(const Expr &slack, const Axis &axis) {
     const Expr t = Variable::make(Int(32), axis.name());
     return as_const_int(simplify(substitute(axis.name(), t + 1, slack) - slack));
@@ -58,7 +58,7 @@ std::optional<int64_t> growth(const Expr &slack, const Axis &axis) {
 
 Interval steps_of_terms(const Stage &stage, const Axis &axis, const Scope<Interval> &scope) {
     Interval steps(0, simplify(axis.extent() - 1));
-    std::map<std::string, Expr> fixed; // the other axes that do not range
+    std::map<std::string, Expr> fixed; // the other axes, if they have a single value
     Scope<Interval> others;
     for (auto v = scope.cbegin(); v != scope.cend(); ++v) {
         if (v.name() == axis.name()) continue;
@@ -71,7 +71,7 @@ Interval steps_of_terms(const Stage &stage, const Axis &axis, const Scope<Interv
         for (const Expr &slack : slacks(bound)) {
             const auto grows = growth(slack, axis);
             if (!grows || *grows == 0) continue;
-            // The greatest slack at the axis' first step; exact where no other axis ranges.
+            // The largest slack at the axis' first step; exact if no other axis ranges.
             const Expr first = simplify(substitute(fixed, simplify(substitute(axis.name(), 0, slack))));
             const Interval most =
                 expr_uses_vars(first, others) ? range_of(first, others) : Interval::single_point(first);
@@ -91,7 +91,8 @@ bool bounds_exactly(const Expr &bound, const Axis &axis, const Scope<Interval> &
         if (v != axis.name() && scope.contains(v) && !stays(scope.get(v))) return false;
     }
     const auto grows = growth(slacks(bound)[0], axis);
-    // Of an equality of several times the axis some steps between the first and the last fail.
+    // An equality with a coefficient other than ±1 fails at some steps between the first and the
+    // last.
     return grows && *grows != 0 && (!bound.as<EQ>() || *grows == 1 || *grows == -1);
 }
 

@@ -1,5 +1,5 @@
-// Bounded reductions, which `where` makes (dsl/reduction.h): terms for which a condition fails are
-// the identity. Loops skip steps for which the condition is known to fail.
+// Bounded reductions, made with `where` (dsl/reduction.h): a term whose condition is false is
+// replaced by the identity. Loops skip steps for which the condition is known to be false.
 #pragma once
 
 #include "dsl/halide_passes.h"
@@ -11,21 +11,21 @@ namespace kumiko {
 // undefined if it is empty.
 std::pair<Expr, Expr> split_by_reads(const Expr &condition);
 
-// The conditions without which a term is the identity: comparisons of int32 over axes and sizes.
-// Empty for stages that are not bounded.
+// The conditions under which a term contributes: comparisons of int32 over axes and sizes. Where
+// one is false, the term is the identity. Empty if the stage is not bounded.
 std::vector<Expr> term_bounds(const Stage &stage);
 
-// The first and the last step along a reduction axis at which the bounds may hold, where the other
-// axes of the stage range as in `scope`; max < min if there is none. A comparison bounds the steps only
-// if the axis is multiplied by a number in it.
+// The first and last step along a reduction axis at which the bounds can hold, given the ranges of
+// the stage's other axes in `scope`. max < min if there is no such step. Only comparisons in which
+// the axis has a constant coefficient restrict the range.
 Halide::Internal::Interval steps_of_terms(const Stage &stage, const Axis &axis,
                                           const Halide::Internal::Scope<Halide::Internal::Interval> &scope);
 
-// Whether the bound, one of term_bounds(stage), holds at all of these steps: no other axis of it
-// ranges in `scope`.
+// Whether `bound`, one of term_bounds(stage), holds at every step of steps_of_terms: the range is
+// then exact and the test can be dropped. No other axis in the bound may range in `scope`.
 bool bounds_exactly(const Expr &bound, const Axis &axis,
                     const Halide::Internal::Scope<Halide::Internal::Interval> &scope);
-// The term without `bounds`, which hold.
+// The term, simplified under the assumption that `bounds` hold.
 Expr term_where_hold(const Stage &stage, const std::vector<Expr> &bounds);
 
 } // namespace kumiko

@@ -11,7 +11,7 @@ namespace kumiko {
 
 namespace {
 
-// Binds sizes from extents and strides that are bare sizes, remembering where each value came from.
+// Binds sizes from extents and strides that are bare sizes, and records where each value came from.
 struct Solver {
     const Op &op;
     Sizes sizes;
@@ -30,13 +30,13 @@ struct Solver {
     }
 
     void bind_extents(const std::string &tensor, const std::vector<Axis> &axes, const halide_buffer_t *b) {
-        if (rank(b) != axes.size()) return; // reported by the check
+        if (rank(b) != axes.size()) return; // check_input and check_output report this
         for (size_t d = 0; d < axes.size(); d++) {
             bind(axes[d].extent(), axis_extent(b, d), "axis " + axes[d].name() + " of " + tensor);
         }
     }
 
-    // A size that only its quotient tells of, as channels in groups, is the one that divides.
+    // An extent size / number, as for channel groups, also binds the size: extent * number.
     void bind_quotients(const std::string &tensor, const std::vector<Axis> &axes, const halide_buffer_t *b) {
         if (rank(b) != axes.size()) return;
         for (size_t d = 0; d < axes.size(); d++) {
@@ -52,7 +52,8 @@ struct Solver {
                       const halide_buffer_t *b) {
         if (rank(b) != axes.size()) return;
         for (size_t d = 0; d < axes.size(); d++) {
-            // The stride of a single element says nothing, unless nobody else binds the size.
+            // The stride of a one-element axis is arbitrary: it binds a size only if nothing else
+            // does.
             const auto *v = strides[d].as<Halide::Internal::Variable>();
             if (v && (axis_extent(b, d) > 1 || !sizes.count(v->name)))
                 bind(strides[d], axis_stride(b, d), "the stride of axis " + axes[d].name() + " of " + tensor);
@@ -80,7 +81,8 @@ void check_buffer(const Op &op, const std::string &name, Type type, const std::v
             throw UserError(start + "was given a buffer whose indices do not begin at 0");
     }
     const std::vector<int64_t> extents = axis_extents(b);
-    if (std::find(extents.begin(), extents.end(), 0) != extents.end()) return; // no element, no stride
+    // An empty array has no strides.
+    if (std::find(extents.begin(), extents.end(), 0) != extents.end()) return;
     for (size_t d = 0; d < axes.size(); d++) {
         if (axis_extent(b, d) > 1 && axis_stride(b, d) != strides[d]) {
             throw UserError(start + (stated ? "states" : "is row-major, with") + " strides " + list_text(strides) +
@@ -123,7 +125,7 @@ std::vector<int64_t> dense_strides(const std::vector<int64_t> &extents) {
     std::vector<int64_t> strides(extents.size(), 1);
     for (size_t d = extents.size(); d-- > 1;) {
         if (__builtin_mul_overflow(strides[d], std::max<int64_t>(extents[d], 1), &strides[d - 1]))
-            strides[d - 1] = INT64_MAX; // which no buffer takes
+            strides[d - 1] = INT64_MAX; // larger than any buffer supports
     }
     return strides;
 }
@@ -210,7 +212,7 @@ Buffer<> random_integers(Type type, const std::vector<int64_t> &extents, uint64_
 
 namespace {
 
-// In 64 bits; nothing where the expression is of another form, or overflows even these.
+// The value in 64 bits; nullopt if the expression has another form or overflows.
 std::optional<int64_t> evaluated(const Expr &e, const Sizes &sizes) {
     using namespace Halide::Internal;
     if (const auto *i = e.as<IntImm>()) return i->value;
@@ -291,7 +293,7 @@ Sizes solve_sizes(const Op &op, const std::vector<const halide_buffer_t *> &buff
     const size_t n_inputs = op.inputs().size();
     for (const auto bind : {&Solver::bind_extents, &Solver::bind_quotients}) {
         for (size_t b = 0; b < buffers.size(); b++) {
-            if (!buffers[b]) continue; // reported by the check
+            if (!buffers[b]) continue; // check_input reports this
             if (b < n_inputs) {
                 const Input &in = op.inputs()[b];
                 (solver.*bind)(in.name, in.axes, buffers[b]);
@@ -311,7 +313,7 @@ Sizes solve_sizes(const Op &op, const std::vector<const halide_buffer_t *> &buff
             if (!s.strides.empty()) solver.bind_strides(s.name, s.axes, s.strides, buffers[b]);
         }
     }
-    // An output that is left out will be dense.
+    // An omitted output is allocated dense.
     for (size_t o = buffers.size() > n_inputs ? buffers.size() - n_inputs : 0; o < op.separate_outputs().size(); o++) {
         const Stage &s = op.stage(op.separate_outputs()[o]);
         if (s.strides.empty()) continue;

@@ -1,6 +1,7 @@
-// Host arrays. A Buffer is a Halide::Runtime::Buffer whose constructors, accessors and indices count axes as formulas do:
-// outermost first, row-major. Halide counts dimensions innermost first: dim(0) is the last axis. Only this file and its
-// source know of both orders; everything else goes through axis_extent and axis_stride.
+// Host arrays. A Buffer is a Halide::Runtime::Buffer whose constructors, accessors and indices
+// number axes as formulas do: outermost first, row-major. Halide numbers dimensions innermost
+// first: dim(0) is the last axis. Only this file and its source depend on both orders; all other
+// code uses axis_extent and axis_stride.
 #pragma once
 
 #include "dsl/halide.h"
@@ -19,18 +20,19 @@
 
 namespace kumiko {
 
-// Of a buffer, by axis; strides in elements.
+// Properties of a buffer by axis, outermost first. Strides are in elements.
 size_t rank(const halide_buffer_t *buffer);
 int64_t axis_extent(const halide_buffer_t *buffer, size_t axis);
 int64_t axis_stride(const halide_buffer_t *buffer, size_t axis);
 std::vector<int64_t> axis_extents(const halide_buffer_t *buffer);
 std::vector<int64_t> dense_strides(const std::vector<int64_t> &extents);
-// The shape that Halide's constructors take. Throws UserError when an extent or stride does not fit 32 bits.
+// Extents and strides as Halide's constructors take them. Throws UserError if one does not fit in
+// 32 bits.
 std::vector<halide_dimension_t> halide_shape(const std::vector<int64_t> &extents, const std::vector<int64_t> &strides);
 // "f32[2, 3] with strides [4, 1]"
 std::string describe(const halide_buffer_t *buffer);
-[[noreturn]] void no_memory(Type type, const std::vector<int64_t> &extents); // a UserError
-// Throws that error where the elements span more bytes than a pointer can.
+[[noreturn]] void no_memory(Type type, const std::vector<int64_t> &extents); // throws UserError
+// Throws that error if the elements span more bytes than the address space.
 void check_memory(Type type, const std::vector<int64_t> &extents, const halide_buffer_t *shape);
 
 template<typename T = void>
@@ -43,17 +45,17 @@ public:
     Buffer(const Base &other) : Base(other) {}
     Buffer(Base &&other) : Base(std::move(other)) {}
 
-    // Uninitialised, row-major and dense.
+    // Allocates an uninitialised, dense, row-major array.
     explicit Buffer(std::initializer_list<int64_t> extents) requires(!std::is_void_v<T>)
         : Buffer(std::vector<int64_t>(extents)) {}
     explicit Buffer(const std::vector<int64_t> &extents) requires(!std::is_void_v<T>)
         : Buffer(Halide::type_of<T>(), extents) {}
     Buffer(Type type, const std::vector<int64_t> &extents) : Base(allocated(type, extents, dense_strides(extents))) {}
-    // With strides, in elements.
+    // The same with explicit strides, in elements.
     Buffer(Type type, const std::vector<int64_t> &extents, const std::vector<int64_t> &strides)
         : Base(allocated(type, extents, strides)) {}
 
-    // Memory of the caller's, which must live as long.
+    // Wraps memory that the caller owns and that must outlive the buffer.
     static Buffer wrap(Value *data, const std::vector<int64_t> &extents,
                        std::vector<int64_t> strides = {}) requires(!std::is_void_v<T>) {
         if (strides.empty()) strides = dense_strides(extents);
@@ -65,7 +67,7 @@ public:
         return Base(type, data, halide_shape(extents, strides));
     }
 
-    // The same memory, which `owner` keeps alive as long as this buffer or a copy of it.
+    // The same memory; `owner` stays alive as long as this buffer or a copy of it.
     Buffer owned_by(std::shared_ptr<const void> owner) const {
         Buffer b = *this;
         b.owner_ = std::move(owner);
@@ -73,7 +75,7 @@ public:
     }
     const std::shared_ptr<const void> &owner() const { return owner_; }
 
-    // A typed view of an untyped buffer and the other way round. Throws UserError when the types differ.
+    // Converts an untyped buffer to a typed view, and back. Throws UserError if the types differ.
     template<typename U>
     requires(!std::is_same_v<T, U> && (std::is_void_v<T> || std::is_void_v<U>)) Buffer(const Buffer<U> &other)
         : Base(checked(other)), owner_(other.owner()) {}
@@ -83,14 +85,14 @@ public:
     int64_t stride(size_t axis) const { return axis_stride(this->raw_buffer(), axis); }
     std::vector<int64_t> extents() const { return axis_extents(this->raw_buffer()); }
 
-    // Memory of its own with the same values, extents and strides.
+    // A deep copy with the same values, extents and strides.
     Buffer copy() const {
         Buffer b(this->type(), extents(), strides());
         if (this->number_of_elements() > 0) b.copy_from(*this);
         return b;
     }
-    // The same memory seen with two axes exchanged, or with axis order[d] as axis d. Throws UserError unless the axes are
-    // the buffer's, each once.
+    // A view of the same memory with two axes exchanged, or with axis order[d] as axis d. Throws
+    // UserError unless the arguments are the buffer's axes, each once.
     Buffer transposed(size_t a, size_t b) const {
         std::vector<size_t> order(rank());
         for (size_t d = 0; d < order.size(); d++) order[d] = d == a ? b : d == b ? a : d;
@@ -109,7 +111,7 @@ public:
         return b;
     }
 
-    // The element at the given index, outermost axis first; not checked.
+    // The element at the given index, outermost axis first. Bounds are not checked.
     template<typename... Index>
     Value &operator()(Index... index) const requires(!std::is_void_v<T>) {
         const int64_t at[] = {static_cast<int64_t>(index)..., 0};
@@ -150,7 +152,8 @@ private:
             reserve(b, type, extents);
             return b;
         }
-        // With strides, the span of no elements is not what Halide takes it for: make room for one, and leave it out.
+        // For an empty buffer with strides, Halide computes a wrong allocation size. So one element
+        // is allocated, and the true extents are set afterwards.
         for (size_t d = 0; d < shape.size(); d++) b.raw_buffer()->dim[d].extent = 1;
         reserve(b, type, {});
         for (size_t d = 0; d < shape.size(); d++) b.raw_buffer()->dim[d].extent = shape[d].extent;
@@ -166,7 +169,8 @@ private:
     static void reserve(Base &b, Type type, const std::vector<int64_t> &extents) {
         check_memory(type, extents, b.raw_buffer());
         try {
-            b.allocate(allocate_bytes, std::free); // which throws: Halide would write to null
+            // An allocator that throws: without it Halide would write through null.
+            b.allocate(allocate_bytes, std::free);
         } catch (const std::bad_alloc &) {
             no_memory(type, extents);
         }
@@ -176,7 +180,8 @@ private:
     }
 };
 
-// Uniform values in [low, high); the same for a seed on every machine. Integer types get integers of that range.
+// Fills with uniform values in [low, high): integers for integer types. A seed gives the same
+// values on every machine.
 Buffer<> random_buffer(Type type, const std::vector<int64_t> &extents, uint64_t seed = 1, double low = -1,
                        double high = 1);
 
@@ -185,52 +190,57 @@ Buffer<T> random(const std::vector<int64_t> &extents, uint64_t seed = 1, double 
     return random_buffer(Halide::type_of<T>(), extents, seed, low, high);
 }
 
-// Integers in [low, high], in any type: sums and products of few of them are exact in it, in every order.
+// Fills with integers in [low, high], for any type, so that short sums and products are exact in
+// any order.
 Buffer<> random_integers(Type type, const std::vector<int64_t> &extents, uint64_t seed = 1, int64_t low = -4,
                          int64_t high = 4);
 
 void fill_random(const Buffer<> &buffer, uint64_t seed, double low, double high);
 void fill_random_integers(const Buffer<> &buffer, uint64_t seed, int64_t low, int64_t high);
-// Floats become NaN, integers a pattern: what an output holds before a kernel has written it.
+// Fills with NaN (floats) or a bit pattern (integers), so that elements a kernel does not write are
+// detected.
 void fill_unwritten(const Buffer<> &buffer);
 
-// The value of each symbolic size, as the buffers say.
+// The values of the symbolic sizes, by name.
 using Sizes = std::map<std::string, int64_t>;
 
-// Solves the sizes of `op` from buffers in the order inputs, then outputs (outputs may be left out). An extent or stated
-// stride that is a bare Size binds it; `given` binds what no buffer does; the strides of outputs that are left out are taken
-// for dense. Throws UserError when two places disagree (naming both), or a size stays unbound.
+// Solves the sizes of `op` from its buffers: inputs, then outputs (which may be omitted). An extent
+// or stated stride that is a bare Size binds it; `given` binds the sizes that no buffer does.
+// Omitted outputs are assumed to be dense. Throws UserError if two places disagree (it names both)
+// or a size stays unbound.
 Sizes solve_sizes(const Op &op, const std::vector<const halide_buffer_t *> &buffers, const Sizes &given = {});
 
-// Throws UserError when Op::requirements() do not hold at these sizes.
+// Throws UserError if one of Op::requirements() does not hold at these sizes.
 void check_requirements(const Op &op, const Sizes &sizes);
 
 // The value of an expression of sizes.
 int64_t evaluate_size(const Expr &e, const Sizes &sizes);
 std::vector<int64_t> evaluate_extents(const std::vector<Axis> &axes, const Sizes &sizes);
 
-// Throws UserError when the buffer has not the type, rank, extents and strides that the op states for the tensor; the
-// stride of an axis with one element or none does not matter. Names what is and what must be.
+// Throws UserError, with the actual and the required value, unless the buffer has the type, rank,
+// extents and strides that the op declares. The stride of an axis with fewer than two elements is
+// ignored.
 void check_input(const Op &op, const Input &input, const halide_buffer_t *buffer, const Sizes &sizes);
 void check_output(const Op &op, const std::string &output, const halide_buffer_t *buffer, const Sizes &sizes);
 
-// Buffers that fit the op at these sizes, with the strides that it states.
+// Allocates buffers with the op's shapes at these sizes and the strides that it states.
 Buffer<> make_input(const Input &input, const Sizes &sizes);
 Buffer<> make_output(const Op &op, const std::string &output, const Sizes &sizes);
 
-// An element, whatever the type, as double; `index` outermost first.
+// An element of any type, converted to double; `index` is outermost first.
 double element(const halide_buffer_t *buffer, const std::vector<int64_t> &index);
 
 struct Tolerance {
-    double relative = 1e-5; // of the largest expected element, as sums in another order differ
+    double relative = 1e-5; // of the largest expected element, because reordered sums differ
     double absolute = 1e-6;
 };
-// Throws UserError with the first difference, the largest one and how many there are. NaN equals NaN, inf equals inf.
-// interpret_with_bound gives bounds for each element, which check_within compares with.
+// Throws UserError with the first difference, the largest difference and their count. NaN equals
+// NaN, inf equals inf. See check_within for bounds per element.
 void check_close(const Buffer<> &actual, const Buffer<> &expected, const Tolerance &tolerance = {});
-// The same against a bound for each element: |actual − expected| <= bound.
+// The same with a bound per element, from interpret_with_bound: |actual − expected| <= bound.
 void check_within(const Buffer<> &actual, const Buffer<> &expected, const Buffer<> &bound);
-// Empty when the buffers hold equal bits (every NaN equals every NaN), else the first difference and the count, as text.
+// Empty if the buffers are equal bit for bit (all NaNs are equal); otherwise a text with the first
+// difference and the count.
 std::string difference(const Buffer<> &actual, const Buffer<> &expected);
 inline bool equal_bits(const Buffer<> &a, const Buffer<> &b) { return difference(a, b).empty(); }
 

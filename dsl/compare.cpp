@@ -1,4 +1,4 @@
-// Comparing buffers, and what is said when they differ.
+// Comparison of buffers, and the report of their differences.
 #include "dsl/elements.h"
 #include "dsl/types.h"
 
@@ -15,7 +15,8 @@ double element(const halide_buffer_t *b, const std::vector<int64_t> &index) {
 
 namespace {
 
-// Compares element by element; `bad` says whether two values differ too much. Returns the report, empty when all agree.
+// Compares element by element; `bad` decides whether two values differ too much. Returns the
+// report, empty if all agree.
 std::string compare(const Buffer<> &actual, const Buffer<> &expected,
                     const std::function<bool(const std::vector<int64_t> &, double, double)> &bad) {
     if (actual.extents() != expected.extents()) {
@@ -58,7 +59,7 @@ void check_close(const Buffer<> &actual, const Buffer<> &expected, const Toleran
 void check_within(const Buffer<> &actual, const Buffer<> &expected, const Buffer<> &bound) {
     const std::string report = compare(actual, expected, [&](const std::vector<int64_t> &index, double a, double e) {
         const double b = element(bound.raw_buffer(), index);
-        if (std::isnan(b) || std::isinf(b)) return false; // nothing is promised
+        if (std::isnan(b) || std::isinf(b)) return false; // no bound can be given
         if (std::isnan(a) || std::isnan(e)) return std::isnan(a) != std::isnan(e);
         return a != e && !(std::abs(a - e) <= b);
     });

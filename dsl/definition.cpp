@@ -20,8 +20,8 @@ Axis rebuilt_axis(const Expr &variable, const Expr &extent) { return Axis(variab
 
 } // namespace
 
-// A definition says how deep it is, so that only what a tensor itself adds is walked, without
-// recursion.
+// Each definition stores its own depth, so only the nodes of this expression are walked,
+// iteratively.
 int nesting_depth(const Expr &e, bool with_definitions) {
     struct Operands : Halide::Internal::IRGraphVisitor {
         std::vector<Expr> found;

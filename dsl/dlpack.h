@@ -1,5 +1,6 @@
-// DLPack in and out (https://dmlc.github.io/dlpack): how arrays pass between frameworks without being copied. Its shapes
-// and strides count axes as ours do. Include it where <dlpack/dlpack.h> is installed; nothing else needs that.
+// DLPack import and export (https://dmlc.github.io/dlpack): passes arrays between frameworks
+// without copying. Shapes and strides have the same axis order as ours. Include this where
+// <dlpack/dlpack.h> is installed; nothing else depends on it.
 #pragma once
 
 #include "dsl/buffers.h"
@@ -8,8 +9,9 @@
 
 namespace kumiko {
 
-// The memory that a DLTensor describes, borrowed: it must outlive the buffer.
-// Throws Unsupported when it is not on the CPU or has vector elements, or a type that we do not have.
+// A view of the memory of a DLTensor, which must outlive the buffer.
+// Throws Unsupported if the tensor is not on the CPU, has vector elements, or has a type that
+// Kumiko does not have.
 inline Buffer<> borrow_dlpack(const DLTensor &t) {
     if (t.device.device_type != kDLCPU) throw Unsupported("a DLPack tensor must be on the CPU");
     if (t.dtype.lanes != 1) throw Unsupported("a DLPack tensor must have scalar elements");
@@ -29,7 +31,7 @@ inline Buffer<> borrow_dlpack(const DLTensor &t) {
         break;
     case 6:
         type = Bool();
-        break; // kDLBool, which older headers do not name
+        break; // kDLBool; older headers lack the name
     default:
         throw Unsupported("a DLPack tensor has elements of a type that Kumiko does not know: code " +
                           std::to_string(t.dtype.code));
@@ -40,7 +42,7 @@ inline Buffer<> borrow_dlpack(const DLTensor &t) {
     return Buffer<>::wrap(type, static_cast<uint8_t *>(t.data) + t.byte_offset, extents, strides);
 }
 
-// Takes the tensor over: its deleter runs when the last buffer that shares the memory is gone.
+// Takes ownership: the deleter runs when the last buffer that shares the memory is destroyed.
 inline Buffer<> from_dlpack(DLManagedTensor *tensor) {
     const std::shared_ptr<DLManagedTensor> owner(tensor, [](DLManagedTensor *t) {
         if (t->deleter) t->deleter(t);
@@ -48,7 +50,7 @@ inline Buffer<> from_dlpack(DLManagedTensor *tensor) {
     return borrow_dlpack(tensor->dl_tensor).owned_by(owner);
 }
 
-// The receiver calls the deleter, which lets go of the buffer.
+// The receiver owns the result; its deleter releases the buffer.
 inline DLManagedTensor *to_dlpack(const Buffer<> &buffer) {
     struct Export {
         DLManagedTensor tensor{};

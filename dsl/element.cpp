@@ -22,7 +22,7 @@ void require_defined(const char *operation, const Operand &e) {
     if (!e.defined()) throw UserError(e.where(), fmt::format("\"{}\" of an undefined expression", operation));
 }
 
-// An operator stands at or below what it reads in the user's source.
+// An operator appears on the same line as its operands or below them.
 std::source_location last_of(const Operand &a, const Operand &b) {
     if (a.where().line() == 0) return b.where();
     const bool below =
@@ -30,7 +30,7 @@ std::source_location last_of(const Operand &a, const Operand &b) {
     return below ? b.where() : a.where();
 }
 
-// What names the place in an error: the expression, where it is short.
+// The expression as text for an error message, truncated if long.
 std::string shown(const Expr &e) {
     constexpr size_t most = 60;
     const std::string text = to_string(e);
@@ -54,7 +54,7 @@ Pair of_one_type(const char *operation, const Operand &a, const Operand &b) {
                                shown(a) + " and " + shown(b));
 }
 
-// What Halide itself refuses, as an error of ours.
+// Converts Halide's errors to UserError.
 template<typename F>
 Element guarded(const char *operation, const std::source_location &where, F f) {
     try {
@@ -233,7 +233,8 @@ Element is_finite(const Element &x) {
 namespace {
 
 Expr saturated(const Type &type, double x) {
-    const double limit = std::ldexp(1.0, type.bits() - type.is_int()); // one more than the greatest
+    // One more than the largest value.
+    const double limit = std::ldexp(1.0, type.bits() - type.is_int());
     if (std::isnan(x)) return make_zero(type);
     if (x >= limit) return type.max();
     if (x <= (type.is_int() ? -limit : 0.0)) return type.min();
@@ -241,7 +242,7 @@ Expr saturated(const Type &type, double x) {
 }
 
 template<typename Number>
-Expr rounded(const Type &type, Number x) { // once
+Expr rounded(const Type &type, Number x) { // rounds once
     if (type.bits() == 64) return FloatImm::make(type, double(x));
     return FloatImm::make(type, double(type.bits() == 32 ? float(x) : half_value(type, half_bits(type, x))));
 }

@@ -1,12 +1,14 @@
-// Values of a formula. An Element is an expression that came from a tensor, or was made from one: its operators and functions
-// demand equal types on both sides, so that the type of the arithmetic is stated and nothing converts silently. Numbers adapt:
+// Values of a formula. An Element is an expression that was read from a tensor or computed from
+// one. Its operators and functions require equal types on both sides, so the type of the arithmetic
+// is explicit and nothing is converted silently. Numeric literals adapt:
 //
-//   A(i) * 2          // of whatever type A has
-//   A(i) + B(i)       // UserError when the types differ; cast(f32, A(i)) + B(i) states one
-//   Element e = i;    // an Expr becomes an Element where one is declared or assigned
+//   A(i) * 2          // takes the type of A
+//   A(i) + B(i)       // UserError if the types differ; cast(f32, A(i)) + B(i) states one
+//   Element e = i;    // an Expr converts to an Element where one is declared or assigned
 //
-// A number that the type cannot hold (1000 for u8, 0.5 for i32) is a UserError. So is what the operation does not take: ! of a
-// float, exp of an integer. Arithmetic between two plain Exprs is Halide's, which converts: give variables `auto` or Element.
+// A literal that the type cannot hold (1000 for u8, 0.5 for i32) is a UserError. So is an operand
+// of a type that the operation does not accept: ! of a float, exp of an integer. Arithmetic on two
+// plain Exprs is Halide's and converts implicitly: declare variables as `auto` or Element.
 #pragma once
 
 #include "dsl/halide.h"
@@ -22,8 +24,8 @@ namespace kumiko {
 class Element : public Expr {
 public:
     Element(const Expr &e, const std::source_location &where = {}) : Expr(e), where_(where) {}
-    // Place in the user's source of the read or reduction that it was made from, for errors; of
-    // several the last of the file. line() is 0 when unknown.
+    // The location in the user's source of the read or reduction that this value comes from, for
+    // error messages. Of several in one file, the last. line() is 0 if unknown.
     const std::source_location &where() const { return where_; }
 
 private:
@@ -36,7 +38,7 @@ template<typename A, typename B>
 concept ElementOperands = (std::is_base_of_v<Element, A> ||
                            std::is_base_of_v<Element, B>)&&ElementOperand<A> &&ElementOperand<B>;
 
-// Throws UserError that names both types where they differ; numbers adapt.
+// Throws UserError, naming both types, if they differ. Literals adapt.
 void require_same_type(const Expr &a, const Expr &b, const char *operation);
 
 namespace typed {
@@ -52,7 +54,7 @@ private:
     std::source_location where_;
 };
 
-// A number becomes a constant of its own type, which adapts.
+// A number becomes a constant of its own type, which adapts to the other operand.
 template<ElementOperand T>
 Operand operand(const T &value) {
     using namespace Halide;
@@ -68,15 +70,16 @@ Operand operand(const T &value) {
     else
         return value;
 }
-// The constant as one of the type. Throws UserError where the type cannot hold it.
+// The constant converted to `type`. Throws UserError if the type cannot hold it.
 Expr adapted(const Expr &constant, Type type, const char *operation, const std::source_location &where = {});
 
 using Unary = Expr (*)(const Expr &);
 using Binary = Expr (*)(const Expr &, const Expr &);
-Element binary(const char *operation, const Operand &a, const Operand &b, Binary f); // of one type
+// Operands of one type.
+Element binary(const char *operation, const Operand &a, const Operand &b, Binary f);
 Element logical(const char *operation, const Operand &a, const Operand &b, Binary f);
 Element unary(const char *operation, const Operand &x, Unary f);
-// bf16 through f32, rounded once.
+// bf16 is computed in f32 and rounded once.
 Element of_float(const char *operation, const Operand &x, Unary f);
 Element of_floats(const char *operation, const Operand &a, const Operand &b, Binary f);
 Element of_integer(const char *operation, const Operand &x, Unary f);
@@ -161,14 +164,14 @@ inline Element operator~(const Element &x) {
 }
 Element operator!(const Element &x);
 
-Element abs(const Element &x); // of a signed integer: unsigned
-// A NaN, an infinity, neither.
+Element abs(const Element &x); // the result of a signed integer is unsigned
+// Tests for NaN, for ±inf, and for neither.
 Element is_nan(const Element &x);
 Element is_inf(const Element &x);
 Element is_finite(const Element &x);
 
-// a += b and its like: the result is of one type, as of a + b. A number to begin with takes the type of what is added:
-// Expr sum = 0; sum += A(0);
+// Compound assignment. The result has one type, as for a + b. A literal as the initial value takes
+// the type of what is added: Expr sum = 0; sum += A(0);
 #define KUMIKO_ASSIGN(op)                                                                                              \
     template<ElementOperand B>                                                                                         \
     Element &operator op##=(Element &a, const B &b) {                                                                  \
@@ -181,7 +184,8 @@ KUMIKO_ASSIGN(*)
 KUMIKO_ASSIGN(/)
 #undef KUMIKO_ASSIGN
 
-// max and min of three and more, the first or second an Element. The overloads for each kind of reference win over Halide's.
+// max and min of three or more, of which the first or second is an Element. There is an overload
+// per reference kind, so that these are better matches than Halide's.
 #define KUMIKO_SEVERAL(name, reference)                                                                                \
     template<typename B, typename C, typename... Rest>                                                                 \
     requires(ElementOperand<std::remove_cvref_t<B>>) Element name(reference a, B &&b, C &&c, Rest &&...rest) {         \
@@ -195,13 +199,15 @@ KUMIKO_SEVERAL(min, const Element &)
 KUMIKO_SEVERAL(min, Element &&)
 #undef KUMIKO_SEVERAL
 
-// Not for a plain Expr, which converts to an Element, since Halide's would be as good a match.
+// Not for a plain Expr, which converts to Element: Halide's overload would be an equally good
+// match.
 template<std::derived_from<Element> X, typename Low, typename High>
 requires(ElementOperand<Low> &&ElementOperand<High>) Element clamp(const X &x, const Low &low, const High &high) {
     return max(min(x, high), low);
 }
 
-// The first value whose condition holds, else the last; numbers take the type of the others. Any part may be the Element.
+// Returns the first value whose condition holds, otherwise the last. Literals take the type of the
+// other values. Any argument may be the Element.
 template<typename C, typename A, typename B>
 requires(ElementOperand<C> &&ElementOperand<A> &&ElementOperand<B> &&
          (std::is_same_v<C, Element> || ElementOperands<A, B>)) Element
@@ -215,7 +221,8 @@ requires((std::is_same_v<C, Element> || ElementOperands<A, B> || std::is_same_v<
                           typed::operand<std::remove_cvref_t<Rest>>(rest)...});
 }
 
-// Between zero and one, by a weight of their type or an unsigned one that counts from 0 to its largest.
+// Interpolates between `zero` and `one`. The weight has their type, or is an unsigned integer whose
+// maximum stands for 1.
 template<typename A, typename B, typename W>
 requires((ElementOperands<A, B> ||
           std::is_same_v<W, Element>)&&ElementOperand<A> &&ElementOperand<B> &&ElementOperand<W>) Element
@@ -223,7 +230,8 @@ requires((ElementOperands<A, B> ||
     return typed::lerp(typed::operand(zero), typed::operand(one), typed::operand(weight));
 }
 
-// Of constants what it is at run time (dsl/interpret.h): floats saturate. Of a plain Expr it is Halide's, which wraps a constant.
+// Constants are folded with run-time semantics (dsl/interpret.h): float to integer saturates. A
+// cast of a plain Expr is Halide's, which wraps constants.
 Element cast(const Type &type, const Element &x);
 template<typename T>
 Element cast(const Element &x) {
@@ -235,7 +243,7 @@ requires(std::is_arithmetic_v<T>) Expr cast(const Type &type, T number) {
 }
 template<typename To, typename T>
 requires(std::is_arithmetic_v<T>) Expr cast(T number) { return cast(Halide::type_of<To>(), number); }
-Element reinterpret(const Type &type, const Element &x); // of as many bits
+Element reinterpret(const Type &type, const Element &x); // to a type of the same width
 template<typename T>
 Element reinterpret(const Element &x) {
     return reinterpret(Halide::type_of<T>(), x);

@@ -1,4 +1,5 @@
-// Elements of buffers of any type, one at a time: for filling and comparing, where speed does not matter.
+// Access to elements of buffers of any type, one at a time: for filling and comparing, where speed
+// does not matter.
 #pragma once
 
 #include "dsl/buffers.h"
@@ -11,10 +12,11 @@ namespace kumiko {
 std::string list_text(const std::vector<int64_t> &values);
 std::vector<int64_t> strides_of(const halide_buffer_t *b);
 
-// Calls f(index, pointer) for every element in row-major order; indices outermost first.
+// Calls f(index, pointer) for each element in row-major order. Indices are outermost first.
 void for_each_element(const halide_buffer_t *b, const std::function<void(const std::vector<int64_t> &, uint8_t *)> &f);
 
-// A value of type t in memory as double, and back: rounded to a float type, cut to an integer one.
+// Converts a stored value of type t to double, and back: rounded for float types, truncated for
+// integers.
 double read_element(Type t, const uint8_t *p);
 void write_element(Type t, uint8_t *p, double v);
 

@@ -14,7 +14,8 @@ using namespace Halide::Internal;
 
 namespace {
 
-// {symbol, address, number of results, which one, the results' names, zeros of their types, what it takes…}
+// {symbol, address, number of results, index of this result, names of the results, zeros of their
+// types, inputs…}
 Expr encode(const ExternFunction &f, const std::vector<ExternResult> &makes, size_t which,
             const std::vector<Tensor> &takes) {
     const auto address = static_cast<uint64_t>(reinterpret_cast<uintptr_t>(f.call));

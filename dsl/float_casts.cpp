@@ -13,7 +13,7 @@ namespace {
 
 bool from_float(const Cast *op) { return op->value.type().is_float() && op->type.is_int_or_uint(); }
 
-// Truncating and saturating keep the order. Sizes are taken to stay within 32 bits.
+// Truncation and saturation are monotonic. Sizes are assumed to stay within 32 bits.
 Interval cast_range(Type t, const Expr &hidden, const Ranges &scope) {
     Interval all = t.is_uint() || t.bits() < 32 ? Interval(t.min(), t.max()) : Interval::everything();
     const Interval from = bounds_of_expr_in_scope(hidden, scope);
@@ -75,7 +75,8 @@ Expr FloatCasts::hide(const Expr &e) {
 Expr FloatCasts::show(const Expr &e) const {
     Expr shown = e;
     for (size_t n = casts_.size(); n-- > 0;)
-        shown = substitute(casts_[n].second, casts_[n].first, shown); // outer ones first
+        // Outer casts first, because they contain inner ones.
+        shown = substitute(casts_[n].second, casts_[n].first, shown);
     return shown;
 }
 

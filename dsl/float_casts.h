@@ -14,7 +14,7 @@ namespace kumiko {
 
 using Ranges = Halide::Internal::Scope<Halide::Internal::Interval>;
 
-// Expressions with variables in place of casts of floats to integers; how far these range is in scope().
+// Replaces casts from float to integer by variables; scope() holds the ranges of these variables.
 class FloatCasts {
 public:
     explicit FloatCasts(const Ranges &scope);

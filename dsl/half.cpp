@@ -7,12 +7,14 @@ namespace kumiko {
 
 namespace {
 
-// sign · m · 2^e. With `last` the exponent of the last place that is kept, the result's bits are its count of last places
-// with the exponent added above them: the leading one of a normal number carries into the exponent field by itself.
+// Encodes sign · m · 2^e. `last` is the exponent of the last kept bit. The encoding is the mantissa
+// in units of that bit, added to the biased exponent: the leading bit of a normal number carries
+// into the exponent field.
 uint16_t round_once(Type t, bool negative, uint64_t m, int e) {
     const int fraction = t.is_bfloat() ? 7 : 10;
-    const int smallest = t.is_bfloat() ? -133 : -24; // exponent of the last place of subnormal numbers
-    const int greatest = t.is_bfloat() ? 127 : 15;   // exponent of the leading place of the largest numbers
+    const int smallest = t.is_bfloat() ? -133 : -24; // exponent of the last bit of subnormals
+    // Exponent of the leading bit of the largest numbers.
+    const int greatest = t.is_bfloat() ? 127 : 15;
     const auto infinity = static_cast<uint16_t>(t.is_bfloat() ? 0x7f80 : 0x7c00);
     const auto sign = static_cast<uint16_t>(negative ? 0x8000 : 0);
     if (m == 0) return sign;
@@ -22,7 +24,7 @@ uint16_t round_once(Type t, bool negative, uint64_t m, int e) {
     uint64_t kept = 0;
     if (dropped <= 0) {
         kept = m << -dropped;
-    } else if (dropped <= 64) { // beyond that, less than half of the last place
+    } else if (dropped <= 64) { // otherwise less than half a unit in the last place
         kept = dropped == 64 ? 0 : m >> dropped;
         const uint64_t half = uint64_t{1} << (dropped - 1), rest = m & (half | (half - 1));
         if (rest > half || (rest == half && (kept & 1))) kept++;

@@ -1,6 +1,6 @@
 // Halide's types, expressions and run-time buffers. Kumiko's expressions are Halide's. The names
 // that users need are re-exported one by one, because Halide has reductions and axes of its own
-// whose names are ours here. Visitors, the simplifier and passes: dsl/halide_passes.h.
+// under names that Kumiko redefines. Visitors, the simplifier and passes: dsl/halide_passes.h.
 #pragma once
 
 #include <HalideCore.h>

@@ -1,6 +1,6 @@
-// All of Halide: visitors and mutators, the simplifier, bounds analysis, passes. Headers that a
-// program includes do with dsl/halide.h, which a compiler reads in half the time. Sources get this
-// one by the precompiled header.
+// All of Halide: visitors and mutators, the simplifier, bounds analysis, passes. Public headers
+// include dsl/halide.h instead, which compiles in half the time. Sources get this header from the
+// precompiled header.
 #pragma once
 
 #include "dsl/halide.h"

@@ -14,7 +14,7 @@ namespace {
 
 Tensor made(TensorContents contents) { return Tensor(std::make_shared<const TensorContents>(std::move(contents))); }
 
-// Whether the stage reads the tensor, also through padding, which is computed where it is read.
+// Whether the stage reads the tensor, directly or through padding, which is evaluated at the read.
 bool reads(const std::vector<Stage> &stages, const Stage &stage, const std::string &tensor) {
     for (const Expr &e : stage.expressions()) {
         for (const std::string &t : tensors_read(e)) {
@@ -28,7 +28,8 @@ bool reads(const std::vector<Stage> &stages, const Stage &stage, const std::stri
     return false;
 }
 
-// How the update reads the tensor elsewhere than at the element that it writes: "C at (i + 1, j)", "C.padded"; else "".
+// How the update reads the tensor at an element other than the one that it writes: "C at (i + 1,
+// j)", "C.padded"; otherwise "".
 std::string read_elsewhere(const std::vector<Stage> &stages, const Stage &update) {
     struct Look : IRGraphVisitor {
         using IRGraphVisitor::visit;

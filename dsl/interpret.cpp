@@ -71,11 +71,12 @@ Outcome evaluate(const Op &op, const std::vector<Buffer<>> &buffers, const Inter
     Outcome outcome;
     outcome.values.resize(n_outputs);
     if (with_bounds) outcome.bounds.resize(n_outputs);
-    size_t given = n_inputs; // the next array of an output
+    size_t given = n_inputs; // the next output array
     for (size_t o = 0; o < n_outputs; o++) {
         const Stage &s = op.stage(op.outputs()[o]);
         if (!s.updates.empty() && !options.in_double) {
-            outcome.values[o] = buffers[context.array_of.at(s.updates)]; // the arrays of inputs stand in their order
+            // The arrays of inputs are in their order.
+            outcome.values[o] = buffers[context.array_of.at(s.updates)];
         } else if (buffers.size() == n_inputs || !s.updates.empty()) {
             outcome.values[o] = Buffer<>(value_type(s.type), evaluate_extents(s.axes, context.sizes));
         } else {
@@ -92,9 +93,9 @@ Outcome evaluate(const Op &op, const std::vector<Buffer<>> &buffers, const Inter
     }
 
     std::vector<Memory> memory;
-    std::map<std::string, std::vector<int>> targets; // by stage, one a component
+    std::map<std::string, std::vector<int>> targets; // by stage, one per component
     for (const Stage &s : op.stages()) {
-        if (s.kind == Stage::Kind::Padding) continue; // evaluated where it is read
+        if (s.kind == Stage::Kind::Padding) continue; // evaluated at each read
         const std::vector<int64_t> extents = evaluate_extents(s.axes, context.sizes);
         const size_t n_components = std::max<size_t>(s.components.size(), 1);
         for (size_t c = 0; c < n_components; c++) {

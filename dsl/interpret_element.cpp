@@ -18,7 +18,7 @@ int64_t count(const Part &part) {
     return n;
 }
 
-// The operations of an expression; indices are computed beside.
+// Counts the operations of an expression, without those in indices.
 class Operations : public Halide::Internal::IRVisitor {
 public:
     explicit Operations(const Op &op) : op_(op) {}
@@ -56,9 +56,10 @@ private:
     }
 };
 
-// Measured on products, convolutions, rows and attention, which lie within a factor of five.
+// Measured on matrix products, convolutions, row reductions and attention; all within a factor of
+// 5.
 constexpr double seconds_an_operation = 5e-10, bounded_seconds_an_operation = 9e-9;
-constexpr double seconds_an_element = 5e-5; // finding its parts, and making the programs
+constexpr double seconds_an_element = 5e-5; // dependence analysis and compilation
 
 double seconds_of(const Op &op, const Sizes &sizes, const std::map<std::string, Part> *parts, bool bounded) {
     double operations = 0;
@@ -104,7 +105,7 @@ ElementValue interpret_element(const Op &op, const std::vector<Buffer<>> &inputs
         add({op.inputs()[i].name, b.type(), b.extents(), strides_of(raw[i]), raw[i]->host, nullptr});
     }
     const std::map<std::string, Part> parts = parts_of(op, context.sizes, output, index);
-    std::vector<std::vector<double>> memory; // no element takes more than a double
+    std::vector<std::vector<double>> memory; // double is the largest element type
     std::map<std::string, std::vector<int>> targets;
     for (const Stage &stage : op.stages()) {
         const auto found = parts.find(stage.name);

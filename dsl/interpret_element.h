@@ -1,5 +1,5 @@
-// Single elements of an op's outputs, for ops that take long as a whole: of each stage only the part is evaluated on which the element
-// depends.
+// Evaluates single elements of an op's outputs, for ops that are slow to interpret in full. Of each
+// stage, only the part that the element depends on is evaluated.
 #pragma once
 
 #include "dsl/buffers.h"
@@ -8,15 +8,16 @@ namespace kumiko {
 
 struct ElementValue {
     double value = 0;
-    double bound = 0; // as interpret_with_bound gives it; 0 where the stated types are evaluated
+    double bound = 0; // as from interpret_with_bound; 0 if evaluated in the declared types
 };
 
-// What interpret (dsl/interpret.h) gives there, or, with `bounded`, interpret_with_bound. `index` is inside of the output, outermost axis
-// first. Throws as they do, and Unsupported for ops that call extern functions.
+// The value that interpret (dsl/interpret.h) returns at `index`, or, with `bounded`, that of
+// interpret_with_bound. `index` is inside the output, outermost axis first. Throws as they do, and
+// Unsupported for ops that call extern functions.
 ElementValue interpret_element(const Op &op, const std::vector<Buffer<>> &inputs, const Sizes &sizes,
                                const std::string &output, const std::vector<int64_t> &index, bool bounded);
 
-// Seconds, about, that evaluating all outputs takes, or one element: by the count of operations.
+// Estimated time in seconds to evaluate all outputs, or one element, from the operation count.
 double interpret_seconds(const Op &op, const Sizes &sizes, bool bounded);
 double interpret_element_seconds(const Op &op, const Sizes &sizes, const std::string &output,
                                  const std::vector<int64_t> &index, bool bounded);

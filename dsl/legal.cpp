@@ -70,7 +70,7 @@ constexpr Call::IntrinsicOp known_intrinsics[] = {
     Call::widening_sub,
 };
 
-// "exp_f32" and the like, by the tables of the interpreter.
+// Whether it is "exp_f32" or the like: a function in the interpreter's tables.
 bool known_function(const Call *c) {
     if (c->call_type != Call::PureExtern) return false;
     const size_t dash = c->name.rfind('_');
@@ -147,7 +147,8 @@ protected:
             refuse("uses \"" + v->name + "\", a variable of type " + type_name(v->type) +
                    "; variables are axes and sizes, which are i32; other numbers come in as input(…)");
         }
-        if (!in_size && !is_identifier(v->name)) { // of sizes: what facts derive from them has other names; Op looks
+        // Within sizes, derived names are allowed; Op checks those.
+        if (!in_size && !is_identifier(v->name)) {
             refuse("uses \"" + v->name + "\", which is neither an Axis nor a Size; name it as one of them");
         }
     }
@@ -173,7 +174,7 @@ protected:
         }
         if (kumiko::is_reduction(c) || is_nested(c)) {
             if (in_combiner || in_size) refuse("holds a reduction, which cannot stand there");
-            return; // its parts are checked where they become a stage
+            return; // its parts are checked when it becomes a stage
         }
         if (c->is_intrinsic(Call::shift_left) || c->is_intrinsic(Call::shift_right)) {
             for (const Expr &arg : c->args) {
@@ -259,12 +260,12 @@ private:
     }
 
     bool inside(const Expr &index, const Expr &extent) const {
-        // As it is written, where clamps stand outermost, or made simpler.
+        // Tries the expression as written, where clamps are outermost, and simplified.
         const Expr simpler = simplified(index);
         return (not_negative(index) || not_negative(simpler)) && (below(index, extent) || below(simpler, extent));
     }
 
-    // By the form of the expression where it is a clamp, else by its range.
+    // Uses the form of the expression if it is a clamp, otherwise its range.
     bool not_negative(const Expr &e) const {
         if (const auto *op = e.as<Max>()) return not_negative(op->a) || not_negative(op->b);
         if (const auto *op = e.as<Min>()) return not_negative(op->a) && not_negative(op->b);
@@ -278,7 +279,7 @@ private:
         return range.has_upper_bound() && holds(range.max < extent);
     }
 
-    // For all sizes of 1 or more.
+    // Whether it holds for all sizes >= 1.
     static bool holds(const Expr &condition) {
         struct Sizes : IRVisitor {
             using IRVisitor::visit;

@@ -10,7 +10,7 @@ using typed::Operand;
 
 namespace {
 
-// Of a float type.
+// Checks that the operand has a float type.
 Element checked(const char *name, const Operand &x) {
     if (!x.defined()) throw UserError(x.where(), std::string(name) + " of an undefined expression");
     if (!x.type().is_float())
@@ -25,7 +25,7 @@ Element math_call(const char *name, const Operand &x) {
                    e.where());
 }
 
-// f(x) in x's type; 16-bit floats through f32.
+// f(x) in x's type; 16-bit floats are computed in f32.
 template<typename F>
 Element in_f32(const Element &x, const F &f) {
     if (x.type().bits() != 16) return f(x);
@@ -56,7 +56,7 @@ Element gelu_tanh(const Operand &x) { return math_call("gelu_tanh", x); }
 Element softplus(const Operand &x) {
     return in_f32(checked("softplus", x), [](const Element &e) { return log1p(exp(-abs(e))) + max(e, 0); });
 }
-// x + 3 is exact where the result is small, x/6 + 1/2 is not.
+// x + 3 is exact where the result is small; x/6 + 1/2 is not.
 Element hard_sigmoid(const Operand &x) {
     return in_f32(checked("hard_sigmoid", x), [](const Element &e) { return max(min(e + 3, 6), 0) * (1.0 / 6); });
 }

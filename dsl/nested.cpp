@@ -7,7 +7,7 @@ using namespace Halide::Internal;
 namespace {
 
 constexpr const char *nested_name = "kumiko.nested";
-constexpr size_t first_axis = 3; // after name, value and number of axes
+constexpr size_t first_axis = 3; // arguments before: name, value, number of axes
 
 size_t rank_of(const Call *call) { return static_cast<size_t>(call->args[2].as<IntImm>()->value); }
 

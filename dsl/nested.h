@@ -1,17 +1,16 @@
-// Tensors that a function of the language makes inside of an expression, where the axes around the
-// expression are not known yet.
+// Tensors created inside an expression by a library function, before the enclosing axes are known.
 //
 //   NestedTensor row("row", {j}, e);
-//   sum(row.at({t * 8}), t); // with i around it, a stage "Y.row" over i, if e uses it, and j
+//   sum(row.at({t * 8}), t); // with i around it: a stage "Y.row" over i, if e uses it, and j
 #pragma once
 
 #include "dsl/axis.h"
 
 namespace kumiko {
 
-// A tensor over the axes around the expression that `value` uses, then over `axes`. Op makes it a
-// stage, named "<tensor>.<name>" after the first tensor that reads it, and numbered where that is
-// taken. Equal ones share a stage.
+// A tensor over the enclosing axes that `value` uses, then over `axes`. Op turns it into a stage
+// "<tensor>.<name>", after the first tensor that reads it, with a number appended if that name is
+// taken. Equal nested tensors share a stage.
 struct NestedTensor {
     std::string name;
     std::vector<Axis> axes;
@@ -21,7 +20,7 @@ struct NestedTensor {
     Expr at(const std::vector<Expr> &indices) const;
 };
 
-// Whether the call is an element of a nested tensor; its tensor, and the indices.
+// Whether the call is an element of a nested tensor; its tensor; its indices.
 bool is_nested(const Halide::Internal::Call *call);
 NestedTensor decode_nested(const Halide::Internal::Call *call);
 std::vector<Expr> nested_indices(const Halide::Internal::Call *call);

@@ -27,7 +27,7 @@ struct Op::Contents {
 };
 
 Expr read_tensor(Type type, const std::string &tensor, const std::vector<Expr> &indices) {
-    // Halide wants an Image call to stand for a buffer parameter; nothing else of the parameter is used.
+    // Halide requires a buffer parameter for an Image call. Nothing else of the parameter is used.
     return Call::make(type, tensor, indices, Call::Image, Halide::Internal::FunctionPtr(), 0, Halide::Buffer<>(),
                       Halide::Parameter(type, true, static_cast<int>(indices.size()), tensor));
 }
@@ -119,7 +119,8 @@ Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::ve
         };
         for (const Stage &s : contents->stages) {
             check_indices(s, axes_inside, builder.written, where);
-            if (s.kind == Stage::Kind::Padding) continue; // reads inside by its choice or clamp
+            // Its select or clamp keeps reads in bounds.
+            if (s.kind == Stage::Kind::Padding) continue;
             Reach reach = reach_of(s, axes_inside, builder.written);
             if (!reach.outside.empty())
                 throw UserError(where, reach.outside + "; legal beyond a tensor are reads of zero_padded and clamped");
@@ -133,7 +134,7 @@ Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::ve
         }
         for (const Requirement &r : required) require(r);
 
-        // Sizes, in order of first use.
+        // Collects the sizes, in order of first use.
         std::set<std::string> seen;
         const auto note_sizes = [&](const Expr &e) {
             for (const std::string &v : sizes_used(e)) {

@@ -5,8 +5,9 @@
 
 namespace kumiko {
 
-// X with a number around it: a stage "X.padded" that may be read at any index, also a negative one. `axes` names the axes that may
-// be read outside; empty means all. Throws UserError for what is no number, or one that X's type does not hold.
+// X padded with a number: a stage "X.padded" that may be read at any index, including negative
+// ones. `axes` names the padded axes; empty means all. Throws UserError if `value` is not a number
+// or does not fit X's type.
 Tensor constant_padded(const Tensor &x, const Expr &value, const std::vector<Axis> &axes = {},
                        std::source_location where = std::source_location::current());
 

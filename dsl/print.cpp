@@ -1,4 +1,4 @@
-// Op as text: the formula as one would write it on paper, and a hash of its structure.
+// Op as text: the formula in mathematical notation, and a hash of its structure.
 //
 //   matmul(A, B) -> C
 //     A: f32[i: 512, k: 256]
@@ -25,7 +25,7 @@ using namespace Halide::Internal;
 
 namespace {
 
-// How tightly an operator binds; parentheses are printed only where a looser one stands inside a tighter one.
+// Operator precedence. Parentheses are printed only around a looser operator inside a tighter one.
 enum Binding { Loosest, Conditional, OrLevel, AndLevel, Compare, Sum, Product, Unary, Atom };
 
 std::string float_text(double value, Type type) {
@@ -63,8 +63,8 @@ std::vector<Expr> children_of(const Expr &e) {
     return collector.children;
 }
 
-// The children that are printed. Reductions and reads outside of an op hold more: their encoding is
-// left out.
+// The children that are printed. Reductions and references outside an op also encode their
+// definition, which is left out.
 std::vector<Expr> printed_children(const Expr &e) {
     const Call *c = e.as<Call>();
     if (c && is_written(c)) return {};
@@ -80,8 +80,8 @@ std::string names_of(const std::vector<Axis> &axes) {
     return text;
 }
 
-// Prints one expression. Subexpressions that are shared and long are named t1, t2, … and printed below it, so that the
-// text stays proportional to the formula.
+// Prints one expression. Long common subexpressions are named t1, t2, … and printed after it, so
+// that the length of the text stays proportional to the formula.
 class Printer {
 public:
     explicit Printer(const Expr &root) {
@@ -130,7 +130,7 @@ private:
         return own < outer ? "(" + text + ")" : text;
     }
 
-    // Left-associative: the right side needs a tighter binding.
+    // Left-associative: the right operand needs tighter binding.
     std::string binary(const Expr &a, const char *op, const Expr &b, Binding own, Binding outer) {
         const Binding right = own == OrLevel || own == AndLevel ? own : static_cast<Binding>(own + 1);
         const Binding left = own == Compare ? Sum : own;
@@ -171,7 +171,7 @@ private:
         if (c->is_intrinsic(Call::shift_left)) return operation("<<", Sum);
         if (c->is_intrinsic(Call::shift_right)) return operation(">>", Sum);
         if (c->is_intrinsic(Call::bitwise_not)) return wrapped("~" + print(c->args[0], Unary), Unary, outer);
-        if (is_reference(c)) { // of an expression that is not in an op yet
+        if (is_reference(c)) { // a reference in an expression that is not part of an op yet
             return c->name.substr(reference_prefix.size()) + "(" + list({c->args.begin(), c->args.end() - 1}) + ")";
         }
         if (is_written(c)) return decode_written(c).text;
@@ -258,7 +258,7 @@ private:
         }
     }
 
-    // `0 <= y && y < H` reads better as `0 <= y < H`.
+    // Prints `0 <= y && y < H` as `0 <= y < H`.
     std::string conjunction(const Expr &e, Binding outer) {
         std::vector<Expr> terms;
         const std::function<void(const Expr &)> flatten = [&](const Expr &t) {
@@ -293,7 +293,7 @@ std::string declared(const std::string &name, const std::string &type, const std
     return text + "]";
 }
 
-// The hash of what an expression says, whichever of its parts are shared nodes.
+// Hashes the content of an expression, independently of which subexpressions are shared nodes.
 class ExprHasher {
 public:
     const std::string &of(const Expr &e) {
@@ -310,7 +310,8 @@ public:
         if (const auto *l = e.as<Let>()) h.text(l->name);
         const std::vector<Expr> children = children_of(e);
         for (size_t c = 0; c < children.size(); c++) {
-            if (c != 1 || !is_extern(e.as<Call>())) h.text(of(children[c])); // but for the function's address
+            // Except for the function's address.
+            if (c != 1 || !is_extern(e.as<Call>())) h.text(of(children[c]));
         }
         kept_.push_back(e);
         return known_[e.get()] = h.hex();
@@ -348,7 +349,7 @@ std::string to_string(const Expr &e, const std::vector<WrittenPart> &parts) {
 
 namespace {
 
-// "(acc + term, acc.1 * term.1)"; one alone without brackets.
+// "(acc + term, acc.1 * term.1)"; no parentheses around a single component.
 std::string tuple_text(const Stage &s, Expr Component::*part) {
     std::string text;
     for (const Component &c : s.components) text += (text.empty() ? "" : ", ") + to_string(c.*part);
@@ -364,7 +365,7 @@ std::string extern_text(const Stage &s) {
     return "extern " + (symbol.empty() ? "function" : symbol) + "(" + text + ")";
 }
 
-// The types of what the stage computes: "f32", of a tuple "(f32, i32)".
+// The types of the stage's values: "f32", or "(f32, i32)" for a tuple.
 std::string types_text(const Stage &s) {
     if (!is_tuple(s)) return type_name(s.type);
     std::string text;
@@ -387,7 +388,7 @@ std::string to_string(const Stage &s, const std::string &over) {
     Expr value = s.value;
     std::string prefix;
     if (s.is_reduction()) {
-        value = s.components.back().term; // argmax: what is compared
+        value = s.components.back().term; // argmax: the compared value
         prefix = s.reduction_kind + " over " + (over.empty() ? names_of(s.reduction_axes) : over);
         if (s.reduction_kind == "reduce") {
             prefix += " of " + std::string(is_tuple(s) ? "(acc, …)" : "acc") + " = " +
@@ -419,7 +420,7 @@ std::string Op::to_string() const {
         text += "\n";
     }
     for (const Stage &s : stages()) {
-        // The extent of a reduction axis is said where no tensor above says it.
+        // The extent of a reduction axis is printed only if no tensor above shows it.
         std::string over;
         for (const Axis &a : s.reduction_axes) {
             bool said = false;

@@ -14,7 +14,8 @@ using namespace Halide::Internal;
 
 namespace {
 
-// The condition under which the stage has no iteration, so that nothing is read; undefined when it always has one.
+// The condition under which the stage has no iterations and reads nothing; undefined if it always
+// has one.
 Expr no_iteration(const Stage &stage) {
     Expr nothing;
     for (const auto *axes : {&stage.axes, &stage.reduction_axes}) {
@@ -27,7 +28,8 @@ Expr no_iteration(const Stage &stage) {
     return nothing;
 }
 
-// Whether a choice keeps the indices of axis d that are outside.
+// Whether padding along axis d is a select, which keeps the value of out-of-bounds indices from
+// being read (not a clamp).
 bool chooses(const Stage &padding, size_t d) {
     struct Look : IRVisitor {
         using IRVisitor::visit;
@@ -75,8 +77,9 @@ private:
     const std::vector<WrittenPart> &written_;
     Scope<Interval> scope_;
 
-    // What padding chooses lies inside; a select takes both its values. Of an earlier element the
-    // choice looks at axes plus or minus numbers alone.
+    // Reads behind a boundary condition are in bounds (a plain select would evaluate both values).
+    // For an earlier element, the condition covers only indices that are axes plus or minus
+    // numbers.
     void visit(const Call *op) override {
         if (op->is_intrinsic(Call::if_then_else)) {
             op->args[0].accept(this);
@@ -97,15 +100,15 @@ private:
         }
     }
 
-    // Whether the index is the axis plus or minus a number that is not 0, where the stage has as
-    // many of it.
+    // Whether the index is the axis plus or minus a number other than 0, and the stage's axis has
+    // the same extent.
     bool is_shifted(const Expr &index, const Axis &axis) const {
         const auto offset = as_const_int(simplify(index - axis));
         const Axis *own = find_axis(stage_, axis.name());
         return offset && *offset != 0 && own && is_const_one(simplify(own->extent() == axis.extent()));
     }
 
-    // What check_indices (dsl/legal.h) takes for granted where data decide the index.
+    // A data-dependent index requires sizes >= 1, as check_indices (dsl/legal.h) assumes.
     void need_elements(const Call *read, size_t d, const Axis &axis) {
         const Expr nothing = no_iteration(stage_);
         if (nothing.defined() && is_const_one(nothing)) return;

@@ -9,14 +9,15 @@
 
 namespace kumiko {
 
-// Each read of a tensor, in the expression's order; those inside of indices behind the read. Parts
-// of the expression that are shared count once.
+// All reads of tensors, in order of occurrence; reads inside an index follow the read. Shared
+// subexpressions are visited once.
 std::vector<const Halide::Internal::Call *> tensor_reads(const Expr &e);
 
-// Whether each index of the read is the axis of its position.
+// Whether every index of the read is the axis at its position.
 bool reads_at(const Halide::Internal::Call *read, const std::vector<Axis> &axes);
 
-// The expression with each read of a tensor, its indices done, replaced by f(read, the same as an expression).
+// Replaces each read of a tensor by f(read, e), where e is the read after its indices are
+// rewritten.
 Expr map_reads(const Expr &e, const std::function<Expr(const Halide::Internal::Call *, const Expr &)> &f);
 
 } // namespace kumiko

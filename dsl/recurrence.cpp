@@ -18,12 +18,12 @@ using namespace Halide::Internal;
 
 namespace {
 
-constexpr int64_t most_distance = 1 << 24; // indices at that distance are far inside of 32 bits
+constexpr int64_t most_distance = 1 << 24; // keeps indices far within 32 bits
 constexpr const char *recurrence_name = "kumiko.recurrence", *earlier_call = "kumiko.earlier";
 
 constexpr std::string_view earlier_suffix = ".earlier";
 
-// index - axis where that is a number.
+// index - axis, if that is a number.
 std::optional<int64_t> offset_from(const Expr &index, const Axis &axis) {
     if (!index.defined() || !index.type().is_int() || index.type().bits() != 32) return std::nullopt;
     return as_const_int(simplify(index - axis));
@@ -37,7 +37,7 @@ Expr encode(const RecurrenceTerm &r) {
     return Call::make(r.values[r.component].type(), recurrence_name, args, Call::PureIntrinsic);
 }
 
-// The first tensor or reduction that the expression reads; "" for none.
+// The first tensor or reduction that the expression reads; "" if there is none.
 std::string reads_something(const Expr &e) {
     struct Find : IRGraphVisitor {
         using IRGraphVisitor::visit;
@@ -198,7 +198,8 @@ std::set<std::string> stages_of_steps(const std::vector<const Stage *> &stages, 
             }
         }
     }
-    std::set<const Stage *> after, before; // what reads earlier elements; what the recurrence reads
+    // Stages that read earlier elements; stages that the recurrence reads.
+    std::set<const Stage *> after, before;
     std::vector<std::string> open;
     for (const std::string &tensor : recurrence.tensors()) open.push_back(earlier_name(tensor));
     while (!open.empty()) {
@@ -234,7 +235,7 @@ std::vector<const Stage *> pointers(const std::vector<Stage> &stages) {
     return all;
 }
 
-// What is known of one recurrence that other stages read while it is computed.
+// Analysis of one recurrence that other stages read while it is computed.
 class Steps {
 public:
     Steps(std::vector<Stage> &stages, Stage &recurrence, std::source_location where)
@@ -290,7 +291,7 @@ private:
                                           s.name, what, recurrence_.name));
     }
 
-    // The lowest distance along axis d of all reads; 0 where one is not of an earlier step.
+    // The smallest distance along axis d over all reads; 0 if one is not of an earlier step.
     int64_t nearest(size_t d) const {
         int64_t least = most_distance;
         for (const Call *read : earlier_) {
@@ -300,8 +301,8 @@ private:
         return least;
     }
 
-    // The first axis along which all reads of earlier elements are of an earlier step, and the
-    // recurrence's own of no later one.
+    // The first axis along which all reads of earlier elements are of an earlier step, and no read
+    // by the recurrence itself is of a later step.
     size_t axis() const {
         for (size_t d = 0; d < recurrence_.axes.size(); d++) {
             const bool back = std::all_of(recurrence_.distances.begin(), recurrence_.distances.end(),
@@ -315,7 +316,7 @@ private:
                                             recurrence_.name, reads));
     }
 
-    // Stages of a step range over its axis, and read each other at the same step.
+    // Stages of a step must range over the step axis and read each other at the same step.
     void check_reads(const Stage &s, const Axis &step) const {
         const auto along =
             std::find_if(s.axes.begin(), s.axes.end(), [&](const Axis &a) { return a.name() == step.name(); });
@@ -341,7 +342,7 @@ private:
     }
 };
 
-// What a step computes is gone with the next one, unless it is an output.
+// The values of a step are overwritten in the next step, unless the stage is an output.
 void check_readers(const std::vector<Stage> &stages, const std::map<std::string, std::string> &recurrence_of,
                    const std::vector<std::string> &outputs, std::source_location where) {
     for (const Stage &s : stages) {
@@ -367,8 +368,8 @@ void check_readers(const std::vector<Stage> &stages, const std::map<std::string,
     }
 }
 
-// Brings stages into an order in which each stands after those that it reads, and what reads
-// results of steps after the recurrence. `recurrence_of`: by stage of a step.
+// Sorts the stages topologically, so that readers of the results of steps come after the
+// recurrence. `recurrence_of`: by stage of a step.
 void order_steps(std::vector<Stage> &stages, const std::map<std::string, std::string> &recurrence_of,
                  std::source_location where) {
     const auto unit_of = [&](const Stage &s) {
@@ -407,7 +408,7 @@ void order_steps(std::vector<Stage> &stages, const std::map<std::string, std::st
 void find_steps(std::vector<Stage> &stages, const std::vector<Input> &earlier, const std::vector<std::string> &outputs,
                 std::source_location where) {
     if (earlier.empty()) return;
-    std::map<std::string, std::string> taken; // the recurrence of whose steps a stage is
+    std::map<std::string, std::string> taken; // by stage: the recurrence whose steps it takes
     for (size_t n = 0; n < stages.size(); n++) {
         const bool read = std::any_of(earlier.begin(), earlier.end(),
                                       [&](const Input &in) { return stages[n].makes(earlier_of(in.name)); });
@@ -433,7 +434,7 @@ std::vector<std::vector<const Stage *>> groups_of_steps(const std::vector<Stage>
         if (!s.takes_steps()) continue;
         for (const std::string &name : stages_of_steps(pointers(stages), s)) recurrence_of[name] = s.name;
     }
-    std::map<std::string, std::vector<const Stage *>> waiting; // stages of steps, by the recurrence
+    std::map<std::string, std::vector<const Stage *>> waiting; // stages of steps, by recurrence
     std::vector<std::vector<const Stage *>> groups;
     for (const Stage &s : stages) {
         const auto own = recurrence_of.find(s.name);
@@ -443,7 +444,8 @@ std::vector<std::vector<const Stage *>> groups_of_steps(const std::vector<Stage>
         }
         std::vector<const Stage *> &group = waiting[own->second];
         group.push_back(&s);
-        if (own->second == s.name) groups.push_back(std::move(group)); // it comes last
+        // The recurrence comes last in its group.
+        if (own->second == s.name) groups.push_back(std::move(group));
     }
     return groups;
 }
@@ -464,7 +466,7 @@ std::vector<std::vector<int64_t>> self_distances(const Stage &stage) {
 
 bool others_carry(const Stage &stage, const std::string &axis) {
     return std::all_of(stage.distances.begin(), stage.distances.end(), [&](const std::vector<int64_t> &distance) {
-        int64_t along = 0, first = 0; // the first distance along another axis
+        int64_t along = 0, first = 0; // the first nonzero distance along another axis
         for (size_t d = 0; d < distance.size(); d++) {
             if (stage.axes[d].name() == axis)
                 along = distance[d];

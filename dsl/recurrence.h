@@ -18,19 +18,18 @@
 //       return {c * s[0](i, t - 1) - d * s[1](i, t - 1), d * s[0](i, t - 1) + c * s[1](i, t - 1)};
 //   });
 //
-// Products and other tensors of earlier elements, where each read is of an earlier step along one
-// axis, t here:
+// Reductions and other stages may read earlier elements if each read is of an earlier step along
+// one axis, here t:
 //
 //   // A recurrent layer.
 //   Tensor h = recurrence("h", f32, {t, i}, 0, [&](const Earlier &h) {
 //       return tanh(X(t, i) + sum(h(t - 1, k) * R(k, i), k));
 //   });
 //
-// In the stages a recurrence is pointwise and reads itself. `scan` (dsl/scan.h) is the recurrence
-// of distance 1 along one axis. Other stages read earlier elements of a tensor T as elements of
-// "T.earlier", which has the memory of T. So does the recurrence itself at places that are no
-// distance away. Stages that read "T.earlier" and that the recurrence reads are computed step by
-// step with it.
+// In the stages, a recurrence is pointwise and reads itself. `scan` (dsl/scan.h) is the recurrence
+// of distance 1 along one axis. Other stages read earlier elements of a tensor T as "T.earlier", an
+// alias of T. So does the recurrence itself at indices that are not at a constant distance. Stages
+// between "T.earlier" and the recurrence are computed step by step with it.
 #pragma once
 
 #include "dsl/op.h"
@@ -39,17 +38,17 @@
 
 namespace kumiko {
 
-// The tensor inside of its own definition.
+// The tensor as seen inside its own definition.
 class Earlier {
 public:
     Earlier(std::string name, Type type, std::vector<Axis> axes, const Expr &before, Place where)
         : name_(std::move(name)), type_(type), axes_(std::move(axes)), before_(before), where_(where) {}
 
-    // An element that is computed before. Either each index is the axis of its position plus or
-    // minus a number, and of those that differ from their axis the first is lower. Or one index is
-    // its axis minus a number, and the others are any. Where an axis plus or minus a number is
-    // outside of the tensor the value is the `before` of the recurrence, at these indices. Throws
-    // UserError for other indices, and for distances of more than 2^24.
+    // An element that is computed earlier. Either each index is the axis at its position plus or
+    // minus a number, and the first index that differs from its axis is lower. Or one index is its
+    // axis minus a number, and the others are arbitrary. Where an axis plus or minus a number is
+    // out of bounds, the value is the recurrence's `before` at these indices. Throws UserError for
+    // other indices and for distances above 2^24.
     Element at(const std::vector<Expr> &indices) const;
 
     template<typename... Index>
@@ -62,25 +61,26 @@ private:
     Type type_;
     std::vector<Axis> axes_;
     Expr before_;
-    Place where_; // of the recurrence
+    Place where_; // where the recurrence was written
 };
 
-// Elements are computed in the order of the axes, the last fastest. `before`: a number or an
-// expression over the axes that reads no tensor, of the tensor's type. Throws UserError otherwise.
-// Op throws UserError unless all reads by other tensors and reductions, and those at other places,
-// are of an earlier step along the same axis, which is an axis of all stages between.
+// Elements are computed in lexicographic order of the axes, the last fastest. `before`: a number or
+// an expression over the axes that reads no tensor, of the tensor's type; otherwise UserError is
+// thrown. Op throws UserError unless all reads by other tensors and reductions, and all reads that
+// are not at a constant distance, are of an earlier step along the same axis, which must be an axis
+// of all stages in between.
 Tensor recurrence(const std::string &name, Type type, const std::vector<Axis> &axes, const Expr &before,
                   const std::function<Expr(const Earlier &)> &value, Place where = Place::current());
 
-// Several together, one name, type, `before` and value for each. They become one stage,
-// "<first>.recurrence", of which each tensor is a copy, so that each is stored twice. Throws
-// UserError if the counts differ or a name repeats; Op does if no value reads an earlier element.
+// Several recurrences together, with one name, type, `before` and value each. They become one stage
+// "<first>.recurrence", of which each tensor is a copy, so each is stored twice. Throws UserError
+// if the counts differ or a name repeats; Op throws it if no value reads an earlier element.
 std::vector<Tensor> recurrence(const std::vector<std::string> &names, const std::vector<Type> &types,
                                const std::vector<Axis> &axes, const std::vector<Expr> &before,
                                const std::function<std::vector<Expr>(const std::vector<Earlier> &)> &values,
                                Place where = Place::current());
 
-// How a recurrence stands in the definition of a tensor until Op makes it a stage.
+// Representation of a recurrence in a tensor's definition, until Op turns it into a stage.
 struct RecurrenceTerm {
     std::vector<std::string> names;
     std::vector<Expr> values;
@@ -88,37 +88,36 @@ struct RecurrenceTerm {
 };
 bool is_recurrence(const Halide::Internal::Call *call); // false for null
 RecurrenceTerm decode_recurrence(const Halide::Internal::Call *call);
-// Whether the call reads an earlier element; its first argument is the name, the others are the
+// Whether the call reads an earlier element. Its first argument is the name; the others are the
 // indices.
 bool is_earlier(const Halide::Internal::Call *call);
 
-// Whether an earlier element, as is_earlier tells, is at the axes plus or minus numbers, of which
-// the first that differs from its axis is lower.
+// Whether the indices of `earlier`, for which is_earlier holds, are axes plus or minus numbers, and
+// the first index that differs from its axis is lower.
 bool is_at_distance(const Halide::Internal::Call *earlier, const std::vector<Axis> &axes);
-// "T.earlier", and T again; "" for other names.
+// "T.earlier", and back to T; "" for other names.
 std::string earlier_name(const std::string &tensor);
 std::string earlier_of(const std::string &name);
-// The names of the stages that compute each step together: those that read earlier elements of the
-// recurrence, also through others, and are read by it, and the recurrence. `stages` are all of the
-// op.
+// The names of the stages that are computed step by step with the recurrence: the recurrence, and
+// the stages that read its earlier elements, directly or indirectly, and that it reads. `stages`:
+// all stages of the op.
 std::set<std::string> stages_of_steps(const std::vector<const Stage *> &stages, const Stage &recurrence);
-// Finds for each recurrence of the op that other stages read in this way the axis of its steps, for
-// all stages of a step (Stage::step_axis), and brings stages that read results of steps behind it.
-// Throws UserError where a read is not of an earlier step, Unsupported where two recurrences take
-// steps together.
+// For each recurrence that other stages read in this way, sets the step axis of all stages involved
+// (Stage::step_axis), and moves stages that read the results behind the recurrence. Throws
+// UserError if a read is not of an earlier step, Unsupported if two recurrences take steps
+// together.
 void find_steps(std::vector<Stage> &stages, const std::vector<Input> &earlier, const std::vector<std::string> &outputs,
                 std::source_location where);
-// The stages, each after those that it reads. Those that take steps together are one group, which
-// ends with the recurrence.
+// The stages in topological order. Stages that take steps together form one group, which ends with
+// the recurrence.
 std::vector<std::vector<const Stage *>> groups_of_steps(const std::vector<Stage> &stages);
 
-// The distances of the reads of its own tensors in the expressions of a stage (Stage::distances).
+// The distance vectors of the stage's reads of its own tensors (Stage::distances).
 std::vector<std::vector<int64_t>> self_distances(const Stage &stage);
-// Whether every read of an earlier element along the axis is of an earlier iteration of loops over
-// the other axes, in their order. The axis may then be the innermost, and its iterations run at
-// once.
+// Whether every dependence along the axis is carried by a loop over another axis. The axis can then
+// be innermost, and its iterations can run in parallel lanes.
 bool others_carry(const Stage &stage, const std::string &axis);
-// Whether elements that differ along the axis read each other.
+// Whether there is a dependence between elements that differ along the axis.
 bool is_ordered(const Stage &stage, const std::string &axis);
 
 } // namespace kumiko

@@ -19,7 +19,8 @@ namespace {
 
 constexpr const char *reduce_name = "kumiko.reduce";
 
-// {kind, properties, number of axes, number of terms, component, is tuple, variables…, extents…, terms…[, identities…, combined…]}
+// {kind, properties, number of axes, number of terms, component, is tuple, variables…, extents…,
+// terms…[, identities…, combined…]}
 Element encode(const ReductionTerm &r, Type result, const std::source_location &where) {
     const auto number = [](size_t n) { return Expr(static_cast<int>(n)); };
     std::vector<Expr> args = {
@@ -59,7 +60,8 @@ Extreme extreme(const std::string &kind, const Expr &e, const AxisList &axes, co
     return {index, encode(r, e.type(), where)};
 }
 
-// What reduce and scan ask of their parts. Values of a tuple are told apart by their position.
+// Checks the arguments of reduce and scan. In errors, the values of a tuple are identified by
+// position.
 ReductionTerm fold(const std::string &kind, const std::function<Values(const Values &, const Values &)> &combiner,
                    const Values &identities, const Values &terms, const AxisList &axes, CombinerProperties properties,
                    bool tuple, const std::source_location &where) {

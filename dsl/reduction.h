@@ -1,5 +1,6 @@
-// Reductions: values folded over axes. The accumulation type is the type of the expression; state another by a cast in it.
-// A reduction may stand inside a larger expression; it then becomes a stage of its own, named after the one it stands in.
+// Reductions: values folded over axes. The accumulator has the type of the expression; a cast
+// inside it selects another. A reduction may appear inside a larger expression. It then becomes a
+// stage of its own, named after the stage that contains it.
 #pragma once
 
 #include "dsl/axis.h"
@@ -11,15 +12,15 @@ namespace kumiko {
 
 Element sum(const Expr &e, const AxisList &axes, Place where = Place::current());
 Element product(const Expr &e, const AxisList &axes, Place where = Place::current());
-// Of nothing: the lowest (highest) value, for floats −inf (+inf). NaN never wins.
+// Over an empty axis, the type's lowest (highest) value; for floats −inf (+inf). NaN never wins.
 Element maximum(const Expr &e, const AxisList &axes, Place where = Place::current());
 Element minimum(const Expr &e, const AxisList &axes, Place where = Place::current());
 
-// Bounded reductions: sum(e, k, where(k <= i)) folds the terms for which the condition holds. Loops
-// skip steps for which comparisons of axes, sizes and numbers fail that are joined by &&. Other
-// conditions, which may read tensors, are evaluated at each step. All reads of `e` have to lie
-// inside their tensors, also where the condition fails. Throws UserError if the condition is not a
-// bool.
+// Bounded reductions: sum(e, k, where(k <= i)) folds the terms whose condition is true. If the
+// condition is a conjunction (&&), comparisons of axes, sizes and numbers in it become loop bounds,
+// and those steps are skipped. Other conditions, which may read tensors, are evaluated at each
+// step. All reads in `e` must be in bounds even where the condition is false. Throws UserError if
+// the condition is not a bool.
 struct Where {
     Expr condition;
 };
@@ -29,17 +30,18 @@ Element product(const Expr &e, const AxisList &axes, const Where &bound, Place w
 Element maximum(const Expr &e, const AxisList &axes, const Where &bound, Place where = Place::current());
 Element minimum(const Expr &e, const AxisList &axes, const Where &bound, Place where = Place::current());
 
-// The int32 index of an extreme element, and the element itself.
+// The int32 index of the extreme element; `value` is the element itself.
 struct Extreme : Element {
     Element value;
 };
-// Index and value of the largest (smallest) element, row-major over `axes`. Ties take the lowest
-// index. NaN never wins. Without elements the index is −1, and the value is the identity of maximum
-// (minimum). One reduction computes both.
+// Index and value of the largest (smallest) element; the index is row-major over `axes`. Ties take
+// the lowest index. NaN never wins. Over an empty axis, the index is −1 and the value is the
+// identity of maximum (minimum). One reduction computes both.
 Extreme argmax(const Expr &e, const AxisList &axes, Place where = Place::current());
 Extreme argmin(const Expr &e, const AxisList &axes, Place where = Place::current());
 
-// A list of axes, also of one, which Halide's functions of these names would take for something else.
+// Overloads for a braced list of axes, even of one. Otherwise Halide's functions of these names
+// would match.
 Element sum(const Expr &e, std::initializer_list<Axis> axes, Place where = Place::current());
 Element product(const Expr &e, std::initializer_list<Axis> axes, Place where = Place::current());
 Element maximum(const Expr &e, std::initializer_list<Axis> axes, Place where = Place::current());
@@ -48,15 +50,17 @@ Extreme argmax(const Expr &e, std::initializer_list<Axis> axes, Place where = Pl
 Extreme argmin(const Expr &e, std::initializer_list<Axis> axes, Place where = Place::current());
 
 struct CombinerProperties {
-    bool associative = false; // needed, with commutative, to split the reduction over lanes, threads or rfactor
+    // With commutative: required to split the reduction over lanes or threads, or with rfactor.
+    bool associative = false;
     bool commutative = false;
 };
 
-// The general fold: acc = combiner(acc, e), starting from `identity`, over the axes in the order given (last fastest).
+// The general fold: acc = combiner(acc, e), starting from `identity`, over the axes in the given
+// order (last fastest).
 Element reduce(const std::function<Expr(Expr, Expr)> &combiner, const Expr &identity, const Expr &e,
                const AxisList &axes, CombinerProperties properties = {}, Place where = Place::current());
 
-// Without axes these would be found in Halide by argument-dependent lookup and mean something else.
+// Without axes, argument-dependent lookup would find Halide's functions, which mean something else.
 Element sum(const Expr &) = delete;
 Element product(const Expr &) = delete;
 Element maximum(const Expr &) = delete;
@@ -64,18 +68,19 @@ Element minimum(const Expr &) = delete;
 Extreme argmax(const Expr &) = delete;
 Extreme argmin(const Expr &) = delete;
 
-// How a reduction stands in an expression until Op makes it a stage.
+// Representation of a reduction in an expression, until Op turns it into a stage.
 struct ReductionTerm {
     std::string kind; // "sum", "product", "maximum", "minimum", "argmax", "argmin", "reduce"
     std::vector<Axis> axes;
-    std::vector<Expr> terms; // one, but for the tuples of dsl/tuple.h
-    // "reduce", "scan": one each a term; combined is over the variables accumulator_variable(c) and term_variable(c)
+    std::vector<Expr> terms; // one, except for tuples (dsl/tuple.h)
+    // "reduce", "scan": one per term. `combined` is over the variables accumulator_variable(c) and
+    // term_variable(c).
     std::vector<Expr> identities, combined;
     CombinerProperties properties;
-    size_t component = 0; // which result the expression is
-    bool tuple = false;   // one part of a stage of its own, which reads of the other parts share
+    size_t component = 0; // which result this expression is
+    bool tuple = false;   // one value of a stage that all reads of its parts share
     bool is_extreme() const { return kind == "argmax" || kind == "argmin"; }
-    bool bounded = false; // by `where`: the term is select(condition, term, identity)
+    bool bounded = false; // made with `where`: the term is select(condition, term, identity)
 };
 inline constexpr const char *accumulator_name = "kumiko.acc";
 inline constexpr const char *term_name = "kumiko.term";

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t largest_modulus = 16, most_classes = 64;
 
-// The power of two above the constant with which `op` is an exclusive or; nothing for other calls.
+// The smallest power of two above the constant operand of an exclusive or; nullopt for other calls.
 std::optional<int64_t> modulus_of_xor(const Call *op) {
     const auto by = op->is_intrinsic(Call::bitwise_xor) ? as_const_int(op->args[1]) : std::nullopt;
     if (!by || *by < 1 || *by >= largest_modulus) return std::nullopt;
@@ -19,7 +19,7 @@ std::optional<int64_t> modulus_of_xor(const Call *op) {
     return modulus;
 }
 
-// By variable, the modulus by which its classes are told apart.
+// The modulus per variable: its residue classes are analysed separately.
 std::map<std::string, int64_t> moduli_of(const Expr &e, const Ranges &scope) {
     struct Find : IRGraphVisitor {
         using IRGraphVisitor::visit;
@@ -47,7 +47,7 @@ std::map<std::string, int64_t> moduli_of(const Expr &e, const Ranges &scope) {
     return find.found;
 }
 
-// x ^ c as x plus a number, where the low bits of x are known.
+// Rewrites x ^ c as x plus a number, where the low bits of x are known.
 Expr without_xor(const Expr &e) {
     struct Replace : IRMutator {
         using IRMutator::visit;

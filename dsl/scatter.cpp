@@ -11,12 +11,13 @@ using namespace Halide::Internal;
 
 namespace {
 
-// Integers up to 32 bits compare as i32 or u32, wider ones as they are; axes are never negative.
+// Integers of up to 32 bits are compared as i32 or u32, wider ones in their own type; axes are
+// never negative.
 Expr along(const Axis &at, Type index) {
     return index.bits() <= 32 && index.is_int() ? Expr(at) : cast(index, Expr(at));
 }
 
-// The axis that an expression is, under casts that keep every index.
+// The axis that an expression denotes, looking through casts that preserve every index.
 const Variable *plain_variable(const Expr &e) {
     const auto *cast = e.as<Cast>();
     return cast && has_all_values(cast->type, Int(32))               ? cast->value.as<Variable>()
@@ -24,7 +25,7 @@ const Variable *plain_variable(const Expr &e) {
                                                                      : e.as<Variable>();
 }
 
-// x ^ 0 and x | 0, which the simplifier leaves as they are.
+// Removes x ^ 0 and x | 0, which the simplifier keeps.
 Expr without_zero_bits(const Expr &e) {
     const auto *op = e.as<Call>();
     if (!op || !(op->is_intrinsic(Call::bitwise_xor) || op->is_intrinsic(Call::bitwise_or))) return e;

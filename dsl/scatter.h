@@ -1,11 +1,12 @@
-// Scatters: values folded into the elements that an index names. The gradient of an embedding:
+// Scatters: values folded into the elements that an index selects. The gradient of an embedding:
 //
 //   compute("dW", {v, d}, scatter(sum, G(n, d), v, ids(n), n))
 //   // dW(v, d) = the sum of G(n, d) over the n whose ids(n) is v
 //
-// In the stages it is a reduction whose term is the identity elsewhere, select(ids(n) == v, G(n, d), 0), and may be written so as well.
-// An index outside of the axis names no element: what would go there is left out. As it stands every step visits all elements; the
-// directive scatter of a schedule has it visit the one that is named.
+// In the stages, a scatter is a reduction whose term is the identity for all other elements,
+// select(ids(n) == v, G(n, d), 0); it can also be written that way. Terms whose index is out of
+// bounds are dropped. By default every step visits all elements; with the schedule directive
+// scatter it visits only the selected one.
 #pragma once
 
 #include "dsl/op.h"
@@ -18,25 +19,26 @@ using NamedFold = Element(const Expr &e, const AxisList &axes,
                           std::source_location where);     // sum, product, maximum, minimum
 using Fold = Element(const Expr &e, const AxisList &axes); // a function that calls reduce
 
-// fold(e) over `axes`, of those steps at which `index`, an integer, is the index along `at`, an axis of the tensor.
-// Throws UserError for expressions that are undefined and for an index that is no integer.
+// fold(e) over the steps of `axes` at which `index`, an integer, equals `at`, an axis of the
+// tensor.
+// Throws UserError for undefined expressions and if the index is not an integer.
 Element scatter(NamedFold *fold, const Expr &e, const Axis &at, const Expr &index, const AxisList &axes,
                 Place where = Place::current());
 Element scatter(Fold *fold, const Expr &e, const Axis &at, const Expr &index, const AxisList &axes,
                 Place where = Place::current());
 
-// How a reduction scatters.
+// The scatter form of a reduction.
 struct Scattered {
     std::string axis;
-    Expr index, value; // what goes to the element at `index` along the axis
+    Expr index, value; // `value` is folded into the element at `index` along the axis
 };
 
-// Nothing for stages whose term is not select(index == axis, value, identity), with an index that does not depend on the axis. Where
-// several axes are so, that one which comes first.
+// nullopt unless the term is select(index == axis, value, identity) and the index does not depend
+// on the axis. If several axes match, the first one is taken.
 std::optional<Scattered> scattered(const Stage &stage);
 
-// Whether folding the identity in leaves every value as it is, so that steps may leave elements out: for sums, products, extremes, and
-// what of integers is proved to.
+// Whether folding in the identity leaves every value unchanged, so that steps can skip elements.
+// True for sums, products and extremes, and for other integer folds where that is proved.
 bool identity_is_neutral(const Stage &stage);
 
 } // namespace kumiko

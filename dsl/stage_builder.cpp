@@ -37,11 +37,12 @@ FreeVariables free_variables(const Expr &e) {
     return f;
 }
 
-// The variables of an expression: of nested tensors those around them, none of the definitions of
-// tensors. Nested tensors stand in each other many times, so each is looked at once.
+// The free variables of an expression: for nested tensors, those of the axes around them; none in
+// the definitions of tensors. Nested tensors contain each other many times, so each is visited
+// once.
 class AxesAround : public IRGraphVisitor {
 public:
-    // `known`: of the values of nested tensors.
+    // `known`: cached results for the values of nested tensors.
     explicit AxesAround(AxesOfValues &known) : known_(known) {}
 
     static std::set<std::string> of(const NestedTensor &tensor, AxesOfValues &known) {
@@ -72,7 +73,8 @@ private:
     }
 };
 
-// How many nodes an expression has as a graph, and as the tree that a pass without memory walks.
+// The number of nodes of an expression as a graph, and as the tree that a pass without memoisation
+// walks.
 struct Size : IRGraphVisitor {
     std::map<const IRNode *, double> trees;
     double tree = 0;
@@ -99,22 +101,22 @@ private:
     }
 };
 
-// Names the parts that stand in an expression more than once, where it is far larger as a tree than
-// as a graph: passes walk trees. Indices keep their parts, since regions are inferred from them.
-// The names, "<owner>.shared.0", depend on the expression alone, and are no axis's.
+// Names common subexpressions with Lets if the expression is far larger as a tree than as a graph,
+// because passes walk trees. Subexpressions of indices stay, because bounds inference needs them.
+// The names, "<owner>.shared.0", depend only on the expression and differ from all axis names.
 Expr with_names_for_shared(const Expr &e, const std::string &owner) {
     constexpr double large = 2000, times = 4;
     Size size;
     size.include(e);
     if (size.tree < large || size.tree < times * double(size.trees.size())) return e;
-    struct Hide : IRGraphMutator { // from the names that elimination makes
+    struct Hide : IRGraphMutator { // hides names from common-subexpression elimination
         using IRGraphMutator::visit;
         Expr visit(const Variable *op) override { return Variable::make(op->type, "." + op->name, op->param); }
     } hide;
     struct Rename : IRMutator {
         using IRMutator::visit;
         std::string prefix;
-        std::map<std::string, Expr> values; // of names
+        std::map<std::string, Expr> values; // by name
         int count = 0;
         Expr visit(const Let *op) override {
             const Expr value = mutate(op->value);
@@ -136,7 +138,7 @@ Expr with_names_for_shared(const Expr &e, const std::string &owner) {
     return rename.mutate(common_subexpression_elimination(hide.mutate(e)));
 }
 
-// Of floats the infinities: Type::min() is the lowest finite number of 16-bit ones.
+// For floats ±infinity: Type::min() is the lowest finite number for 16-bit floats.
 Expr lowest(Type t) { return t.is_float() ? FloatImm::make(t, -std::numeric_limits<double>::infinity()) : t.min(); }
 Expr highest(Type t) { return t.is_float() ? FloatImm::make(t, std::numeric_limits<double>::infinity()) : t.max(); }
 
@@ -148,7 +150,7 @@ Expr fold_identity(const std::string &kind, Type t) {
 
 namespace {
 
-// Of stages whose values are not folded.
+// For stages whose values are not folded.
 void add_component(Stage &stage, Type type) {
     const size_t c = stage.components.size();
     const Expr zero = make_zero(type);
@@ -158,7 +160,7 @@ void add_component(Stage &stage, Type type) {
 Expr acc(Type t, size_t c = 0) { return Variable::make(t, accumulator_variable(c)); }
 Expr term(Type t, size_t c = 0) { return Variable::make(t, term_variable(c)); }
 
-// Fills the components of a reduction stage from how it was written.
+// Fills the components of a reduction stage.
 void define_components(Stage &stage, const ReductionTerm &r, const std::vector<Expr> &terms) {
     const Expr &e = terms[0];
     const Type t = e.type();
@@ -171,7 +173,8 @@ void define_components(Stage &stage, const ReductionTerm &r, const std::vector<E
     } else if (r.kind == "product") {
         one(fold_identity(r.kind, t), acc(t) * term(t));
     } else if (r.kind == "maximum") {
-        one(fold_identity(r.kind, t), Max::make(term(t), acc(t))); // a term that is NaN leaves the accumulator
+        // A NaN term leaves the accumulator unchanged.
+        one(fold_identity(r.kind, t), Max::make(term(t), acc(t)));
     } else if (r.kind == "minimum") {
         one(fold_identity(r.kind, t), Min::make(term(t), acc(t)));
     } else if (r.kind == "reduce") {
@@ -180,7 +183,7 @@ void define_components(Stage &stage, const ReductionTerm &r, const std::vector<E
             stage.components.push_back({name, terms[c].type(), r.identities[c], terms[c],
                                         with_names_for_shared(r.combined[c], stage.name + "." + std::to_string(c))});
         }
-    } else { // argmax, argmin: the index is the row-major position in the reduction's axes
+    } else { // argmax, argmin: the index is the row-major position in the reduction axes
         Expr position = 0;
         for (const Axis &a : r.axes) position = position * a.extent() + a;
         position = simplify(position);
@@ -223,7 +226,7 @@ std::set<std::string> axes_used(const Expr &e) { return free_variables(e).axes; 
 std::vector<Expr> row_major(const std::vector<Axis> &axes) {
     std::vector<Expr> strides(axes.size());
     Expr stride = 1;
-    int64_t number = 1; // of the extents that are numbers
+    int64_t number = 1; // product of the constant extents
     for (size_t d = axes.size(); d-- > 0;) {
         strides[d] = simplify(stride);
         if (number > INT32_MAX) {
@@ -269,8 +272,9 @@ std::string StageBuilder::add(TensorContents c) {
     stage.axes = c.axes;
     stage.strides = c.strides;
     const Call *call = c.value.as<Call>();
-    const bool update = c.kind == TensorContents::Kind::Update;      // pointwise, since it reads what it replaces
-    if (update) stage.updates = c.name.substr(0, c.name.rfind('.')); // of "C.out"
+    // Pointwise, because it reads what it overwrites.
+    const bool update = c.kind == TensorContents::Kind::Update;
+    if (update) stage.updates = c.name.substr(0, c.name.rfind('.')); // the name without ".out"
     if (is_extern(call)) {
         fill_extern(stage, call);
     } else if (is_recurrence(call)) {
@@ -328,7 +332,8 @@ void StageBuilder::fill_reduction(Stage &stage, const ReductionTerm &r, const st
     stage.type = stage.components[0].type;
 }
 
-// One result is the stage itself; several are components of a stage of their own, of which each tensor is a copy.
+// With one result, this stage calls the function. With several, they are components of a separate
+// stage, of which each tensor is a copy.
 void StageBuilder::fill_extern(Stage &stage, const Call *call) {
     const size_t results = static_cast<size_t>(*as_const_int(call->args[2]));
     const size_t which = static_cast<size_t>(*as_const_int(call->args[3])), takes = 4 + 2 * results;
@@ -358,8 +363,8 @@ void StageBuilder::fill_extern(Stage &stage, const Call *call) {
     stage.value = component(*made, which);
 }
 
-// A recurrence of one tensor is the stage itself. Several tensors are components of one stage, of
-// which each tensor is a copy.
+// A recurrence of one tensor is this stage. Several tensors are components of one separate stage,
+// of which each tensor is a copy.
 void StageBuilder::fill_recurrence(Stage &stage, const Call *call) {
     const RecurrenceTerm r = decode_recurrence(call);
     stage.kind = Stage::Kind::Pointwise;
@@ -384,11 +389,11 @@ void StageBuilder::fill_recurrence(Stage &stage, const Call *call) {
     stages_.push_back(std::move(all));
 }
 
-// The values of a recurrence, in which each earlier element becomes a read of the stage.
+// Rewrites the values of a recurrence: each earlier element becomes a read of the stage.
 void StageBuilder::fill_values(Stage &stage, const RecurrenceTerm &r) {
     struct Reads : IRGraphMutator {
         using IRGraphMutator::visit;
-        std::map<std::string, std::string> tensors; // that the names stand for
+        std::map<std::string, std::string> tensors; // the tensor for each name
         Expr visit(const Call *op) override {
             if (!is_earlier(op)) return IRGraphMutator::visit(op);
             const std::string &tensor = tensors.at(op->args[0].as<StringImm>()->value);
@@ -410,7 +415,7 @@ void StageBuilder::fill_values(Stage &stage, const RecurrenceTerm &r) {
     set_distances(stage);
 }
 
-// Several values without an order are no recurrence.
+// Values without a dependence between steps are not a recurrence.
 void StageBuilder::set_distances(Stage &stage) const {
     stage.distances = self_distances(stage);
     const auto names = recurring_.find(stage.name);
@@ -423,7 +428,7 @@ void StageBuilder::set_distances(Stage &stage) const {
                                             stage.name, stage.components.size()));
 }
 
-// A read of an element at a distance by the recurrence itself stays as it is till fill_values.
+// A read by the recurrence itself at a constant distance is left for fill_values.
 Expr StageBuilder::earlier_element(const Call *earlier, const std::string &owner, const std::vector<Axis> &scope) {
     const std::string &name = earlier->args[0].as<StringImm>()->value;
     const auto names = recurring_.find(owner);
@@ -445,7 +450,7 @@ std::vector<Input> StageBuilder::earlier() {
         all.push_back(made->second);
         all.back().name = earlier_name(made->second.name);
         all.back().inout = true;
-        for (Stage &s : stages_) { // of several tensors each is a component
+        for (Stage &s : stages_) { // with several tensors, each is a component
             const auto renamed = [&, &name = name](const Expr &e) {
                 return map_reads(e, [&](const Call *read, const Expr &e) -> Expr {
                     if (read->name != earlier_name(name)) return e;
@@ -469,7 +474,7 @@ void StageBuilder::fill_fold(Stage &stage, const ReductionTerm &r, const std::ve
     r.kind == "scan" ? fill_scan(stage, r, scope) : fill_reduction(stage, r, scope);
 }
 
-// combined(the element before or the identity, e)
+// value = combined(the previous element or the identity, e).
 void StageBuilder::fill_scan(Stage &stage, const ReductionTerm &r, const std::vector<Axis> &scope) {
     const Axis &axis = r.axes[0];
     std::vector<Expr> before;
@@ -506,7 +511,8 @@ void StageBuilder::fill_scan(Stage &stage, const ReductionTerm &r, const std::ve
     set_distances(stage);
 }
 
-// Replaces references by plain calls, and reductions by reads of new stages. `scope`: the axes that range here.
+// Replaces references by plain calls, and reductions by reads of new stages. `scope`: the axes in
+// scope.
 Expr StageBuilder::rewrite(const Expr &e, const std::string &owner, const std::vector<Axis> &scope) {
     check_formula(e, owner, where_);
     struct Rewriter : IRGraphMutator {
@@ -542,14 +548,14 @@ Expr StageBuilder::rewrite(const Expr &e, const std::string &owner, const std::v
     return with_names_for_shared(rewriter.mutate(e), owner);
 }
 
-// The name, numbered where it is taken.
+// The name, with a number appended if it is in use.
 std::string StageBuilder::free_name(const std::string &name) {
     std::string free = name;
     for (int n = 1; !taken_names_.insert(free).second; n++) free = name + std::to_string(n);
     return free;
 }
 
-// Makes the nested tensor a stage and returns a read of it. The indices of the read are not
+// Turns the nested tensor into a stage and returns a read of it. The indices of that read are not
 // rewritten yet.
 Expr StageBuilder::nested_element(const Call *op, const std::string &owner, const std::vector<Axis> &scope) {
     const NestedTensor tensor = decode_nested(op);
@@ -587,7 +593,8 @@ Expr StageBuilder::extract(const Call *op, const std::string &owner, const std::
     for (const Axis &a : scope) {
         if (around.used.count(a.name())) stage.axes.push_back(a);
     }
-    // The reduction's own axes hide outer ones of the same name only by mistake; fill_reduction reports it.
+    // Only by mistake does a reduction axis have the name of an outer axis; fill_reduction reports
+    // it.
     fill_fold(stage, r, stage.axes);
     Expr read = component(stage, r.component);
     if (r.tuple || r.is_extreme()) tuples_.push_back({r, stage});
@@ -597,7 +604,7 @@ Expr StageBuilder::extract(const Call *op, const std::string &owner, const std::
     return read;
 }
 
-// A read of the part of a stage that folds the same, where there is one.
+// A read of the component of an existing stage that computes the same fold, if there is one.
 std::optional<Expr> StageBuilder::shared_part(const ReductionTerm &r, const std::vector<Axis> &scope) const {
     for (const SharedTuple &t : tuples_) {
         if ((r.tuple || r.is_extreme()) && same_tuple(t.reduction, r) && ranges_in(t.stage.axes, scope))
@@ -612,7 +619,7 @@ Expr StageBuilder::component(const Stage &stage, size_t c) {
                                     : read_tensor(stage.components[c].type, stage.components[c].tensor, index);
 }
 
-// Whether both fold the same terms over the same axes; their results are of one stage then.
+// Whether both fold the same terms over the same axes, so that one stage computes both.
 bool StageBuilder::same_tuple(const ReductionTerm &a, const ReductionTerm &b) {
     if (a.kind != b.kind || a.axes.size() != b.axes.size() || a.terms.size() != b.terms.size() ||
         a.properties.associative != b.properties.associative || a.properties.commutative != b.properties.commutative)

@@ -1,5 +1,6 @@
-// From tensors to stages: the first part of what Op does. Every tensor that an output reads becomes a stage, each after those that it
-// reads; reductions inside expressions become stages of their own, and reads become plain calls.
+// Builds stages from tensors, the first part of Op. Every tensor that an output reads becomes a
+// stage, producers before consumers; reductions inside expressions become stages of their own;
+// references become plain calls.
 #pragma once
 
 #include "dsl/definition.h"
@@ -10,28 +11,27 @@
 
 namespace kumiko {
 
-// The names of the axes that an expression uses, by expression.
+// The names of the axes that each expression uses.
 using AxesOfValues = std::map<Expr, std::set<std::string>, Halide::ExprCompare>;
 
 class StageBuilder {
 public:
-    // Adds to `stages` and `inputs`; errors name `where`.
+    // Appends to `stages` and `inputs`. Errors refer to `where`.
     StageBuilder(std::vector<Stage> &stages, std::vector<Input> &inputs, const std::source_location &where)
         : stages_(stages), inputs_(inputs), where_(where) {}
 
-    // The tensor, after all that it reads; returns the name of its stage. Of the paddings of one
-    // tensor that differ, the second is named "X.padded1", or "X.clamped1". Throws UserError as Op
-    // does.
+    // Adds the tensor after everything that it reads, and returns the name of its stage. If a
+    // tensor is padded in two different ways, the second stage is "X.padded1" or "X.clamped1".
+    // Throws UserError as Op does.
     std::string add(TensorContents c);
 
-    // The earlier elements of recurrences that stages read beside the recurrence itself, as
-    // tensors. After all tensors are added. Throws UserError if one of the recurrences is not among
-    // them.
+    // The tensors "T.earlier" of recurrences that stages read. Call this after all tensors are
+    // added. Throws UserError if no output needs one of the recurrences.
     std::vector<Input> earlier();
 
-    std::set<std::string> axis_names; // every axis met anywhere, which no Size may be named like
+    std::set<std::string> axis_names; // all axis names; a Size must not have one of them
 
-    std::vector<WrittenPart> written; // for errors about the stages
+    std::vector<WrittenPart> written; // source texts, for errors about the stages
 
 private:
     using Call = Halide::Internal::Call;
@@ -46,7 +46,7 @@ private:
     std::map<std::string, TensorContents> done_;
     std::set<std::string> open_;
     std::vector<std::string> order_;
-    std::set<std::string> taken_names_; // of reductions and nested tensors
+    std::set<std::string> taken_names_; // names of reductions and nested tensors that are in use
     std::vector<SharedTuple> tuples_;
     struct SharedRecurrence {
         RecurrenceTerm term;
@@ -54,11 +54,12 @@ private:
     };
     std::vector<SharedRecurrence> recurrences_;
     std::vector<TensorContents> nested_;
-    AxesOfValues axes_of_nested_; // that their values use
-    // By stage, the tensors whose earlier elements it reads itself.
+    AxesOfValues axes_of_nested_; // axes used by the values of nested tensors
+    // Per stage, the recurrent tensors that it defines.
     std::map<std::string, std::vector<std::string>> recurring_;
-    std::map<std::string, Input> recurrent_;          // those tensors, as they are named in stages
-    std::map<std::string, std::string> read_earlier_; // of which the name is the first; a reader of each
+    std::map<std::string, Input> recurrent_; // those tensors, under their names in stages
+    // Per recurrent tensor that is read as "T.earlier": a stage that reads it.
+    std::map<std::string, std::string> read_earlier_;
 
     std::string chain(const std::string &name) const;
     void fill_reduction(Stage &stage, const ReductionTerm &r, const std::vector<Axis> &scope);
@@ -82,15 +83,15 @@ private:
 
 // The free int32 variables of an expression.
 std::set<std::string> variables_of(const Expr &e);
-// Those that are a Size's, and the others.
+// Those that are sizes, and those that are axes.
 std::set<std::string> sizes_used(const Expr &e);
 std::set<std::string> axes_used(const Expr &e);
 // The strides of a dense array.
 std::vector<Expr> row_major(const std::vector<Axis> &axes);
-// Whether it is an array that the caller passes for reading.
+// Whether the caller passes an array for it as an input.
 bool is_input(const TensorContents &c);
 
-// What a "sum", "product", "maximum" or "minimum" starts from.
+// The initial value of a "sum", "product", "maximum" or "minimum".
 Expr fold_identity(const std::string &kind, Type t);
 
 } // namespace kumiko

@@ -40,7 +40,7 @@ void check_strides(const char *what, const std::string &name, const std::vector<
     }
 }
 
-// The positions of `axes` in x, all when empty.
+// Which positions of x are in `axes`; all if it is empty.
 std::vector<bool> chosen_axes(const Tensor &x, const std::vector<Axis> &axes, const std::source_location &where) {
     std::vector<bool> chosen(x.rank(), axes.empty());
     for (const Axis &a : axes) {

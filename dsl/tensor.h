@@ -5,7 +5,8 @@
 //   Tensor B = input("B", f32, {k, j});
 //   Tensor C = compute("C", {i, j}, sum(A(i, k) * B(k, j), k));
 //
-// A Tensor is an immutable value. Axis d is dimension d of the array, row-major: the last axis is contiguous.
+// A Tensor is an immutable value. Axis d is dimension d of the array, row-major: the last axis is
+// contiguous.
 #pragma once
 
 #include "dsl/axis.h"
@@ -31,11 +32,11 @@ public:
     size_t rank() const { return axes().size(); }
     const TensorContents &contents() const;
 
-    // The element at the given indices, int32 expressions. Throws UserError when the count differs from rank().
+    // The element at the given int32 indices. Throws UserError if their count differs from rank().
     Element at(const std::vector<Expr> &indices, Place where = Place::current()) const;
 
-    // A(i, j). No default argument may follow a pack of indices, so that each count up to six has an
-    // overload; errors of an element that is read with more indices name no place.
+    // A(i, j). A parameter pack cannot be followed by a default argument, so each count up to six
+    // has an overload; errors in reads with more indices have no source location.
     Element operator()(Place where = Place::current()) const { return at({}, where); }
     Element operator()(const Expr &a, Place where = Place::current()) const { return at({a}, where); }
     Element operator()(const Expr &a, const Expr &b, Place where = Place::current()) const { return at({a, b}, where); }
@@ -70,7 +71,7 @@ struct TensorContents {
     std::string name;
     Type type;
     std::vector<Axis> axes;
-    std::vector<Expr> strides; // of arrays: in elements, one per axis; empty means row-major and dense
+    std::vector<Expr> strides; // of arrays: in elements, one per axis; empty: dense and row-major
     Expr value;                // Compute, Padding, Update: over the axes
 };
 
@@ -78,34 +79,36 @@ struct InputOptions {
     std::vector<Expr> strides; // in elements, one per axis; numbers or expressions of sizes
 };
 
-// An array that the caller passes.
+// Declares an array that the caller passes.
 Tensor input(const std::string &name, Type type, const std::vector<Axis> &axes, const InputOptions &options = {},
              std::source_location where = std::source_location::current());
 
-// A stage: one value for each index. A reduction (dsl/reduction.h) may stand anywhere in `value`.
-// Throws UserError when an axis repeats.
+// Defines a stage: one value per index. `value` may contain reductions (dsl/reduction.h).
+// Throws UserError if an axis repeats.
 Tensor compute(const std::string &name, const std::vector<Axis> &axes, const Expr &value,
                std::source_location where = std::source_location::current());
 
 struct ComputeOptions {
-    std::vector<Expr> strides; // of an output's array, in elements, one per axis; numbers or expressions of sizes
+    // Of an output's array: in elements, one per axis; numbers or expressions of sizes.
+    std::vector<Expr> strides;
 };
 
-// An output whose array has stated strides, as with BLAS's ldc:
+// An output whose array has explicit strides, like BLAS's ldc:
 //   compute("C", {i, j}, sum(A(i, k) * B(k, j), k), {.strides = {ldc, 1}})
-// Op throws UserError for such a tensor that is not among its outputs: the layout of others belongs to the schedule.
+// Op throws UserError if such a tensor is not an output, because the schedule decides the layout of
+// intermediate tensors.
 Tensor compute(const std::string &name, const std::vector<Axis> &axes, const Expr &value, const ComputeOptions &options,
                std::source_location where = std::source_location::current());
 
-// X with zeros around it: a stage "X.padded" that may be read at any index, also a negative one.
-// `axes` names the axes that may be read outside; empty means all. If an op pads X in two different
-// ways, the second stage is "X.padded1". The second of two ways to clamp is "X.clamped1".
+// X padded with zeros: a stage "X.padded" that may be read at any index, including negative ones.
+// `axes` names the padded axes; empty means all. If an op pads X in two different ways, the second
+// stage is "X.padded1". The second of two ways to clamp is "X.clamped1".
 Tensor zero_padded(const Tensor &x, const std::vector<Axis> &axes = {},
                    std::source_location where = std::source_location::current());
 
-// X with every index clamped to the nearest legal one: a stage "X.clamped". An axis of a symbolic size has to have elements where
-// it is read, as Op::requirements() says.
-// Throws UserError where a clamped axis has none.
+// X with every index clamped into bounds: a stage "X.clamped". An axis of symbolic size must be
+// non-empty when it is read (see Op::requirements()).
+// Throws UserError if a clamped axis is empty.
 Tensor clamped(const Tensor &x, const std::vector<Axis> &axes = {},
                std::source_location where = std::source_location::current());
 

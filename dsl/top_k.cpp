@@ -16,15 +16,16 @@ using namespace Halide::Internal;
 
 namespace {
 
-constexpr int nowhere = INT32_MAX; // after every position
+constexpr int nowhere = INT32_MAX; // sorts after every position
 
-constexpr int most_in_list = 16; // values that one reduction folds
-// A tree is faster from that many values of rows of that many elements.
+constexpr int most_in_list = 16; // largest k for which one reduction computes the list
+// From these k and row lengths on, the tree is faster.
 constexpr int least_in_tree = 4, shortest_in_tree = 512;
-constexpr int most_at_top = 64;        // nodes of the first level, at least
-constexpr int levels_of_symbolic = 10; // of rows of a symbolic size, with a few for the first level
+constexpr int most_at_top = 64; // lower limit on the nodes of the first level
+// For rows of symbolic size, which leaves a few nodes at the first level.
+constexpr int levels_of_symbolic = 10;
 
-// A value and its position; undefined stands for one after all others.
+// A value and its position; undefined sorts after all others.
 struct Entry {
     Expr value, position;
     bool defined() const { return value.defined(); }
@@ -34,20 +35,20 @@ Expr is_before(const Entry &a, const Entry &b) {
     return a.value > b.value || (a.value == b.value && a.position < b.position);
 }
 
-// Puts the first of both in `a`.
+// Swaps the entries if b comes before a.
 void sort(Entry &a, Entry &b) {
     if (!b.defined()) return;
     if (!a.defined()) return std::swap(a, b);
-    // Folds to false where b is the identity, as of an element alone all but one are.
+    // Folds to false if b is the identity. For a single element, all entries but one are.
     const Expr swap = is_before(b, a);
     const Entry first = {select(swap, b.value, a.value), select(swap, b.position, a.position)};
     b = {select(swap, a.value, b.value), select(swap, a.position, b.position)};
     a = first;
 }
 
-// Of two sorted lists the first k, sorted: Batcher, "Sorting networks and their applications"
-// (1968). The first n of a and of b turned around, compared one by one, rise and then fall; log n
-// passes sort such a list.
+// Merges two sorted lists and keeps the first k, sorted: Batcher, "Sorting networks and their
+// applications" (1968). The pairwise best of a and of b reversed form a bitonic sequence, which log
+// n passes sort.
 Values merged(const Values &a, const Values &b) {
     const size_t k = a.size() / 2, n = std::bit_ceil(k);
     const auto at = [&](const Values &list, size_t e) { return e < k ? Entry{list[e], list[k + e]} : Entry{}; };
@@ -67,7 +68,7 @@ Values merged(const Values &a, const Values &b) {
     return result;
 }
 
-// The list as one reduction: k values, then k positions.
+// Top-k as one reduction: k values, then k positions.
 Tuple one_list(const Expr &e, const Axis &axis, size_t k, const Place &where) {
     const Expr lowest = fold_identity("maximum", e.type());
     Values identities(k, lowest), terms(k, lowest);
@@ -79,10 +80,10 @@ Tuple one_list(const Expr &e, const Axis &axis, size_t k, const Place &where) {
 }
 
 struct List {
-    NestedTensor values, positions; // over one axis of k
+    NestedTensor values, positions; // each over one axis of extent k
 };
 
-// Whether e reads a tensor, at the axis itself, along which it is as long.
+// Whether e is a read of a tensor whose index is the axis itself, with the same extent.
 bool is_plain_read(const Expr &e, const Axis &axis) {
     const auto *read = e.as<Call>();
     if (!read || !is_reference(read)) return false;
@@ -95,11 +96,11 @@ bool is_plain_read(const Expr &e, const Axis &axis) {
     return true;
 }
 
-// The list by a tree, whose level m is the row. A level l above has half as many nodes as the one
-// below: node n is the first of the nodes n and n + size(l) there. A node that is among the first k
-// of its level is a child of one that is among the first k of the level above, since a node that
-// has k before it has children that have k before them. So the first k of a level are found among
-// 2k, by counting those before each.
+// Top-k by a tournament tree. Level m is the row; each level above has half as many nodes: node n
+// is the better of nodes n and n + size(l) of the level below. A node among the first k of its
+// level is a child of a node among the first k of the level above: a parent with k nodes before it
+// has a child for each of them that is before its own children. So the first k of a level are among
+// 2k candidates, and are found by counting the candidates before each.
 class Tree {
 public:
     Tree(const Expr &e, const Axis &axis, int k, const Place &where)
@@ -138,23 +139,24 @@ private:
     int k_;
     Place where_;
     Expr lowest_;
-    bool plain_;                  // else a stage of its own holds e
-    std::set<std::string> names_; // of all axes in e
+    bool plain_;                  // otherwise e is materialised in a stage
+    std::set<std::string> names_; // the names of all variables in e
     int levels_ = 0;
-    Expr top_;           // the size of level 0
+    Expr top_;           // the number of nodes of level 0
     bool whole_ = false; // the last level has no nodes beyond the row
     std::vector<List> inner_;
 
     static std::string level_name(const char *what, int level) { return fmt::format("{}{}", what, level); }
     Axis level_axis(const char *what, int level, const Expr &size) const {
         std::string name = fmt::format("{}_{}{}", axis_.name(), what, level);
-        while (names_.count(name)) name += "_"; // an axis of the formula
+        while (names_.count(name)) name += "_"; // avoids names in the formula
         return {name, size};
     }
     Expr size(int level) const { return simplify(top_ * (1 << level)); }
     Axis candidates(int level) const { return level_axis("candidate", level, level ? Expr(2 * k_) : top_); }
 
-    // The plain read at another place. Its last argument defines the tensor, over axes of its own.
+    // The same read at another index. Its last argument, the definition of the tensor, is over the
+    // tensor's own axes and stays.
     Expr read_at(const Expr &at) const {
         const auto *read = e_.as<Call>();
         std::vector<Expr> args = read->args;

@@ -4,7 +4,7 @@ namespace kumiko {
 
 namespace {
 
-// Whole numbers up to two to this power are values of the floating type.
+// The float type represents all integers up to 2 to this power.
 int digits(Type t) {
     if (t.is_bfloat()) return 8;
     return t.bits() == 16 ? 11 : t.bits() == 32 ? 24 : 53;

@@ -1,11 +1,12 @@
-// Which types have all values of another.
+// Exact conversions between types.
 #pragma once
 
 #include "dsl/types.h"
 
 namespace kumiko {
 
-// Whether each value of `narrow` is exactly one of `wide`: of u8 in i16, of bf16 in f32; i32 has values that f32 has not.
+// Whether `wide` represents every value of `narrow` exactly: i16 for u8, f32 for bf16. False for
+// f32 and i32.
 bool has_all_values(Type wide, Type narrow);
 
 } // namespace kumiko

@@ -1,6 +1,7 @@
-// Error bounds: beside each value, evaluated in double, a bound on how far the same formula may be off when its floats are
-// of the stated types, whatever the order of its sums and whether products are fused with them. First-order forward error
-// analysis (N. Higham, "Accuracy and Stability of Numerical Algorithms", ch. 3): a rounding contributes u·|result|.
+// Error bounds. Each value is evaluated in double, together with a bound on the error of the same
+// formula in the declared float types, in any summation order, with or without FMA contraction.
+// First-order forward error analysis (N. Higham, "Accuracy and Stability of Numerical Algorithms",
+// ch. 3): a rounding contributes u·|result|.
 #include "dsl/interpreter/bounds.h"
 
 #include "dsl/interpreter/machine.h"
@@ -11,12 +12,13 @@ namespace kumiko::interpreter {
 
 double unit_roundoff(Type t) {
     if (!t.is_float()) return 0;
-    if (t.bits() == 64) return 0x1p-52; // twice, for the reference is in double itself
+    // Twice the roundoff, because the reference is also computed in double.
+    if (t.bits() == 64) return 0x1p-52;
     if (t.bits() == 32) return 0x1p-24;
     return t.is_bfloat() ? 0x1p-8 : 0x1p-11;
 }
 
-// Below this a result may be flushed to zero or be denormal.
+// Below this value a result may be flushed to zero or be denormal.
 double smallest(Type t) {
     if (!t.is_float()) return 0;
     if (t.bits() == 64) return 2.3e-308;
@@ -33,7 +35,7 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
-// The bound of a result r of type t that is known to e before its own rounding.
+// The bound of a result r of type t that has error e before it is rounded.
 double after_rounding(double r, double e, Type t, double roundings = 1) {
     if (std::isnan(r) || std::isinf(r)) return e > 0 ? infinity : 0;
     const double bound = e + roundings * unit_roundoff(t) * (std::abs(r) + e) + smallest(t);
@@ -56,7 +58,7 @@ double of_unary(const NamedUnary &f, double a, double ea, double r, Type t) {
         if (std::isnan(e)) e = std::isnan(r) ? 0 : infinity;
     }
     if (exact) return e;
-    return after_rounding(r, e, t, name == "sqrt" ? 1 : 8); // within 4 ulp
+    return after_rounding(r, e, t, name == "sqrt" ? 1 : 8); // accurate to 4 ulp
 }
 
 } // namespace
@@ -69,7 +71,7 @@ double propagated(Code code, Type t, Type from, const NamedUnary *unary, double 
     case Code::Sub:
         return is_float ? after_rounding(r, ea + eb, t) : ea + eb;
     case Code::Mul: {
-        double e = 0; // 0 · ∞ is 0 here: an exact zero stays zero
+        double e = 0; // 0 · ∞ counts as 0 here: an exact zero stays exact
         if (ea > 0) e += ea * (std::abs(b) + eb);
         if (eb > 0) e += eb * std::abs(a);
         if (std::isnan(e)) e = infinity;
@@ -81,7 +83,9 @@ double propagated(Code code, Type t, Type from, const NamedUnary *unary, double 
         if (std::abs(b) <= eb) return infinity;
         return after_rounding(r, (ea + std::abs(r) * eb) / (std::abs(b) - eb), t);
     case Code::
-        Mod: { // a − b·floor(a / b): the product is off by a rounding of a, and near a whole quotient the floor by one
+        // A − b·floor(a / b): the product is off by a rounding of a, and near a whole quotient the
+        // floor by one.
+        Mod: {
         if (ea > 0 || eb > 0) return infinity;
         if (!is_float || std::isnan(r) || b == 0) return is_float ? after_rounding(r, 0, t) : 0;
         const double off = 4 * unit_roundoff(t) * std::abs(a) + 2 * smallest(t), room = std::abs(b) - std::abs(r);

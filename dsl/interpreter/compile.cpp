@@ -1,4 +1,4 @@
-// Expressions to the flat programs of program.h.
+// Compiles expressions to the flat programs of program.h.
 #include "dsl/interpreter/program.h"
 #include "dsl/interpreter/scatter.h"
 #include "dsl/print.h"
@@ -31,7 +31,7 @@ class Compiler {
 public:
     Compiler(const Context &context, Program &program) : context_(context), p_(program) {}
 
-    std::map<std::string, int> bound_variables; // accumulators and terms: registers
+    std::map<std::string, int> bound_variables; // registers of accumulators and terms
 
     int compile(const Expr &e, int mask) {
         const auto key = std::make_pair(e.get(), mask);
@@ -52,7 +52,8 @@ public:
         return reg;
     }
 
-    // The result is placed after its operands, in the code of the innermost loop that it depends on.
+    // Appends the instruction to the code of the innermost loop that one of its operands depends
+    // on.
     int emit(Code code, Type type, int a, int b = -1, int c = -1, int mask = -1, int extra = -1, bool row = false,
              int level = 0) {
         for (int operand : {a, b, c}) {
@@ -109,7 +110,7 @@ private:
         return std::nullopt;
     }
 
-    // The range of an affine over the loops; saturates far outside any index.
+    // The range of an affine function over the loops. Saturates far outside any index.
     std::pair<int64_t, int64_t> range(const Affine &a) const {
         __int128 low = a.constant, high = a.constant;
         for (const auto &[l, c] : a.terms) {
@@ -138,7 +139,8 @@ private:
         return static_cast<int>(p_.affines.size()) - 1;
     }
 
-    // The affines that are all >= 0 exactly when e holds, if e is a conjunction of affine comparisons.
+    // If e is a conjunction of affine comparisons: the affines that are all >= 0 exactly if e
+    // holds.
     bool conjuncts(const Expr &e, std::vector<Affine> &out) const {
         const auto compare = [&](const Expr &small, const Expr &large, int64_t gap) {
             if (small.type() != Int(32)) return false;
@@ -188,7 +190,8 @@ private:
             if (open.empty()) return compile(a, mask);
             const int inside = add_mask(mask, open, -1);
             const int ra = compile(a, inside);
-            if (is_plain_zero(b) && is_masked_load(ra, inside)) return ra; // lanes outside are zero already
+            // Masked-off lanes are zero already.
+            if (is_plain_zero(b) && is_masked_load(ra, inside)) return ra;
             const int own = add_mask(-1, open, -1);
             int outside = mask;
             if (!is_const(b)) {
@@ -380,7 +383,7 @@ private:
             return args.size() == 1 ? emit(code, c->type, compile(args[0], mask))
                                     : binary(code, args[0], args[1], c->type, mask);
         }
-        // Those that are short for others.
+        // Intrinsics that are shorthand for other expressions.
         for (auto each :
              {Call::widening_add, Call::widening_sub, Call::widening_mul, Call::widen_right_add, Call::widen_right_sub,
               Call::widen_right_mul, Call::widening_shift_left, Call::widening_shift_right, Call::rounding_shift_left,
@@ -426,7 +429,8 @@ private:
     }
 };
 
-// What a row along an axis costs, in rough nanoseconds: a fixed price a step, and more an element where it strides.
+// Estimated cost in ns of rows along an axis: a fixed cost per row, plus a cost per element that is
+// higher for strided access.
 double row_cost(double total, int64_t extent, double element) {
     const double lanes = static_cast<double>(std::min(std::max<int64_t>(extent, 1), row_lanes));
     return total / lanes * 80 + total * element;
@@ -445,7 +449,8 @@ Program compile(const Context &context, const Stage &stage, const std::vector<in
     for (int64_t e : extents) total *= static_cast<double>(e);
     for (int64_t e : reduction_extents) total *= static_cast<double>(e);
 
-    // Lanes run along the cheapest pure axis, or along the innermost reduction axis when that is much cheaper.
+    // Lanes run along the cheapest pure axis, or along the innermost reduction axis if that is much
+    // cheaper.
     int row_axis = -1;
     double best = std::numeric_limits<double>::infinity();
     const std::string named = named_axis(stage);
@@ -476,7 +481,8 @@ Program compile(const Context &context, const Stage &stage, const std::vector<in
         const double cost = row_cost(total, reduction_extents.back(), fold == Code::Move ? 60 : 3);
         p.fold_lanes = named.empty() && (row_axis < 0 || cost < best);
     }
-    // Loops: pure ones, the row's last among them, then the reduction's in the order of the formula.
+    // Loop order: pure loops, the row loop last among them; then the reduction loops in formula
+    // order.
     for (size_t d = 0; d < extents.size(); d++) {
         if (p.fold_lanes || static_cast<int>(d) != row_axis) p.loops.push_back(pure_loop(d));
     }

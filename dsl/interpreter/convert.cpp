@@ -1,4 +1,4 @@
-// Conversions between types.
+// Type conversions.
 #include "dsl/interpreter/machine.h"
 #include "dsl/interpreter/rows.h"
 
@@ -9,7 +9,7 @@ namespace kumiko::interpreter {
 
 namespace {
 
-// Halide's: out of range gives the nearest end, NaN gives 0.
+// Halide's rule: out-of-range values saturate, NaN gives 0.
 int64_t saturated(double x, Type t) {
     if (t.is_bool()) return x != 0;
     if (std::isnan(x)) return 0;
@@ -73,7 +73,7 @@ void Machine::convert(const Instruction &op) {
             break;
         case Domain::Float:
             map1(floats(op.dst), n, ints(op.a), ra, [u64, t](int64_t x) {
-                if (t.bits() == 16) // one rounding, not two
+                if (t.bits() == 16) // rounds once, not twice
                     return half_value(t, u64 ? half_bits(t, static_cast<uint64_t>(x)) : half_bits(t, x));
                 return u64 ? static_cast<float>(static_cast<uint64_t>(x)) : static_cast<float>(x);
             });
@@ -94,7 +94,7 @@ void Machine::convert(const Instruction &op) {
             map1(ints(op.dst), n, a, ra, [t](From x) { return saturated(static_cast<double>(x), t); });
             break;
         case Domain::Float:
-            if (std::is_same_v<From, double> && t.bits() == 16) { // one rounding, not two
+            if (std::is_same_v<From, double> && t.bits() == 16) { // rounds once, not twice
                 map1(floats(op.dst), n, a, ra,
                      [t](From x) { return half_value(t, half_bits(t, static_cast<double>(x))); });
             } else {

@@ -1,4 +1,4 @@
-// Extern stages: the function is called on arrays of the types that it was promised.
+// Extern stages: calls the function on arrays of the declared types.
 #include "dsl/extern.h"
 #include "dsl/elements.h"
 #include "dsl/interpreter/program.h"
@@ -19,7 +19,8 @@ void each_offset(const Array &array, const std::vector<int64_t> &strides, F f, s
         each_offset(array, strides, f, axis + 1, offset + i * array.strides[axis], other + i * strides[axis]);
 }
 
-// An array in the type that the function takes; a copy where the interpreter computes in double.
+// An array in the type that the function expects; a converted copy if the interpreter computes in
+// double.
 class Lent {
 public:
     Lent(const Array &array, Type type) : array_(array), type_(type) {
@@ -69,7 +70,7 @@ bool run_extern(const Context &context, const Stage &stage, const std::vector<in
     std::vector<Lent> lent;
     std::vector<int64_t> extents, strides;
     std::vector<void *> arrays;
-    bool sure = true; // of what it takes, every bit
+    bool sure = true; // all inputs are exact
     const size_t n = takes.size();
     lent.reserve(n + makes.size());
     for (size_t a = 0; a < n + makes.size(); a++) {

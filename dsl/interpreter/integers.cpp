@@ -1,4 +1,4 @@
-// Arithmetic of integers and bools.
+// Arithmetic on integers and bools.
 #include "dsl/interpreter/machine.h"
 #include "dsl/interpreter/rows.h"
 #include "dsl/types.h"
@@ -21,7 +21,7 @@ int64_t euclidean_div(int64_t a, int64_t b) {
 void Machine::throw_overflow(const Instruction &op) {
     const char *symbol = op.code == Code::Add ? "+" : op.code == Code::Sub ? "-" : op.code == Code::Mul ? "*" : "/";
     const int64_t n = count(op.dst);
-    if (op.dst == op.a || op.dst == op.b) { // an accumulator, already overwritten
+    if (op.dst == op.a || op.dst == op.b) { // the accumulator is already overwritten
         throw UserError("stage \"" + program_.stage + "\": " + type_name(op.type) +
                         " overflow while accumulating with " + symbol + "; cast to a wider type");
     }
@@ -55,7 +55,7 @@ void Machine::integers(const Instruction &op) {
             return static_cast<int64_t>(f(static_cast<uint64_t>(x), static_cast<uint64_t>(y)));
         };
     };
-    // Sums and products: checked in i32 and i64, wrapped elsewhere.
+    // Sums and products: overflow is checked for i32 and i64; other types wrap.
     const auto sum_like = [&](auto f, auto overflows) {
         if (t.is_int() && t.bits() == 32) {
             uint64_t bad = 0;
@@ -66,7 +66,8 @@ void Machine::integers(const Instruction &op) {
             });
             if (bad) {
                 throw_overflow(op);
-                for (int64_t l = 0; l < n; l++) d[l] = wrapped(d[l], t); // only where nobody looks
+                // Overflow only in masked-off lanes.
+                for (int64_t l = 0; l < n; l++) d[l] = wrapped(d[l], t);
             }
         } else if (t.is_int() && t.bits() == 64) {
             bool bad = false;
@@ -176,7 +177,7 @@ void Machine::integers(const Instruction &op) {
     case Code::ShiftRight: {
         const bool left = op.code == Code::ShiftLeft;
         map2(d, n, a, ra, b, rb, [&](int64_t x, int64_t y) {
-            const bool l = left == (y >= 0); // a negative amount shifts the other way
+            const bool l = left == (y >= 0); // a negative amount shifts in the other direction
             const int64_t by = std::min<int64_t>(std::abs(y), 63);
             if (l)
                 return std::abs(y) >= t.bits() ? 0 : wrapped(static_cast<int64_t>(static_cast<uint64_t>(x) << by), t);

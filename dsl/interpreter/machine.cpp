@@ -22,7 +22,7 @@ int64_t wrapped(int64_t x, Type t) {
 
 namespace {
 
-// x · sigmoid(z), where x and z have one sign. The square root of exp(z) is normal wherever the
+// x · sigmoid(z), where x and z have the same sign. sqrt(exp(z)) is a normal number wherever the
 // result is not zero.
 double times_sigmoid(double x, double z) {
     if (!(z < 0)) return x / (1 + std::exp(-z));
@@ -30,8 +30,8 @@ double times_sigmoid(double x, double z) {
     return root == 0 ? -0.0 : x * root * root / (1 + root * root);
 }
 
-// x/2 · erfc(−x/√2), with the rounding of x/√2 made good by the derivative: erfc turns it into x²
-// times as many units.
+// x/2 · erfc(−x/√2). The rounding error of x/√2 is corrected with the derivative, because erfc
+// amplifies it by x².
 double gelu(double x) {
     if (x == -std::numeric_limits<double>::infinity()) return -0.0;
     const double root = 0.70710678118654752440, root_rest = -4.833646656726457e-17, b = -x * root;
@@ -251,7 +251,7 @@ void Machine::execute_one(const Instruction &op) {
         break;
     }
     const Domain from = program_.registers[op.a].domain, to = program_.registers[op.dst].domain;
-    if (from != Domain::Int && to == Domain::Int) { // comparisons and classes of floats
+    if (from != Domain::Int && to == Domain::Int) { // comparisons and classification of floats
         const auto compare = [&](const auto *a, const auto *b) {
             using T = std::remove_cvref_t<decltype(*a)>;
             const bool ra = row(op.a), rb = op.b >= 0 && row(op.b);

@@ -1,4 +1,4 @@
-// The registers of a running program, and the operations on their rows.
+// The registers of a running program, and the operations on rows of values.
 #pragma once
 
 #include "dsl/interpreter/program.h"
@@ -9,7 +9,8 @@ class Machine {
 public:
     Machine(const Context &context, const Program &program, bool bounds);
 
-    // Loop variables, by level from 1; the row loop's is the first lane's. `lanes`: of the current row.
+    // Loop variables by level, from 1. For the row loop: the value of the first lane. `lanes`:
+    // number of lanes in the current row.
     std::vector<int64_t> value;
     int64_t lanes = 1;
 
@@ -22,8 +23,8 @@ public:
     bool row(int reg) const { return program_.registers[reg].row; }
     int64_t count(int reg) const { return row(reg) ? lanes : 1; }
 
-    void copy_lane(int to, int from, int64_t lane); // into a uniform register
-    void copy(int to, int from);                    // whole, broadcasting
+    void copy_lane(int to, int from, int64_t lane); // to a uniform register
+    void copy(int to, int from);                    // the whole row; a uniform source is broadcast
     void store(const Array &array, int64_t offset, int64_t stride, int reg, int64_t n);
 
     // A value as double, for messages and bounds.
@@ -44,7 +45,7 @@ private:
         return v;
     }
     int64_t row_coefficient(const Affine &a) const;
-    // The lanes [first, last) in which a mask's conjuncts hold.
+    // The lanes [first, last) in which the mask's conjuncts hold.
     std::pair<int64_t, int64_t> interval(const Mask &mask, int64_t n) const;
     bool open(const Mask &mask, int64_t lane, std::pair<int64_t, int64_t> in);
     void load(const Instruction &op);
@@ -58,9 +59,9 @@ private:
     void propagate(const Instruction &op); // dsl/interpreter/bounds.cpp
 };
 
-// Rounds to f16 or bf16; other types stay.
+// Rounds to f16 or bf16; other types are returned unchanged.
 float rounded(float x, Type t);
-// Wraps to the type's bits.
+// Truncates to the width of the type, with wraparound.
 int64_t wrapped(int64_t x, Type t);
 
 } // namespace kumiko::interpreter

@@ -1,4 +1,4 @@
-// Reading and writing arrays, masks, and what is said about reads outside.
+// Loads, stores, masks, and the errors for out-of-bounds reads.
 #include "dsl/interpreter/machine.h"
 #include "dsl/interpreter/rows.h"
 #include "support/error.h"
@@ -60,7 +60,8 @@ void Machine::load(const Instruction &op) {
     if (mask) in = interval(*mask, n);
     bool lanewise = access.gather || (mask && mask->reg >= 0);
 
-    // Uniform indices join the base; affine ones are checked at both ends of the lanes that are read.
+    // Uniform indices are added to the base. Affine indices are checked at the first and last
+    // active lane.
     if (in.first < in.second && !lanewise) {
         for (const Access::Dimension &d : access.checked) {
             int64_t low, high;
@@ -78,7 +79,7 @@ void Machine::load(const Instruction &op) {
         }
     }
     std::vector<int64_t> offsets;
-    if (lanewise) { // an offset for each lane, −1 where closed
+    if (lanewise) { // an offset per lane; −1 for masked-off lanes
         offsets.assign(static_cast<size_t>(n), -1);
         for (int64_t l = in.first; l < in.second; l++) {
             if (mask && !open(*mask, l, in)) continue;

@@ -23,14 +23,15 @@ public:
 
     std::map<std::string, Part> needed; // by stage
 
-    // What the stage's elements of its part read. True when that enlarged its own part: of a scan.
+    // Adds the parts that this stage's part reads. Returns true if its own part grew, as for a
+    // scan.
     bool follow(const Stage &stage) {
         Part &own = needed.at(stage.name);
         if (empty(own)) {
             for (const Expr &e : stage.expressions()) visit(e, nullptr);
             return false;
         }
-        for (const auto &distance : stage.distances) { // each element takes those before
+        for (const auto &distance : stage.distances) { // an element depends on earlier ones
             for (size_t d = 0; d < own.size(); d++) {
                 if (distance[d] > 0) own[d].begin = 0;
                 if (distance[d] < 0) own[d] = whole(stage)[d];
@@ -47,8 +48,8 @@ public:
                            [](const Range &a, const Range &b) { return a.begin == b.begin && a.end == b.end; });
     }
 
-    // All of the stages that take steps with a recurrence of which any element is needed, and what
-    // these read.
+    // Requires all stages that take steps with a recurrence, whole, if any element of it is needed,
+    // and everything that they read.
     void follow_steps(const std::vector<const Stage *> &stages) {
         for (const Stage *s : stages) needed[s->name] = whole(*s);
         for (auto s = stages.rbegin(); s != stages.rend(); ++s) follow(**s);
@@ -70,7 +71,7 @@ private:
         scope.push(name, hi::Interval(number(range.begin), number(range.end - 1)));
     }
 
-    // Without a scope nothing is evaluated, so that what is read only has to have a place.
+    // Without a scope nothing is evaluated, and the tensors that are read need only an empty part.
     void visit(const Expr &e, const Ranges *scope) {
         for (const hi::Call *call : tensor_reads(e)) read(call, scope);
     }
@@ -91,7 +92,7 @@ private:
             if (low) part[d].begin = std::max(part[d].begin, *low);
             if (high) part[d].end = std::min(part[d].end, *high + 1);
         }
-        // What is outside a border's choice keeps from being read.
+        // The boundary condition keeps indices outside from being read.
         if (!scope || empty(part)) part.assign(part.size(), {0, 0});
         const auto [found, added] = needed.emplace(stage->name, part);
         if (added || empty(part)) return;

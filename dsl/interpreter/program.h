@@ -1,9 +1,10 @@
-// The interpreter's inside. Each stage becomes a small flat program over registers, where a register holds one value
-// (uniform) or a row of up to row_lanes values along one loop. Every instruction belongs to the innermost loop on which it
-// depends and runs once for each of its iterations, so index arithmetic and invariant reads leave the inner loops.
+// Internal representation of the interpreter. Each stage is compiled to a small flat program over
+// registers. A register holds one value (uniform) or a row of up to row_lanes values along one
+// loop. An instruction belongs to the innermost loop that it depends on and runs once per iteration
+// of it, so index arithmetic and invariant reads are hoisted out of inner loops.
 //
-// Registers hold integers and bools as int64 (uint64 by its bits), floats as float (f16 and bf16 rounded after each
-// operation) or, for f64 and when everything is evaluated in double, as double.
+// Registers hold integers and bools as int64 (uint64 by its bits). They hold floats as float (f16
+// and bf16 rounded after each operation), or as double for f64 and for evaluation in double.
 #pragma once
 
 #include "dsl/op.h"
@@ -21,7 +22,7 @@ inline constexpr int64_t row_lanes = 1024;
 enum class Domain : uint8_t { Int, Float, Double };
 
 enum class Code : uint8_t {
-    Affine, // extra: index into affines; along the row it advances by its row coefficient
+    Affine, // extra: index into affines; advances along the row by its row coefficient
     Add,
     Sub,
     Mul,
@@ -36,13 +37,13 @@ enum class Code : uint8_t {
     And,
     Or,
     Not,
-    Select, // c: condition, a, b
-    Blend,  // a where the mask `extra` holds, else b
+    Select, // c: condition; values a, b
+    Blend,  // a where the mask `extra` holds, otherwise b
     Cast,
     Reinterpret,
     Load, // extra: index into accesses
     Unary,
-    Binary, // extra: index into the tables of functions
+    Binary, // extra: index into the function tables
     IsNan,
     IsInf,
     IsFinite,
@@ -65,16 +66,16 @@ struct Register {
     Domain domain;
     Type type;
     bool row = false;
-    int level = 0; // 0: constant; l: depends on the l-th loop and perhaps on those around it
+    int level = 0; // 0: constant; l: depends on loop l and possibly on outer loops
 };
 
-// A linear function of the loop variables.
+// An affine function of the loop variables.
 struct Affine {
     int64_t constant = 0;
     std::vector<std::pair<int, int64_t>> terms; // (level, coefficient), ascending, no zeros
 };
 
-// Where something is evaluated at all: the affines in `conjuncts` are >= 0, and the register, if any, is true.
+// A predicate: the affines in `conjuncts` are >= 0, and the register, if any, is true.
 struct Mask {
     std::vector<int> conjuncts;
     int reg = -1;
@@ -86,11 +87,11 @@ struct Instruction {
     Code code;
     Type type; // of the result
     int dst, a = -1, b = -1, c = -1;
-    int mask = -1; // lanes outside are neither read from memory nor checked
+    int mask = -1; // lanes outside the mask are neither loaded nor checked
     int extra = -1;
 };
 
-// Indices of an axis: `begin` and up to, without, `end`.
+// A half-open range of indices of an axis: [begin, end).
 struct Range {
     int64_t begin, end;
 };
@@ -101,8 +102,8 @@ struct Array {
     Type type;
     std::vector<int64_t> extents, strides;
     uint8_t *data = nullptr;
-    double *bound = nullptr; // with the same strides; null when exact
-    // Where memory holds a part alone: which indices of each axis, and the offset of the first element that is held.
+    double *bound = nullptr; // error bounds, with the same strides; null if exact
+    // If memory holds only a part: the index range per axis, and the offset of the first element.
     std::vector<Range> part = {};
     int64_t origin = 0;
     Range held(size_t axis) const { return part.empty() ? Range{0, extents[axis]} : part[axis]; }
@@ -110,14 +111,15 @@ struct Array {
 
 struct Access {
     int array;
-    Affine address; // of the affine indices, in elements
+    Affine address; // offset of the affine indices, in elements
     struct Dimension {
         Affine index;
-        int reg = -1; // an index that is not affine
+        int reg = -1; // register of a non-affine index
         size_t axis = 0;
     };
-    std::vector<Dimension> checked; // those that cannot be proved inside, and those in registers
-    bool gather = false;            // some index register is a row
+    // Dimensions that cannot be proved in bounds, and non-affine ones.
+    std::vector<Dimension> checked;
+    bool gather = false; // at least one index register is a row
 };
 
 struct Loop {
@@ -129,7 +131,7 @@ struct Loop {
 struct Program {
     std::string stage;
     std::vector<Loop> loops; // level l is loops[l − 1]
-    int row_level = 0;       // the loop whose iterations are lanes
+    int row_level = 0;       // level of the loop whose iterations are the lanes
     std::vector<Register> registers;
     struct Constant {
         int reg;
@@ -144,10 +146,12 @@ struct Program {
     std::vector<int> results;                   // Pointwise: one register
     // Reductions.
     std::vector<int> accumulators, terms, identities;
-    int first_reduction_level = 0; // loops from here on are the reduction's
-    bool fold_lanes = false;       // lanes run along the innermost reduction loop: fold them in order
-    std::vector<int> fold_terms;   // the uniform registers that take one lane's terms; code[loops.size() + 1] folds
-    int fold_code = -1;            // Code of a simple fold (acc op term), −1 for a general one
+    int first_reduction_level = 0; // reduction loops start at this level
+    // Lanes run along the innermost reduction loop and are folded in order.
+    bool fold_lanes = false;
+    // Uniform registers for the terms of one lane; code[loops.size() + 1] folds them.
+    std::vector<int> fold_terms;
+    int fold_code = -1; // Code of a simple fold (acc op term); −1 for a general combiner
 };
 
 using UnaryFunction = double (*)(double);
@@ -172,24 +176,25 @@ struct Context {
     }
 };
 
-// Extents are those of stage.axes and stage.reduction_axes. `begins`: the first index of each axis, where not all are 0.
+// Compiles a stage. `extents`, `reduction_extents`: of stage.axes and stage.reduction_axes.
+// `begins`: first index per axis, if not all are 0.
 Program compile(const Context &context, const Stage &stage, const std::vector<int64_t> &extents,
                 const std::vector<int64_t> &reduction_extents, const std::vector<int64_t> &begins = {});
 
-// Runs the program and stores its results into the arrays `targets` (one a component). `bounds`: carry error bounds too.
+// Runs the program and stores its results into the arrays `targets` (one per component). `bounds`:
+// also propagates error bounds.
 void run(const Context &context, const Stage &stage, const Program &program, const std::vector<int> &targets,
          bool bounds);
 
-// Evaluates stages that take the steps of a recurrence together, or one stage: whole, or the part
-// of which the arrays hold the elements. `targets`: by the names of stages.
+// Evaluates a group of stages that are computed step by step with a recurrence, or a single stage;
+// only the parts that their arrays hold. `targets`: by stage name.
 void run_group(const Context &context, const std::vector<const Stage *> &stages,
                const std::map<std::string, std::vector<int>> &targets, bool bounds);
-// Adds the earlier elements of recurrences to the arrays, in the memory of those.
+// Adds the "T.earlier" tensors of recurrences to the arrays, as aliases of T.
 void share_earlier(Context &context);
 
-// Calls the function of an extern stage. Returns false if the function took rounded values. A
-// kernel rounds differently, so the function may return other results there, and their bounds are
-// infinite.
+// Calls the function of an extern stage. Returns false if one of its inputs is rounded: a kernel
+// rounds differently, the function may then return other results, and their bounds are infinite.
 bool run_extern(const Context &context, const Stage &stage, const std::vector<int> &targets, bool bounds);
 
 } // namespace kumiko::interpreter

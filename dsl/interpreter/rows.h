@@ -1,4 +1,4 @@
-// Loops over rows, and the C++ types of stored elements.
+// Loops over rows, and the C++ storage types of elements.
 #pragma once
 
 #include "dsl/half.h"
@@ -7,7 +7,7 @@
 
 namespace kumiko::interpreter {
 
-// d[l] = f(a[l], b[l]) where uniform operands do not advance.
+// d[l] = f(a[l], b[l]); uniform operands do not advance.
 template<typename D, typename A, typename B, typename F>
 void map2(D *d, int64_t n, const A *a, bool a_row, const B *b, bool b_row, F f) {
     if (a_row && b_row) {
@@ -34,7 +34,7 @@ void map1(D *d, int64_t n, const A *a, bool a_row, F f) {
     }
 }
 
-// Calls f with a null pointer of the C++ type in which `t` lies in memory.
+// Calls f with a null pointer to the C++ storage type of `t`.
 template<typename F>
 void with_storage(Type t, F f) {
     if (t.is_float()) {

@@ -40,7 +40,7 @@ public:
         const int pure = p_.first_reduction_level - 1;
         for (int l = 1; l <= static_cast<int>(p_.loops.size()); l++) {
             if (p_.loops[l - 1].extent > 0) continue;
-            if (l <= pure) return; // no element at all
+            if (l <= pure) return; // the stage has no elements
             empty_ = true;         // every element is the identity
         }
         if (named_level_ && !empty_) {
@@ -61,7 +61,7 @@ private:
     const std::vector<int> &targets_;
     Machine m_;
     bool bounds_, sum_bounds_ = false, product_bounds_ = false, empty_ = false;
-    int named_level_ = 0; // of a scatter: the loop over the elements that steps name
+    int named_level_ = 0; // of a scatter: the loop over the elements that steps select
     Steps steps_;
     std::vector<std::vector<int64_t>> strides_; // by component and level
     std::vector<double> term_errors_, term_sizes_;
@@ -93,7 +93,7 @@ private:
         store(p_.accumulators);
     }
 
-    // The steps that name the element.
+    // Runs the steps that select the element.
     void visit(int level) {
         const int last = static_cast<int>(p_.loops.size());
         for (int64_t step : steps_[static_cast<size_t>(m_.value[named_level_])]) {
@@ -122,7 +122,7 @@ private:
         }
     }
 
-    // The lanes of the terms, one after the other, into the accumulators.
+    // Folds the lanes of the terms into the accumulators, in order.
     void fold() {
         const Domain domain = context_.domain(stage_.type);
         if (p_.fold_code >= 0 && domain != Domain::Int && !bounds_) {
@@ -163,7 +163,8 @@ private:
         *accumulator = acc;
     }
 
-    // What no partial result exceeds: Σ|term| of a sum, Π max(1, |term|) of a product.
+    // Tracks an upper bound of all partial results: Σ|term| for a sum, Π max(1, |term|) for a
+    // product.
     void note_terms() {
         const int term = p_.terms[0];
         for (int64_t l = 0; l < m_.lanes; l++) {
@@ -172,17 +173,17 @@ private:
             term_errors_[at] += e;
             if (sum_bounds_)
                 term_sizes_[at] += size;
-            else if (!(size <= 1)) // also of NaN
+            else if (!(size <= 1)) // also for NaN
                 term_sizes_[at] *= size;
             if (p_.fold_lanes) n_terms_++;
         }
         if (!p_.fold_lanes) n_terms_++;
     }
 
-    // A sum in any order is off by at most the errors of its terms and n·u·Σ|term| (Higham, ch. 4).
-    // A product's roundings are relative to the result in any order, but a partial result that
-    // underflows is multiplied by the terms that follow. Where a partial result may overflow, the
-    // order decides whether the result is finite.
+    // A sum in any order has an error of at most its terms' errors plus n·u·Σ|term| (Higham, ch.
+    // 4). A product's roundings are relative in any order, but a partial result that underflows is
+    // multiplied by the remaining terms. If a partial result can overflow, the order decides
+    // whether the result is finite.
     void bound_any_order() {
         const Type type = stage_.type;
         const int64_t n = p_.fold_lanes ? 1 : m_.lanes;
@@ -230,7 +231,7 @@ void run_group(const Context &context, const std::vector<const Stage *> &stages,
 void share_earlier(Context &context) {
     for (const Input &in : context.op->earlier()) {
         const auto made = context.array_of.find(earlier_of(in.name));
-        if (made == context.array_of.end()) continue; // of no part that is evaluated
+        if (made == context.array_of.end()) continue; // no part of it is evaluated
         Array array = context.arrays[static_cast<size_t>(made->second)];
         array.name = in.name;
         context.array_of[in.name] = static_cast<int>(context.arrays.size());

@@ -1,4 +1,4 @@
-// Scatters: the steps that name an element are looked up, so that each element folds its own and not all.
+// Scatters: builds the list of steps per element, so that each element folds only its own steps.
 #include "dsl/interpreter/scatter.h"
 
 #include "dsl/scatter.h"
@@ -23,7 +23,8 @@ Steps named_steps(const Context &context, const Stage &stage, int64_t extent, co
     index.kind = Stage::Kind::Pointwise;
     index.type = i64;
     index.axes = stage.reduction_axes;
-    index.value = cast(i64, scattered(stage)->index); // of u64 what does not fit is negative, and so outside too
+    // u64 values that do not fit become negative, and so are out of bounds too.
+    index.value = cast(i64, scattered(stage)->index);
     int64_t n = 1;
     for (int64_t e : extents) n *= e;
     std::vector<int64_t> values(static_cast<size_t>(n));

@@ -1,14 +1,17 @@
-// Scatters (dsl/scatter.h) as the interpreter runs them: an element folds those steps only that name it.
+// Scatters (dsl/scatter.h) in the interpreter: each element folds only the steps whose index names
+// it.
 #pragma once
 
 #include "dsl/interpreter/program.h"
 
 namespace kumiko::interpreter {
 
-// The axis along which a stage scatters by an index that the steps alone decide; "" where every step visits every element.
+// The axis along which the stage scatters, if the index depends only on the reduction step; "" if
+// every step must visit every element.
 std::string named_axis(const Stage &stage);
 
-// For each index along the axis, the steps that name it: row-major positions in the reduction's axes, in order.
+// For each index along that axis, the steps that name it: row-major positions in the reduction
+// axes, ascending.
 using Steps = std::vector<std::vector<int64_t>>;
 Steps named_steps(const Context &context, const Stage &stage, int64_t extent, const std::vector<int64_t> &extents);
 
