@@ -83,8 +83,8 @@ double propagated(Code code, Type t, Type from, const NamedUnary *unary, double 
         if (std::abs(b) <= eb) return infinity;
         return after_rounding(r, (ea + std::abs(r) * eb) / (std::abs(b) - eb), t);
     case Code::
-        // A − b·floor(a / b): the product is off by a rounding of a, and near a whole quotient the
-        // floor by one.
+        // a − b·floor(a / b): the product is off by a rounding of a; near an integer quotient, the
+        // floor can be off by one.
         Mod: {
         if (ea > 0 || eb > 0) return infinity;
         if (!is_float || std::isnan(r) || b == 0) return is_float ? after_rounding(r, 0, t) : 0;

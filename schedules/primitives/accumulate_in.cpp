@@ -10,8 +10,9 @@ namespace {
 
 using namespace Halide::Internal;
 
-// The axis of which the loops inside `loop` may touch any number of elements; "" when there is none. What a stage that is
-// computed at a loop touches depends on its consumer, and is known when the whole is lowered.
+// An axis along which the loops inside `loop` can touch an unbounded number of elements; "" if
+// there is none. For a stage computed at a loop this depends on its consumer, and is checked during
+// lowering.
 std::string unbounded_axis(const ScheduleState &state, const std::string &name, const std::string &loop) {
     if (state.stage(name).placement.kind != Placement::Kind::Root) return "";
     std::vector<Expr> assumed;
@@ -37,7 +38,7 @@ std::string unbounded_axis(const ScheduleState &state, const std::string &name, 
     return "";
 }
 
-// A reduction loop stands inside `loop`.
+// Whether there is a reduction loop inside `loop`.
 bool reduces_inside(const StageState &stage, const std::string &loop) {
     return std::any_of(stage.order.begin() + stage.position(loop) + 1, stage.order.end(),
                        [&](const std::string &l) { return stage.loop(l).reduction; });

@@ -24,7 +24,7 @@ void apply_bind(ScheduleState &state, const Directive &d, size_t) {
         refuse(state, d, "loop " + loop.name + " is already " + kind_name(loop.kind), &stage, loop.name,
                "a serial loop");
     }
-    if (level == "core") { // cores run on their own: a parallel loop, of any extent
+    if (level == "core") { // cores are independent: a parallel loop of any extent
         Directive parallel = d;
         parallel.arguments.erase("level");
         parallel_primitive().apply(state, parallel, 0);

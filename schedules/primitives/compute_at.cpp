@@ -10,7 +10,8 @@ std::string runs_outside(const ScheduleState &state, const std::string &reader, 
     if (reader == c.name()) return "";
     const std::string which = "stage " + reader + ", which reads it, ";
     for (const StageState *s = state.find(reader); s;) {
-        // A consumer that is finished in a reduction runs in the reduction's loops, at its end.
+        // A consumer that is finished in a reduction runs in the reduction's loops, after its
+        // steps.
         if (!s->finished_by.empty()) {
             s = state.find(s->finished_by);
             if (s->name() == c.name()) {
@@ -19,7 +20,7 @@ std::string runs_outside(const ScheduleState &state, const std::string &reader, 
             }
         }
         if (s->name() == c.name()) return "";
-        // What follows the blocks of another stage reads in its loop.
+        // A follower of another stage's blocks reads in that stage's loop.
         const Placement at =
             follows(*s) ? Placement{Placement::Kind::At, s->online->anchor, s->online->loop} : s->computed_at();
         if (at.kind != Placement::Kind::At) break;
@@ -35,11 +36,11 @@ std::string runs_outside(const ScheduleState &state, const std::string &reader, 
 namespace {
 
 // Whether later directives can place all readers of stage `name` inside loops of stage `c`: every
-// path from the stage to an output leads through `c`, or through the output that may be finished in
+// path from the stage to an output goes through `c`, or through an output that can be finished in
 // it.
 bool may_enclose(const ScheduleState &state, const std::string &name, const StageState &c) {
     const std::vector<std::string> ends = state.consumers(c.name());
-    const auto finishes = [&](const std::string &reader) { // finish_in asks for the same axes
+    const auto finishes = [&](const std::string &reader) { // finish_in requires equal axes
         const StageState *s = state.find(reader);
         return s && s->def.axes.size() == c.def.axes.size() &&
                std::equal(s->def.axes.begin(), s->def.axes.end(), c.def.axes.begin(),
@@ -60,7 +61,7 @@ bool may_enclose(const ScheduleState &state, const std::string &name, const Stag
     return name != c.name();
 }
 
-// Why a reader of `name` does not run inside loop `loop` of stage `c`; "" when all do. Readers of an
+// Why a reader of `name` does not run inside loop `loop` of stage `c`; "" if all do. Readers of an
 // output may also run later.
 std::string read_elsewhere(const ScheduleState &state, const std::string &name, const StageState &c,
                            const std::string &loop) {
@@ -116,7 +117,7 @@ void apply_compute_at(ScheduleState &state, const Directive &d, size_t index) {
     const bool kept_there = stage.placement.consumer == consumer && stage.placement.loop == loop;
     if (stage.stored && kept_there) {
         stage.computed.reset();
-        return; // what store_at asked goes on
+        return; // store_at's obligation remains
     }
     if (stage.stored) {
         const auto broken = [name = stage.name(), consumer, loop](const ScheduleState &s) {
@@ -134,7 +135,8 @@ void apply_compute_at(ScheduleState &state, const Directive &d, size_t index) {
                                          const bool here = stage && stage->computed &&
                                                            stage->computed->consumer == consumer &&
                                                            stage->computed->loop == loop;
-                                         return here ? broken(s) : ""; // else placed elsewhere since
+                                         // Otherwise it has been placed elsewhere.
+                                         return here ? broken(s) : "";
                                      }});
         return;
     }

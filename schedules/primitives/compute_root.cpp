@@ -2,7 +2,7 @@
 
 namespace kumiko {
 
-// A reduction and what is finished in it stand at one place.
+// A reduction and the consumer that is finished in it are placed together.
 void place_stage(ScheduleState &state, StageState &stage, const Placement &placement) {
     stage.placement = placement;
     stage.stored = false;

@@ -13,7 +13,7 @@ void apply_compute_with(ScheduleState &state, const Directive &d, size_t index) 
     Directive at_leader = d;
     at_leader.arguments["stage"] = with;
     loop_argument(leader, at_leader);
-    stage.shared = SharedLoops{with, loop}; // stages in these loops may serve both
+    stage.shared = SharedLoops{with, loop}; // stages computed in these loops may serve both
     if (const auto fault = apart(state, stage.name(), with, loop)) {
         const std::string legal = "stages that do not need each other, computed at one place, whose loops down to " +
                                   loop + " have the same names, extents, kinds and splits";

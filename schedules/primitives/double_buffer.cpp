@@ -6,12 +6,12 @@ std::string not_in_turn(const ScheduleState &state, const StageState &stage) {
     if (stage.placement.kind != Placement::Kind::At) return "stage " + stage.name() + " is not computed at a loop";
     const StageState &host = state.stage(stage.placement.consumer);
     const std::string &loop = stage.placement.loop;
-    if (!host.has_loop(loop)) return ""; // another obligation says so
+    if (!host.has_loop(loop)) return ""; // another obligation reports this
     const LoopKind kind = host.loop(loop).kind;
     if (kind != LoopKind::Serial) return "loop " + loop + " of stage " + host.name() + " is " + kind_name(kind);
     if (stage.level == "registers")
         return "stage " + stage.name() + " is kept in registers, which the index of a copy cannot choose";
-    std::vector<const StageState *> filled = {&stage}; // and the stages that are computed in its loops
+    std::vector<const StageState *> filled = {&stage}; // and the stages computed in its loops
     for (size_t n = 0; n < filled.size(); n++) {
         for (const Expr &e : filled[n]->def.expressions()) {
             for (const std::string &t : tensors_read(with_inlined(state, e))) {

@@ -13,9 +13,9 @@ namespace {
 
 using namespace Halide::Internal;
 
-// A factor: an element of a tensor plus a number that no step of the sum changes.
+// A factor: an element of a tensor plus an offset that is invariant in the reduction.
 struct Shifted {
-    Expr element; // the read, cast
+    Expr element; // the read, with its cast
     Expr shift;   // undefined: 0
 };
 
@@ -63,7 +63,7 @@ std::string against(const Stage &sum) {
     return "";
 }
 
-// Requires that nothing is against it.
+// Precondition: against(sum) is empty.
 Product product_of(const Stage &sum) {
     const auto *term = sum.components[0].term.as<Mul>();
     return {*shifted(sum, term->a), *shifted(sum, term->b)};
@@ -97,7 +97,8 @@ void apply_expand(ScheduleState &state, const Directive &d, size_t) {
     if (b.shift.defined()) rest.value = rest.value + b.shift * sum_apart(sum, a.element, of_a, made);
     if (a.shift.defined()) rest.value = rest.value + a.shift * sum_apart(sum, b.element, of_b, made);
     if (a.shift.defined() && b.shift.defined()) {
-        const Type wraps = sum.type.with_code(halide_type_uint); // constants that overflow fold
+        // Unsigned, so that constants that overflow are folded with wraparound.
+        const Type wraps = sum.type.with_code(halide_type_uint);
         Expr all = cast(wraps, a.shift) * cast(wraps, b.shift);
         for (const Axis &k : sum.reduction_axes) all = all * cast(wraps, max(k.extent(), 0));
         rest.value = rest.value + cast(sum.type, all);

@@ -13,7 +13,7 @@ namespace {
 
 using namespace Halide::Internal;
 
-// Which index of the read is the axis itself; refuses other uses of it.
+// The position of the index that is the axis itself; rejects other uses of the axis.
 size_t index_of(const ScheduleState &state, const StageState &stage, const Call *read, const std::string &axis,
                 const Directive &d) {
     std::optional<size_t> at;
@@ -31,7 +31,7 @@ size_t index_of(const ScheduleState &state, const StageState &stage, const Call 
     return *at;
 }
 
-// The new steps may read what the axis moves only where there is padding.
+// The added steps may only read padding along the extended axis.
 void check_reads(const ScheduleState &state, const StageState &stage, const Expr &other, const std::string &axis,
                  const Directive &d) {
     for (const Call *read : tensor_reads(other)) {
@@ -47,13 +47,13 @@ void check_reads(const ScheduleState &state, const StageState &stage, const Expr
     }
 }
 
-// A copy of the tensor, with its padding, that has `steps` elements along the axis that the read's
-// index `at` is: zero beyond `extent`.
+// A copy of the tensor, including its padding, with `steps` elements along its axis `at`; zero
+// beyond `extent`.
 Stage zeros_beyond(const ScheduleState &state, const std::string &tensor, size_t at, int64_t extent, int64_t steps) {
     Stage zeros = copy_of(state, tensor, tensor + ".extended").def;
     if (zeros.kind == Stage::Kind::Padding) zeros.value = state.producer(tensor)->def.value;
     zeros.axes[at] = Axis(zeros.axes[at].name(), static_cast<int>(steps));
-    const Expr inside = Expr(zeros.axes[at]) < static_cast<int>(extent); // the tensor may have more
+    const Expr inside = Expr(zeros.axes[at]) < static_cast<int>(extent); // the tensor may be longer
     zeros.value =
         Call::make(zeros.type, Call::if_then_else, {inside, zeros.value, make_zero(zeros.type)}, Call::PureIntrinsic);
     return zeros;
@@ -90,7 +90,7 @@ void apply_extend(ScheduleState &state, const Directive &d, size_t) {
 
     Stage def = stage.def;
     std::vector<StageState> made;
-    std::vector<Expr> product = {factors[0].other, factors[0].other}; // in their order
+    std::vector<Expr> product = {factors[0].other, factors[0].other}; // in the order of the factors
     for (size_t n = 0; n < tensors.size(); n++) {
         const size_t at = index_of(state, stage, factors[n].read, axis, d);
         const std::string longer = tensors[n] + ".extended";

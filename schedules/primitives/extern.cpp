@@ -6,7 +6,7 @@ namespace kumiko {
 
 namespace {
 
-// Why the tensor does not stand whole in one array, its axes in order.
+// Why the tensor is not stored whole in one array with its axes in order; "" if it is.
 std::string not_whole(const StageState &s) {
     if (s.prepacked) return "it is packed ahead of time";
     if (s.placement.kind != Placement::Kind::Root) return "it is not computed at the root";

@@ -1,5 +1,5 @@
-// Sums of products, which offset, extend and expand rewrite before any other directive changes
-// them.
+// Factors of sums of products. offset, extend and expand rewrite them before any other directive
+// changes the stage.
 #pragma once
 
 #include "schedules/primitive.h"
@@ -7,30 +7,30 @@
 namespace kumiko {
 
 struct Factors {
-    const Halide::Internal::Call *read = nullptr; // of the tensor
+    const Halide::Internal::Call *read = nullptr; // the read of the tensor
     Expr other;
     bool first = false; // the tensor is the product's first factor
 };
 
-// The factors of the sum's terms; refuses stages that are no sum, and terms that are no product of
-// the tensor, cast or not, and something else.
+// The factors of the sum's term. Rejects stages that are not sums, and terms that are not a product
+// of the tensor, with or without a cast, and another factor.
 Factors factors_of(const ScheduleState &state, const StageState &stage, const std::string &tensor, const Directive &d);
 
-// The read of a tensor that the expression is, but for one cast; null when it is something else.
+// The read of a tensor, looking through at most one cast; null for other expressions.
 const Halide::Internal::Call *read_under_cast(const Expr &e);
 
-// The sum of `term` over the steps of `sum`. Its axes are those of `sum` that the term uses. If the
-// term uses a reduction axis, a new stage `name` in `made` computes it. Returns the value as `sum`
-// reads it.
+// Sums `term` over the steps of `sum`. The result's axes are those of `sum` that the term uses. If
+// the term uses a reduction axis, a new stage `name` in `made` computes the sum. Returns the value
+// in terms of the axes of `sum`.
 Expr sum_apart(const Stage &sum, const Expr &term, const std::string &name, std::vector<StageState> &made);
 
-// Refuses a stage that other directives have shaped already.
+// Rejects a stage that other directives have already changed.
 void refuse_touched(const ScheduleState &state, const StageState &stage, const Directive &d);
 
-// The stage as an op would have it: its axes are its loops, at the root.
+// The stage in its initial state: its loops are its axes, computed at the root.
 StageState stage_of(Stage def);
 
-// Puts stages, producers first, before the one of that name, which is to read them.
+// Inserts stages, producers first, before the stage `name` that will read them.
 void insert_before(ScheduleState &state, const std::string &name, std::vector<StageState> made);
 
 } // namespace kumiko

@@ -7,15 +7,15 @@ namespace {
 
 using namespace Halide::Internal;
 
-// Reads of `tensor` in e whose indices are not exactly the axes.
+// Whether e reads `tensor` at indices other than the axes.
 bool reads_elsewhere(const Expr &e, const std::string &tensor, const std::vector<Axis> &axes) {
     const std::vector<const Call *> reads = tensor_reads(e);
     return std::any_of(reads.begin(), reads.end(),
                        [&](const Call *read) { return read->name == tensor && !reads_at(read, axes); });
 }
 
-// Whether what `name` computes is read, on every way to `consumer`, at its own axes: by the
-// consumer itself, or by stages that are inlined into it, whose axes may have another order.
+// Whether, on every path to `consumer`, `name` is read at its own axes: by the consumer, or by
+// stages inlined into it, whose axes may be in another order.
 bool read_in_place(const ScheduleState &state, const std::string &name, const std::string &consumer) {
     for (const std::string &reader : state.readers(name)) {
         const StageState &r = state.stage(reader);

@@ -8,8 +8,9 @@ namespace {
 
 using namespace Halide::Internal;
 
-// Reads of `tensor` yield what they did: a cast takes the held value itself, where it makes the same of it. An integer that is held as a
-// float would saturate in an integer type that has not all of its values, not wrap.
+// Rewrites reads of `tensor` so that their values do not change. A cast is applied directly to the
+// stored value if the result is the same. An integer stored as float is not cast directly to an
+// integer type that lacks some of its values: the cast would saturate instead of wrap.
 Expr with_held_reads(const Expr &e, const std::string &tensor, Type held) {
     struct Rewrite : IRGraphMutator {
         using IRGraphMutator::visit;

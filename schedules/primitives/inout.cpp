@@ -1,8 +1,9 @@
-// What inout tensors ask of a schedule (dsl/inout.h): every element is read before it is replaced, and replaced once.
+// Constraints of inout tensors on a schedule (dsl/inout.h): every element is read before it is
+// overwritten, and overwritten once.
 //
-// Stages that read the tensor are computed whole before the update begins, or row by row inside of it: at a loop of the update where
-// the axes of all loops so far have a single value, and nothing is read but at these values. The update itself reads the element that
-// it writes.
+// Stages that read the tensor are either complete before the update starts, or computed row by row
+// inside it: at a loop of the update at which the axes of all loops so far have a single value, and
+// only elements at these values are read. The update itself reads the element that it writes.
 #include "dsl/print.h"
 #include "dsl/reach.h"
 #include "dsl/reads.h"
@@ -24,7 +25,7 @@ Expr with_inlined(const ScheduleState &state, const Expr &e) {
 
 std::vector<Expr> reads_with_inlined(const ScheduleState &state, const StageState &reader,
                                      const std::set<std::string> &tensors) {
-    struct Reads : IRGraphVisitor { // what is shared, as inlined stages are, once
+    struct Reads : IRGraphVisitor { // visits shared nodes, such as inlined stages, once
         using IRGraphVisitor::visit;
         const std::set<std::string> &tensors;
         std::vector<Expr> found;
@@ -34,7 +35,7 @@ std::vector<Expr> reads_with_inlined(const ScheduleState &state, const StageStat
             IRGraphVisitor::visit(op);
         }
     };
-    std::vector<Expr> all; // of which the visitor remembers addresses
+    std::vector<Expr> all; // keeps the nodes alive, because the visitor remembers addresses
     for (const Expr &e : reader.def.expressions()) all.push_back(with_inlined(state, e));
     Reads reads(tensors);
     for (const Expr &e : all) e.accept(&reads);
@@ -43,7 +44,7 @@ std::vector<Expr> reads_with_inlined(const ScheduleState &state, const StageStat
 
 namespace {
 
-// The update of one inout tensor, as a schedule has it.
+// The update of one inout tensor in a schedule.
 class Update {
 public:
     Update(const ScheduleState &state, const Stage &update) : state_(state), update_(update) {}
@@ -104,7 +105,7 @@ private:
 
     size_t position(const StageState *s) const { return static_cast<size_t>(s - state_.stages.data()); }
 
-    // Whether all of it is computed before the update begins.
+    // Whether the whole stage is computed before the update starts.
     bool before(const StageState &s) const {
         const StageState *host = host_of(s);
         for (const StageState &u : state_.stages) {
@@ -113,7 +114,8 @@ private:
         return true;
     }
 
-    // The axis of the update whose value an axis of `s` has wherever s is read, if there is one.
+    // The axis of the update that always has the same value as an axis of `s` where s is read, if
+    // there is one.
     std::optional<size_t> follows(const StageState &s, const std::string &axis) const {
         if (is_update(s)) {
             for (size_t d = 0; d < update_.axes.size(); d++) {
@@ -123,7 +125,7 @@ private:
         }
         size_t own = 0;
         while (own < s.def.axes.size() && s.def.axes[own].name() != axis) own++;
-        if (own == s.def.axes.size()) return std::nullopt; // it reduces
+        if (own == s.def.axes.size()) return std::nullopt; // it is a reduction axis
         std::set<std::string> tensors = {s.name()};
         for (const Component &c : s.def.components) tensors.insert(c.tensor);
         std::optional<size_t> all;
@@ -139,7 +141,8 @@ private:
         return all;
     }
 
-    // Computed at a loop of the update where an axis has one value, the only one that it reads.
+    // Whether it is computed at a loop of the update at which an axis has one value, and only that
+    // value is read.
     bool row_by_row(const StageState &s, const std::vector<Expr> &reads) const {
         const StageState *at = &s;
         while (at->finished_by.empty() && at->placement.kind == Placement::Kind::At) {
@@ -159,14 +162,14 @@ private:
         };
         bool any = false;
         for (size_t d = 0; d < update_.axes.size(); d++) {
-            bool one = true; // value of the axis inside the loop, the only one that is read
+            bool one = true; // whether the axis has one value inside the loop and only it is read
             for (size_t l = at + 1; l < update.order.size(); l++) one = one && !derived(l, d);
             for (const Expr &read : reads) {
                 const auto *v = read.as<Call>()->args[d].as<Variable>();
                 one = one && v && follows(s, v->name) == d;
             }
             any = any || one;
-            // Else no later iteration may come back to these values.
+            // Otherwise no later iteration may return to these values.
             for (size_t l = 0; l <= at && !one; l++) {
                 if (derived(l, d)) return false;
             }

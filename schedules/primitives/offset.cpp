@@ -46,7 +46,8 @@ Type held_type(const ScheduleState &state, const StageState &stage, const std::s
     return held;
 }
 
-// The elements with the number added; of padding, with what it chooses. Unsigned numbers wrap, and the sum is one of the type's values.
+// The elements with the number added; for padding, those of its selected value. Unsigned numbers
+// wrap: the sum is a value of the type.
 StageState offset_elements(const ScheduleState &state, const std::string &tensor, int64_t by, Type held) {
     StageState made = copy_of(state, tensor, tensor + ".offset");
     made.is_copy = false;
@@ -78,8 +79,8 @@ void apply_offset(ScheduleState &state, const Directive &d, size_t) {
         if (state.find(made)) refuse(state, d, "there is a stage " + made + " already", &stage, "", "one offset");
     }
     std::vector<StageState> made = {offset_elements(state, tensor, by, held)};
-    // What the number adds: the same sum with the number in the tensor's place, in which an
-    // instruction may multiply it likewise.
+    // The excess: the same sum with the number in place of the tensor, so that an instruction can
+    // compute its products too.
     const Expr number = Mul::make(Cast::make(sum, make_const(held, by)), factors.other);
     const Expr less = sum_apart(stage.def, number, name + ".excess", made);
     Stage raw = stage.def;

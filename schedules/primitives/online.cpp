@@ -17,7 +17,7 @@ std::string axis_name(const std::string &loop, const Stage &def) {
     return name;
 }
 
-// How the anchor's axis is cut: block * factor + element.
+// The blocking of the anchor's axis: block * factor + element.
 struct Blocks {
     std::string loop, inner;
     int64_t factor = 1;
@@ -38,7 +38,7 @@ Blocks blocks_of(const ScheduleState &state, const Directive &d, const StageStat
            loop.name, legal);
 }
 
-// Refuses a stage of which directives have made more than loops around the one along the maximum.
+// Rejects a stage that directives have changed beyond the loops around the one along the maximum.
 void check_plain(const ScheduleState &state, const Directive &d, const StageState &s,
                  const std::vector<std::string> &along) {
     const auto not_yet = [&](const std::string &what) {
@@ -58,7 +58,7 @@ void check_plain(const ScheduleState &state, const Directive &d, const StageStat
     if (state.find(s.name() + ".block")) refuse(state, d, "there is a stage " + s.name() + ".block already");
 }
 
-// The stage folds over blocks, and a new one over the elements of each.
+// Splits the stage: it folds over blocks, and a new stage folds over the elements of each block.
 StageState take_block(StageState &stage, const Blocks &b, const std::string &instead_of) {
     const Stage def = stage.def;
     const Axis &along = def.reduction_axes[0];
@@ -165,7 +165,7 @@ void apply_online(ScheduleState &state, const Directive &d, size_t index) {
         if (s.placement.kind == Placement::Kind::Inline || stands_in_block(state, s, name)) continue;
         place_stage(state, s, {Placement::Kind::At, name, at});
     }
-    // What is brought up to each block stands before the anchor, and what comes after the last block after it.
+    // Followers come before the anchor; stages that need the last block come after it.
     const std::vector<std::string> inside = between(state, name);
     const auto in_block = [&](const StageState &s) {
         const bool of_block = std::any_of(all.begin(), all.end(), [&](const std::string &f) {

@@ -26,7 +26,7 @@ Expr redirect(const Expr &e, const std::string &from, const std::string &to) {
     return redirect.mutate(e);
 }
 
-// With the expressions of inlined stages through which `tensor` is read.
+// Substitutes the inlined stages through which `tensor` is read.
 Expr read_through(const ScheduleState &state, const std::string &tensor, const Expr &e) {
     struct Inline : IRGraphMutator {
         using IRGraphMutator::visit;
@@ -78,14 +78,14 @@ void redirect_reads(StageState &reader, const std::string &from, const std::stri
 
 namespace {
 
-// How many elements of `tensor` the iterations of the loops from `depth` on read at most: where those stand apart, fewer than their region
-// has.
+// Upper bound of the elements of `tensor` that the loops from `depth` on read; less than their
+// region if they are not contiguous.
 std::optional<int64_t> elements_below(const StageState &reader, const std::string &tensor, size_t depth,
                                       const Frame &frame) {
     struct Reads : IRGraphVisitor {
         using IRGraphVisitor::visit;
         const std::string *tensor;
-        std::vector<std::set<std::string>> axes; // that the indices of each read use
+        std::vector<std::set<std::string>> axes; // axes used by the indices of each read
         void visit(const Call *op) override {
             if (op->call_type == Call::Image && op->name == *tensor) {
                 struct Names : IRGraphVisitor {
@@ -118,12 +118,13 @@ std::optional<int64_t> elements_below(const StageState &reader, const std::strin
     return all;
 }
 
-// How many bytes of `tensor` stage `reader` touches below `loop`; nothing when that is not a number.
+// The bytes of `tensor` that stage `reader` touches below `loop`; nullopt if not constant.
 std::optional<int64_t> bytes_below(const ScheduleState &state, const StageState &reader, const std::string &tensor,
                                    const std::string &loop, const MemoryLevel &level) {
     Frame frame(reader, box_of(state, reader), "");
     const size_t depth = reader.position(loop) + 1;
-    // Each unit that has the memory, or has several of it, holds its own iterations of a loop that is dealt out over such units.
+    // Each unit that owns one or more such memories holds only its own iterations of a loop
+    // distributed over these units.
     const std::vector<std::string> units = state.machine->unit_names();
     const auto rank = [&](const std::string &unit) {
         return std::find(units.begin(), units.end(), unit) - units.begin();
@@ -155,8 +156,9 @@ std::optional<int64_t> bytes_below(const ScheduleState &state, const StageState 
     return touched ? std::min(bytes, *touched * state.type_of(tensor).bytes()) : bytes;
 }
 
-// How many of the level's memories share a region: where memories belong to the innermost units and no loop is bound to
-// those, vectors and tensor instructions deal the region out among them.
+// The number of memories of the level that share a region. If memories belong to the innermost
+// units and no loop is bound to those, vectors and tensor instructions distribute the region among
+// them.
 int64_t instances(const ScheduleState &state, const StageState &reader, const MemoryLevel &level) {
     const std::vector<UnitLevel> &units = state.machine->units;
     if (units.size() < 2 || level.scope != units.back().name) return 1;
@@ -194,7 +196,7 @@ void apply_place_in(ScheduleState &state, const Directive &d, size_t index) {
     const std::string tensor = text_argument(d, "tensor"), level_name = text_argument(d, "level");
     tensor_argument(state, d);
     const MemoryLevel &level = level_argument(state, d);
-    if (!d.arguments.contains("consumer")) { // the stage itself is kept there
+    if (!d.arguments.contains("consumer")) { // places the stage itself in the level
         StageState *stage = state.find(tensor);
         if (!stage)
             refuse(state, d, tensor + " is an input, so it stays where the caller put it", nullptr, "",

@@ -5,14 +5,15 @@ namespace kumiko {
 
 namespace {
 
-// A stage reads the tensors of its expressions, and a sum of one value also what it has summed so far.
+// A stage reads the tensors in its expressions; a single-value sum also reads its own partial
+// results.
 bool reads(const ScheduleState &state, const StageState &stage, const std::string &tensor) {
     if (tensor == stage.name()) return stage.def.is_reduction() && stage.def.components.size() == 1;
     const auto readers = state.consumers(tensor);
     return std::find(readers.begin(), readers.end(), stage.name()) != readers.end();
 }
 
-// Why the region of `tensor` below `loop` of `stage` cannot be fetched ahead; "" when it can.
+// Why the region of `tensor` below `loop` of `stage` cannot be prefetched; "" if it can.
 std::string not_fetchable(const ScheduleState &state, const StageState &stage, const std::string &tensor,
                           const std::string &loop) {
     if (!stage.has_loop(loop)) return "loop " + loop + " of stage " + stage.name() + " no longer stands";
@@ -40,8 +41,8 @@ std::string not_fetchable(const ScheduleState &state, const StageState &stage, c
     return "";
 }
 
-// Why what the stage reads of `tensor` at `loop`, in later iterations of that loop of its consumer, or of its own, cannot be fetched ahead;
-// "" when it can.
+// Why the elements of `tensor` that the stage reads at `loop` in later iterations of that loop of
+// its consumer, or of an outer loop of its own, cannot be prefetched; "" if they can.
 std::string not_around(const ScheduleState &state, const StageState &stage, const std::string &tensor,
                        const std::string &loop, const std::string &consumer, const std::string &of) {
     if (consumer == stage.name()) {

@@ -4,7 +4,8 @@ namespace kumiko {
 
 namespace {
 
-// The only input from which the stage is computed; refuses others, and what the caller could not compute ahead.
+// The only input of the stage. Rejects stages with other inputs, and those that the caller cannot
+// compute ahead of time.
 std::string only_input(const ScheduleState &state, const StageState &stage, const Directive &d) {
     const auto no = [&](const std::string &why) {
         refuse(state, d, stage.name() + " cannot be computed ahead of time: " + why, &stage, "",
@@ -23,7 +24,7 @@ std::string only_input(const ScheduleState &state, const StageState &stage, cons
     if (!stage.layout.empty()) no("it has a layout, and prepack says the order");
     if (const SplitRelation *split = stage.padded_split())
         no("loop " + split->parent + " pads, and the caller's array ends with the axis");
-    // Whoever packs knows the sizes that the input's shape says.
+    // The packing function knows only the sizes in the input's shape.
     const auto uses = [](const Expr &e, const std::string &size) { return Halide::Internal::expr_uses_var(e, size); };
     for (const std::string &size : state.op.sizes()) {
         bool needed = uses(stage.def.value, size), said = false;

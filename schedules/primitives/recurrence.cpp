@@ -1,5 +1,4 @@
-// What recurrences do not allow (dsl/recurrence.h): an element is computed after those that it
-// reads.
+// Constraints of recurrences (dsl/recurrence.h): an element is computed after those that it reads.
 #include "dsl/recurrence.h"
 #include "dsl/reads.h"
 #include "schedules/primitives/table.h"
@@ -10,7 +9,7 @@ namespace kumiko {
 
 namespace {
 
-// One stage that reads itself, and its loops.
+// A stage that reads itself, and its loops.
 class Order {
 public:
     explicit Order(const StageState &stage) : stage_(stage) {}
@@ -29,9 +28,9 @@ public:
         return "";
     }
 
-    // Earlier elements that other stages read are complete: the loops of the steps stand outside of
-    // all along axes at which any element may be read, and what reads them is computed in these
-    // loops.
+    // Why earlier elements that other stages read may be incomplete; "" if they are complete: the
+    // step loops are outside all loops along axes at which any element may be read, and the readers
+    // are computed inside the step loops.
     std::string broken_steps(const ScheduleState &state) const {
         const std::string &axis = stage_.def.step_axis;
         const std::set<std::string> names = in_steps(state, stage_);
@@ -74,7 +73,7 @@ private:
     const StageState &stage_;
 
     // Whether the stages of a step range over the axis, and read each other and earlier elements at
-    // the same index of it: then its iterations have nothing to do with each other.
+    // the same index of it: its iterations are then independent.
     bool at_same(const ScheduleState &state, const std::set<std::string> &names, const std::string &axis) const {
         std::vector<const Stage *> all = {&stage_.def};
         for (const std::string &name : names) all.push_back(&state.find(name)->def);
@@ -102,7 +101,7 @@ private:
         return true;
     }
 
-    // The loops that stand now and were made of one that once stood, as positions.
+    // The positions of live loops that are derived from `ancestor`.
     std::vector<size_t> positions(const std::string &ancestor) const {
         std::vector<size_t> found;
         for (size_t n = 0; n < stage_.order.size(); n++) {
@@ -116,7 +115,7 @@ private:
         return first.empty() || second.empty() || first.back() < second.front();
     }
 
-    // The loops are those that fusing made of loops along a, outside, with loops along b.
+    // Whether the loops come from fusing loops along a (outer) with loops along b (inner).
     bool fused_in_order(const std::string &a, const std::string &b) const {
         return std::any_of(stage_.relations.begin(), stage_.relations.end(), [&](const Relation &r) {
             const auto *fuse = std::get_if<FuseRelation>(&r);
@@ -124,7 +123,7 @@ private:
         });
     }
 
-    // Both parts of a split loop run along the axis: the outer one stands outside.
+    // Why the outer part of a split loop along the axis is not outside the inner part; "" if it is.
     std::string unordered_parts(const std::string &axis) const {
         for (const Relation &r : stage_.relations) {
             const auto *split = std::get_if<SplitRelation>(&r);
@@ -135,8 +134,8 @@ private:
         return "";
     }
 
-    // A read of a higher index along b is of an earlier element where loops along another axis, of
-    // which the index is lower, stand outside of those along b.
+    // A read at a higher index along b is of an earlier element only if loops along another axis,
+    // at a lower index, are outside those along b.
     std::string out_of_order(const std::vector<int64_t> &distance) const {
         const auto &axes = stage_.def.axes;
         for (size_t b = 0; b < axes.size(); b++) {
@@ -155,8 +154,8 @@ private:
         return "";
     }
 
-    // Iterations of a loop run at once where they do not read each other: the read is of another
-    // iteration of a loop outside.
+    // Iterations of a loop may run in parallel only if they do not read each other: the read must
+    // be of another iteration of an outer loop.
     std::string at_once(const std::string &loop, const std::vector<int64_t> &distance) const {
         const LoopKind kind = stage_.loop(loop).kind;
         if (kind == LoopKind::Serial || kind == LoopKind::Unrolled) return "";
@@ -183,7 +182,7 @@ private:
         return distance.size() - static_cast<size_t>(std::count(distance.begin(), distance.end(), 0)) > 1;
     }
 
-    // "(i, t - 2)"
+    // "(i, t - 2)".
     std::string read_text(const std::vector<int64_t> &distance) const {
         std::string text;
         for (size_t d = 0; d < distance.size(); d++) {

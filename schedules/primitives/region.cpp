@@ -7,7 +7,7 @@ namespace {
 
 using namespace Halide::Internal;
 
-// Why a stage cannot be divided, or be a part; "" when it can.
+// Why a stage cannot be divided, or be a part; "" if it can.
 std::string not_divided(const ScheduleState &state, const std::string &name) {
     const StageState &s = *state.find(name);
     const std::string who = "stage " + name;
@@ -26,7 +26,7 @@ std::string not_divided(const ScheduleState &state, const std::string &name) {
     return "";
 }
 
-// What directives have made of a stage beyond loops in an order; "" where they have not.
+// A directive on the stage other than splits and reorders; "" if there is none.
 std::string more_than_loops(const ScheduleState &state, const StageState &s) {
     for (const std::string &l : s.order) {
         if (s.loop(l).kind != LoopKind::Serial) return "loop " + l + " is " + kind_name(s.loop(l).kind);
@@ -53,7 +53,8 @@ void check_name(const ScheduleState &state, const Directive &d, const std::strin
                "a name that is not taken");
 }
 
-// The indices of its axis that iterations [first, first + count) of a loop stand for, counted from the stage's first.
+// The index range of its axis that iterations [first, first + count) of a loop cover, relative to
+// the stage's first index.
 struct Range {
     std::string axis;
     int64_t first, count;

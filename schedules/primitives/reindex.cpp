@@ -18,7 +18,7 @@ struct Group {
     std::vector<Axis> axes; // outermost first
 };
 
-// The consumer's axes that the texts name, each in one group.
+// Parses the groups of the consumer's axes; each axis is in one group.
 std::vector<Group> groups_argument(const ScheduleState &state, const StageState &reader, const Directive &d) {
     std::vector<Group> groups;
     std::set<std::string> used;
@@ -53,7 +53,7 @@ std::vector<Group> groups_argument(const ScheduleState &state, const StageState 
     return groups;
 }
 
-// The indices with which the reader reads the tensor; refuses several different ones.
+// The indices at which the reader reads the tensor; rejects several different reads.
 std::vector<Expr> only_read(const ScheduleState &state, const StageState &reader, const std::string &tensor,
                             const Directive &d) {
     struct Find : IRGraphVisitor {
@@ -81,7 +81,8 @@ std::vector<Expr> only_read(const ScheduleState &state, const StageState &reader
     return find.found[0];
 }
 
-// Refuses a read that some of its axes' indices take outside of the tensor: a stage made of it has all of them.
+// Rejects a read that is out of bounds for some values of its axes, because the new stage covers
+// all of them.
 void check_inside(const ScheduleState &state, const StageState &reader, const std::string &tensor,
                   const std::vector<Expr> &read, const Directive &d) {
     std::vector<Expr> assumed;
@@ -107,7 +108,7 @@ void check_inside(const ScheduleState &state, const StageState &reader, const st
     }
 }
 
-// The index of an axis of the group where all of them count as one.
+// The index of one axis, from the linear index of its group.
 Expr digit(const Group &g, size_t at) {
     const Expr all = Variable::make(Int(32), g.name);
     int64_t inner = 1;
@@ -117,7 +118,7 @@ Expr digit(const Group &g, size_t at) {
     return is_const_one(g.axes[at].extent()) ? Expr(0) : simplify(e);
 }
 
-// All axes of the group as one, as lowering finds the loops that were fused from them.
+// The linear index of a group, in the form in which lowering recognises fused loops.
 Expr counted(const Group &g) {
     Expr e;
     for (const Axis &a : g.axes) {

@@ -17,7 +17,7 @@ void apply_reorder(ScheduleState &state, const Directive &d, size_t) {
         }
     }
     std::vector<std::string> order = stage.order;
-    size_t next = 0; // of the loops that are named
+    size_t next = 0; // index into the named loops
     for (std::string &l : order) {
         if (seen.count(l)) l = loops[next++];
     }

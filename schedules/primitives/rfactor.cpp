@@ -16,7 +16,8 @@ std::string axis_name(const std::string &loop) {
     return name;
 }
 
-// The new stage folds over all reduction loops but one, which becomes an axis of it; the old stage folds over that one.
+// The new stage folds over all reduction loops except one, which becomes its axis; the old stage
+// folds over that one.
 void apply_rfactor(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
     const LoopState loop = loop_argument(stage, d);
@@ -43,7 +44,7 @@ void apply_rfactor(ScheduleState &state, const Directive &d, size_t index) {
         }
     }
 
-    // Values of the reduction axes in terms of the loops that stand, as plain variables.
+    // Values of the reduction axes in terms of the live loops, as plain variables.
     const Frame frame(stage, whole_region(def), "");
     std::map<std::string, Expr> values;
     Expr inside = const_true();
@@ -90,7 +91,8 @@ void apply_rfactor(ScheduleState &state, const Directive &d, size_t index) {
             return Call::make(p.type, Call::if_then_else, {inside, term, p.identity}, Call::PureIntrinsic);
         };
         const auto *bound = partial.bounded ? p.term.as<Select>() : nullptr;
-        if (bound) { // what reads no tensor stays outside, where it is looked for
+        // Conditions without tensor reads stay outermost, where later passes look for them.
+        if (bound) {
             const auto [axes, data] = split_by_reads(bound->condition);
             const Expr value =
                 data.defined() ? Select::make(data, bound->true_value, bound->false_value) : bound->true_value;
@@ -103,7 +105,7 @@ void apply_rfactor(ScheduleState &state, const Directive &d, size_t index) {
     rest.reduction_axes = {Axis(kept, loop.extent)};
     rest.bounded = false;
 
-    // The old stage keeps its other loops; the reduction is one loop, where the innermost stood.
+    // The old stage keeps its other loops; the reduction loop takes the place of the innermost one.
     StageState &old = stage;
     old.def = rest;
     std::vector<std::string> order;

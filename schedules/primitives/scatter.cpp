@@ -10,7 +10,7 @@ namespace {
 
 using namespace Halide::Internal;
 
-// Why the steps of the stage cannot visit the one element that the index names; "" when they can.
+// Why the steps of the stage cannot visit only the element that the index selects; "" if they can.
 std::string broken(const ScheduleState &state, const StageState &stage, const std::string &loop) {
     const std::optional<Scattered> s = scattered(stage.def);
     if (!s || s->axis != loop)

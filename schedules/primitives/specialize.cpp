@@ -11,7 +11,7 @@ namespace kumiko {
 
 namespace {
 
-// What the caller packs ahead of time must not depend on which schedule runs.
+// The pre-packed tensors and layouts, which must not depend on the schedule that runs.
 std::set<std::string> packed(const ScheduleState &state) {
     std::set<std::string> all;
     for (const StageState &s : state.stages) {
@@ -37,7 +37,8 @@ std::string packing_differs(const ScheduleState &state, const Schedule &special)
            ", but the kernel takes one form of each array";
 }
 
-// What holds where the specialised schedule runs. Throws UserError when it never does.
+// The facts under which the specialised schedule runs. Throws UserError if they contradict each
+// other.
 Facts facts_where(const ScheduleState &state, const Expr &condition, const Schedule &special) {
     std::vector<Expr> all = {condition};
     for (const Assume &a : state.assumptions) all.push_back(a.condition);
@@ -45,7 +46,7 @@ Facts facts_where(const ScheduleState &state, const Expr &condition, const Sched
     return facts_of(state.op, all);
 }
 
-// Why there is no call that the specialised schedule could take; "" when there may be one.
+// Why no call can reach the specialised schedule; "" if one can.
 std::string never_runs(const ScheduleState &state, const Expr &condition, const Schedule &special) {
     try {
         const Facts facts = facts_where(state, condition, special);

@@ -5,8 +5,9 @@ namespace kumiko {
 
 namespace {
 
-// True when iterations beyond the end of a loop reach only indices beyond the end of its axis: the loop is the axis, or
-// counts whole blocks of it. Beyond the end of a block stand the next block's elements.
+// Whether iterations past the end of a loop only reach indices past the end of its axis: the loop
+// is the axis, or counts whole blocks of it. Past the end of a block are elements of the next
+// block.
 bool ends_with_axis(const StageState &stage, const std::string &loop) {
     for (const Relation &r : stage.relations) {
         if (const auto *s = std::get_if<SplitRelation>(&r)) {
@@ -32,12 +33,12 @@ void check_loop_name(const ScheduleState &state, const Directive &d, const Stage
 
 namespace {
 
-// Why the sums of elements that a shifted tail repeats are not all computed from the start; "" when
-// they are.
+// Why a shifted tail would repeat elements whose sums are already under way; "" if all repeated
+// sums are computed from the start.
 std::string repeats_steps(const StageState &s, const std::string &blocks) {
     if (!s.def.is_reduction()) return "";
     if (!s.scattered.empty() || s.waiting || s.online) return s.name() + " keeps its sums between blocks";
-    size_t begin = s.first_reduction(); // where sums begin
+    size_t begin = s.first_reduction(); // the position at which sums start
     if (s.accumulate && s.has_loop(s.accumulate->loop)) begin = std::min(begin, s.position(s.accumulate->loop) + 1);
     if (s.tensorize && s.has_loop(s.tensorize->loop)) begin = std::min(begin, s.position(s.tensorize->loop));
     for (const std::string &l : s.order) {
@@ -63,7 +64,7 @@ void check_repeated_sums(ScheduleState &state, const StageState &stage, const Di
                                  }});
 }
 
-// The order keeps its place: outer then inner stand where the loop stood.
+// The two new loops take the place of the old one in the order.
 void split_loop(ScheduleState &state, StageState &stage, const Directive &d, const std::string &name, int64_t factor,
                 const std::string &outer, const std::string &inner, Tail tail) {
     const LoopState loop = stage.loop(name);

@@ -11,7 +11,7 @@ namespace {
 
 using namespace Halide::Internal;
 
-// The indices at which a stage, with what is inlined into it, reads another.
+// The indices at which a stage, including stages inlined into it, reads another.
 std::vector<std::vector<Expr>> reads_of(const ScheduleState &state, const StageState &reader, const StageState &of) {
     std::vector<std::vector<Expr>> found;
     const std::vector<std::string> tensors = of.def.tensors();
@@ -30,13 +30,14 @@ bool reduces(const StageState &s, const Axis &axis) {
     return std::any_of(all.begin(), all.end(), [&](const Axis &a) { return a.name() == axis.name(); });
 }
 
-// The place where a stage is kept: one iteration of a loop of another.
+// The storage location of a stage: one iteration of a loop of another stage.
 class Home {
 public:
     Home(const ScheduleState &state, const Placement &at)
         : state_(state), host_(state.stage(at.consumer)), depth_(host_.position(at.loop)), at_(at) {}
 
-    // Why a stage does not read what `first` has computed here, all of it; "" when it does.
+    // Why `reader` could run before all of what `first` computes here is available; "" if it
+    // cannot.
     std::string too_early(const StageState &reader, const StageState &first) const {
         const StageState *s = &reader;
         for (;;) {
@@ -53,8 +54,8 @@ public:
         }
     }
 
-    // What an axis of a stage that is computed here runs over in one iteration: what these axes of the host do, or where it holds
-    // `whole`, all that there is. Nothing where its reads do not tell.
+    // The range of an axis of a stage within one iteration: the union of the runs of these host
+    // axes; `whole` stands for the full extent. nullopt if the reads do not determine it.
     static constexpr const char *whole = "";
     using Run = std::set<std::string>;
     std::optional<Run> run_of(const StageState &s, const Axis &axis) const {
@@ -78,7 +79,7 @@ public:
         }
         return all.count(whole) ? Run{whole} : all;
     }
-    // The same of an index, along `axis` of what is read.
+    // The same for an index along `axis` of the tensor that is read.
     std::optional<Run> run_at(const StageState &reader, const Expr &index, const Axis &axis) const {
         const Axis *own = axis_of(reader, index);
         const auto run = own ? run_of(reader, *own) : std::nullopt;
@@ -92,14 +93,14 @@ private:
     size_t depth_;
     const Placement &at_;
 
-    // Where among the stages what a stage computes is emitted.
+    // The position at which the stage's code is emitted.
     size_t turn(const StageState &s) const {
         const StageState *in = s.finished_into.empty() ? &s : state_.find(s.finished_into);
         return in - state_.stages.data();
     }
 };
 
-// Why a stage cannot be computed part by part into what is kept around; "" when it can.
+// Why a stage cannot be computed part by part into its storage; "" if it can.
 std::string not_by_parts(const ScheduleState &state, const StageState &s) {
     if (!s.finished_into.empty()) return s.name() + " is not stored: it is finished in " + s.finished_into;
     if (s.prepacked) return s.name() + " is packed ahead of time";
@@ -113,7 +114,8 @@ std::string not_by_parts(const ScheduleState &state, const StageState &s) {
     return "";
 }
 
-// Why a stage does not read all that there is of another in the iterations of its loops, one after another; "" when it does.
+// Why iterations of the stage's loops do not read all of `of`, one part after the other; "" if they
+// do.
 std::string not_in_turns(const ScheduleState &state, const StageState &s, const StageState &of,
                          const std::string &loop) {
     if (!s.finished_into.empty() || !s.finished_by.empty()) return s.name() + " is part of finish_in";

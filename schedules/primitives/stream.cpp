@@ -4,7 +4,7 @@ namespace kumiko {
 
 namespace {
 
-// Why the stage's stores cannot pass the caches by; "" when they can.
+// Why the stage cannot use non-temporal stores; "" if it can.
 std::string impossible(const ScheduleState &state, const std::string &name) {
     const StageState &s = *state.find(name);
     if (!state.op.is_output(name)) return name + " is not an output, so it is read again inside the kernel";

@@ -5,7 +5,7 @@
 
 namespace kumiko {
 
-// Functions, so that schedules can be made before main begins.
+// Functions rather than objects, so that schedules can be built before main starts.
 const Primitive &split_primitive();
 const Primitive &fuse_primitive();
 const Primitive &tile_primitive();
@@ -45,54 +45,56 @@ const Primitive &region_primitive();
 const Primitive &assume_primitive();
 const Primitive &specialize_primitive();
 
-// Steps that several records perform.
+// Steps shared by several records.
 void split_loop(ScheduleState &state, StageState &stage, const Directive &d, const std::string &loop, int64_t factor,
                 const std::string &outer, const std::string &inner, Tail tail);
-// Refuses a split with a shifted tail whose outer loop `blocks` repeats elements of sums that have
-// begun; leaves that as an obligation.
+// Rejects a split with a shifted tail if its outer loop `blocks` would repeat elements of partial
+// sums. Adds that as an obligation.
 void check_repeated_sums(ScheduleState &state, const StageState &stage, const Directive &d, size_t index,
                          const std::string &loop, const std::string &blocks);
-// Refuses a name for a new loop that could not be written back: legal are letters, digits, _ and dots.
+// Rejects loop names that cannot be saved; legal are letters, digits, _ and dots.
 void check_loop_name(const ScheduleState &state, const Directive &d, const StageState &stage, const std::string &loop,
                      const std::string &fresh);
-// A pointwise stage `name` over all of `tensor` that holds it as it is.
+// A pointwise stage `name` that copies the whole of `tensor`.
 StageState copy_of(const ScheduleState &state, const std::string &tensor, const std::string &name);
-// Makes the stage read `to` where it read `from`.
+// Redirects the stage's reads of `from` to `to`.
 void redirect_reads(StageState &reader, const std::string &from, const std::string &to);
-// The storage order that the texts say; refuses one that does not cover each axis exactly once.
+// Parses a storage order. Rejects one that does not cover each axis exactly once.
 std::vector<LayoutTerm> parse_layout(const ScheduleState &state, const StageState &stage, const Directive &d,
                                      const std::vector<std::string> &texts);
-// The extent of a loop where it is a number, or the assumptions make it one.
+// The extent of a loop, if it is a constant, directly or by assumptions.
 std::optional<int64_t> known_extent(const ScheduleState &state, const LoopState &loop);
 
-// Refuses what a recurrence cannot be.
+// Rejects directives that are illegal for a recurrence.
 void refuse_recurrence(const ScheduleState &state, const Directive &d, const StageState &stage, const std::string &why,
                        const std::string &legal);
-// Why an element of a recurrence might be computed before one that it reads; "" when none can be. A
-// state has to be free of it after every directive.
+// Why an element of a recurrence could be computed before one that it reads; "" if none can.
+// Checked after every directive.
 std::string broken_recurrence(const ScheduleState &state);
 
-// Why an inout tensor might be read after it is written, or an element of it written twice (dsl/inout.h); "" when neither can be. A
-// state has to be free of it after every directive.
+// Why an inout tensor could be read after it is overwritten, or an element written twice
+// (dsl/inout.h); "" if neither can happen. Checked after every directive.
 std::string broken_inout(const ScheduleState &state);
 
-// Why copies of `stage` for later iterations cannot be filled while this one's is in use; "" when they can.
+// Why `stage` cannot be multi-buffered, with later iterations' buffers filled while this one's is
+// in use; "" if it can.
 std::string not_in_turn(const ScheduleState &state, const StageState &stage);
 
-// Why a stage cannot be computed at loop `loop` of `consumer`: a reader runs elsewhere, or iterations
-// would not write disjoint parts of an output; "" when it can.
+// Why a stage cannot be computed at loop `loop` of `consumer`: a reader runs elsewhere, or
+// iterations would not write disjoint parts of an output; "" if it can.
 std::string uncovered(const ScheduleState &state, const std::string &name, const std::string &consumer,
                       const std::string &loop);
 void place_stage(ScheduleState &state, StageState &stage, const Placement &placement);
-// Why `reader` does not run inside loop `loop` of stage `c`; "" when it does.
+// Why `reader` does not run inside loop `loop` of stage `c`; "" if it does.
 std::string runs_outside(const ScheduleState &state, const std::string &reader, const StageState &c,
                          const std::string &loop);
-// Why what store_at keeps cannot be computed at loop `loop` of stage `reader`; "" when it can.
+// Why a stage placed with store_at cannot be computed at loop `loop` of stage `reader`; "" if it
+// can.
 std::string not_inside(const ScheduleState &state, const std::string &name, const std::string &reader,
                        const std::string &loop);
-// An expression with the values of inlined stages in place of reads of them.
+// The expression with inlined stages substituted.
 Expr with_inlined(const ScheduleState &state, const Expr &e);
-// The reads (calls) of these tensors in what a stage computes, inlined stages included.
+// The reads (calls) of these tensors in the stage's expressions, with inlined stages substituted.
 std::vector<Expr> reads_with_inlined(const ScheduleState &state, const StageState &reader,
                                      const std::set<std::string> &tensors);
 

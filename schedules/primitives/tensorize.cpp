@@ -32,7 +32,7 @@ Expr inlined(const ScheduleState &state, const Expr &e) {
     return inliner.mutate(e);
 }
 
-// Where elements of tensors lie, as far as the schedule says so far.
+// Offsets of tensor elements, as far as the schedule determines them.
 class Offsets {
 public:
     Offsets(const ScheduleState &state, const StageState &stage, const Frame &frame, const Bounds &bounds)
@@ -68,7 +68,7 @@ private:
     const Frame &frame_;
     const Bounds &bounds_;
 
-    // The region of p that is kept where the stage reads it; nothing when that depends on more than this stage.
+    // The stored region of p that the stage reads; nullopt if that depends on other stages.
     std::optional<Region> stored(const StageState &p, const std::string &tensor) const {
         Region r;
         if (p.name() == stage_.tensor() && stage_.accumulate) {
@@ -110,7 +110,7 @@ std::string ranges(const Instruction &instruction) {
     return text;
 }
 
-// Why the split that made `loop` leaves no block of all its iterations; "" when it may leave one.
+// Why the split that made `loop` never leaves a full block; "" if it can.
 std::string never_whole(const StageState &s, const Frame &frame, const std::string &loop, const Bounds &bounds) {
     for (const Relation &r : s.relations) {
         const auto *split = std::get_if<SplitRelation>(&r);
@@ -119,7 +119,8 @@ std::string never_whole(const StageState &s, const Frame &frame, const std::stri
         if (proves(extent < factor, bounds))
             return "loop " + split->parent + " has " + to_string(simplify_index(extent, bounds)) +
                    " iterations, fewer than a block";
-        const bool cut = split->tail == Tail::Auto || split->tail == Tail::Shift; // the tail is by itself
+        // The tail is a separate loop.
+        const bool cut = split->tail == Tail::Auto || split->tail == Tail::Shift;
         if (!cut && !proves(extent % factor == 0, bounds))
             return "the tail " + std::string(tail_name(split->tail)) + " of loop " + split->parent +
                    " is tested in every block";
@@ -127,7 +128,8 @@ std::string never_whole(const StageState &s, const Frame &frame, const std::stri
     return "";
 }
 
-// Why an operand may have values for which the instruction does not compute its meaning; "" when it has none.
+// Why an operand can have values outside the range for which the instruction is exact; "" if it
+// cannot.
 std::string values_outside(const ScheduleState &state, const Instruction &instruction, const TensorMatch &match) {
     for (size_t o = 0; o < instruction.operands.size(); o++) {
         for (const OperandRange &r : instruction.ranges) {
@@ -153,7 +155,8 @@ std::string values_outside(const ScheduleState &state, const Instruction &instru
     return "";
 }
 
-// The first difference between the block inside `loop`, where the stage runs over `box`, and the instruction; "" when there is none.
+// The first difference between the block inside `loop` and the instruction, if the stage runs over
+// `box`; "" if there is none.
 std::string mismatch_in(const ScheduleState &known, const StageState &s, const std::string &loop,
                         const Instruction &instruction, const Region &box, Bounds bounds) {
     const Frame frame(s, box, "");
@@ -173,7 +176,7 @@ std::string mismatch_in(const ScheduleState &known, const StageState &s, const s
         if (!n) return "the extent of loop " + l.name + " is known only at run time";
         block.loops.push_back({l.name, *n, l.reduction});
     }
-    // Whoever places the operands of the instruction pads blocks too.
+    // If the instruction places its own operands, it also pads blocks.
     for (size_t i = s.position(loop); i < s.order.size() && !instruction.placed; i++) {
         if (const std::string why = never_whole(s, frame, s.order[i], bounds); !why.empty()) return why;
     }
@@ -195,13 +198,14 @@ std::string mismatch_in(const ScheduleState &known, const StageState &s, const s
     return match.difference.empty() ? values_outside(known, instruction, match) : match.difference;
 }
 
-// The same wherever the stage runs.
+// The same for all boxes on which the stage runs.
 std::string mismatch(const ScheduleState &state, const StageState &stage, const std::string &loop,
                      const Instruction &instruction) {
     if (!stage.has_loop(loop)) return "loop " + loop + " of stage " + stage.name() + " no longer stands";
     if (!stage.def.is_reduction() || stage.def.components.size() != 1)
         return stage.name() + " is not a reduction of one value, as the instruction is";
-    if (stage.accumulate && !stage.has_loop(stage.accumulate->loop)) return ""; // accumulate_in says so
+    // accumulate_in reports this.
+    if (stage.accumulate && !stage.has_loop(stage.accumulate->loop)) return "";
     if (stage.accumulate && stage.position(stage.accumulate->loop) >= stage.position(loop)) {
         return "stage " + stage.name() + " accumulates inside of loop " + loop;
     }

@@ -7,7 +7,8 @@ namespace {
 void apply_unroll(ScheduleState &state, const Directive &d, size_t) {
     StageState &stage = stage_argument(state, d);
     LoopState loop = loop_argument(stage, d);
-    if (const int64_t factor = integer_argument(d, "factor"); factor != 0) { // split_loop refuses what is not positive
+    // split_loop rejects factors < 1.
+    if (const int64_t factor = integer_argument(d, "factor"); factor != 0) {
         split_loop(state, stage, d, loop.name, factor, loop.name + ".o", loop.name + ".u", Tail::Auto);
         loop = stage.loop(loop.name + ".u");
     }

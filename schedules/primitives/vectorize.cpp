@@ -5,14 +5,14 @@ namespace kumiko {
 
 namespace {
 
-// Empty while `lanes` is the innermost loop of the stage.
+// Empty if `lanes` is the innermost loop of the stage.
 std::string not_innermost(const ScheduleState &s, const std::string &name, const std::string &lanes) {
     const StageState *stage = s.find(name);
     if (!stage || !stage->has_loop(lanes)) return "the vectorized loop " + lanes + " no longer stands";
     return stage->order.back() == lanes ? "" : "loop " + lanes + " of stage " + name + " is no longer innermost";
 }
 
-// True when the lanes of one vector can be combined to one value: on the chip also those of an index and its value.
+// Whether the lanes of a vector can be reduced to one value; on the chip also index/value pairs.
 bool joins_lanes(const ScheduleState &state, const StageState &stage) {
     const std::string &kind = stage.def.reduction_kind;
     if (state.machine->architecture == "chip" && (kind == "argmax" || kind == "argmin")) return true;
@@ -20,7 +20,7 @@ bool joins_lanes(const ScheduleState &state, const StageState &stage) {
            (kind == "sum" || kind == "product" || kind == "maximum" || kind == "minimum");
 }
 
-// Lanes of partial results, in a stage of their own, joined after the loop.
+// Moves the partial results per lane into a new stage, with a horizontal reduction after the loop.
 void vectorize_reduction(ScheduleState &state, StageState &stage, const Directive &d, const LoopState &loop,
                          int64_t width, size_t index) {
     if (!stage.def.properties.associative || !stage.def.properties.commutative) {
@@ -34,7 +34,7 @@ void vectorize_reduction(ScheduleState &state, StageState &stage, const Directiv
                loop.name, "no tail, or Tail::Mask");
     }
     if (const auto extent = known_extent(state, loop); extent && *extent == width && joins_lanes(state, stage)) {
-        stage.loop(loop.name).kind = LoopKind::Vectorized; // all that there is in one vector
+        stage.loop(loop.name).kind = LoopKind::Vectorized; // the whole loop is one vector
         state.obligations.push_back(
             {index, [n = stage.name(), l = loop.name](const ScheduleState &now) { return not_innermost(now, n, l); }});
         return;
@@ -54,7 +54,7 @@ void vectorize_reduction(ScheduleState &state, StageState &stage, const Directiv
         s.loop(lanes).kind = LoopKind::Vectorized;
         std::string outer = loop.name + ".o";
         std::replace(outer.begin(), outer.end(), '.', '_');
-        if (!whole) s.peels.push_back({outer, 0, 1}); // only the last step has lanes beyond the end
+        if (!whole) s.peels.push_back({outer, 0, 1}); // only the last step has lanes past the end
         state.obligations.push_back(
             {index, [n = s.name(), lanes](const ScheduleState &now) { return not_innermost(now, n, lanes); }});
     }

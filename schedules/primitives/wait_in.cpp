@@ -5,7 +5,7 @@ namespace kumiko {
 
 namespace {
 
-// Why partial results cannot wait below `loop`; "" when they can.
+// Why partial results cannot be spilled below `loop`; "" if they can.
 std::string not_below(const StageState &s, const std::string &loop) {
     if (!s.has_loop(loop)) return "loop " + loop + " of stage " + s.name() + " no longer stands";
     if (s.accumulate && s.accumulate->join) return s.name() + " joins its rounds where the result is";

@@ -4,7 +4,7 @@ namespace kumiko {
 
 namespace {
 
-// Why results cannot leave while the next iteration of the loop is computed; "" when they can.
+// Why the store of results cannot overlap the next iteration of the loop; "" if it can.
 std::string impossible(const ScheduleState &state, const std::string &name, const std::string &loop) {
     const StageState &s = *state.find(name);
     if (!s.accumulate) return "stage " + name + " accumulates in no level";
