@@ -10,7 +10,7 @@ using namespace Halide::Internal;
 
 namespace {
 
-// Levels of binding: 1 ||, 2 &&, 3 comparisons, 4 + −, 5 * / %, 6 atoms.
+// Precedence levels: 1 ||, 2 &&, 3 comparisons, 4 + −, 5 * / %, 6 atoms.
 std::string text_of(const Expr &e, int level) {
     const auto binary = [&](const auto *op, const char *sign, int own) {
         const std::string text = text_of(op->a, own) + " " + sign + " " + text_of(op->b, own + 1);
@@ -130,7 +130,7 @@ private:
             e = sign == '*' ? Mul::make(e, r) : sign == '/' ? Div::make(e, r) : Mod::make(e, r);
         }
     }
-    // What follows "within": (input, smallest, largest).
+    // Parses the arguments of "within": (input, smallest, largest).
     Expr values() {
         if (!take("(")) fail("\"(\" is missing");
         if (!take("\"")) fail("the name of an input in quotes is needed");

@@ -26,7 +26,7 @@ Op conv(const std::string &name, Type in, Type out) {
     return Op(name, {X, W}, {Y});
 }
 
-// Bytes, of which 118 and -7 mean zero.
+// Quantised bytes with zero points 118 and -7.
 Op matmul_zero_points() {
     Axis i("i", 64), j("j", 64), k("k", 128);
     Tensor A = input("A", u8, {i, k}), B = input("B", i8, {k, j});

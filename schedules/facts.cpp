@@ -26,7 +26,8 @@ public:
         for (const std::string &s : op.sizes()) facts.ranges[s] = Interval(0, Int(32).max());
     }
 
-    // Equalities first, then remainders, then ranges: each in terms of what the ones before left.
+    // Equalities first, then remainders, then ranges; each is expressed over the sizes that the
+    // previous ones left.
     void add(const std::vector<Expr> &parts) {
         for (const Expr &e : parts) {
             if (const auto *eq = e.as<EQ>()) equal(eq->a, eq->b) || equal(eq->b, eq->a);
@@ -41,7 +42,7 @@ public:
     Facts facts;
 
 private:
-    // size == value, when the value does not depend on it.
+    // size == value, if the value does not depend on the size.
     bool equal(const Expr &size, const Expr &to) {
         const auto *v = size.as<Variable>();
         if (!v || facts.values.count(v->name)) return false;
@@ -51,7 +52,7 @@ private:
         return true;
     }
 
-    // size % c == r: size = lcm * fresh + rest, joined with what earlier remainders said.
+    // size % c == r: size = lcm * fresh + rest, combined with earlier remainders.
     void remainder(const Expr &a, const Expr &b) {
         const auto *mod = a.as<Mod>();
         const auto rest = as_const_int(b);
@@ -59,16 +60,17 @@ private:
         const auto *v = mod->a.as<Variable>();
         const auto c = as_const_int(mod->b);
         if (!v || !c || *c < 2 || *rest < 0 || *rest >= *c) return;
-        if (facts.values.count(v->name) && !fresh_.count(v->name)) return; // equal to something else already
+        // Already equal to another expression.
+        if (facts.values.count(v->name) && !fresh_.count(v->name)) return;
         auto &[modulus, start] = remainders_[v->name];
         if (modulus == 0) modulus = 1;
         const int64_t joined = std::lcm(modulus, *c);
         if (joined > (1 << 20)) return;
         int64_t at = start;
         while (at < joined && at % *c != *rest) at += modulus;
-        if (at >= joined) return; // a contradiction, found below
+        if (at >= joined) return; // a contradiction, reported below
         if (fresh_.count(v->name)) {
-            // What was said in terms of the size before is said in terms of the one that takes its place.
+            // Facts over the old new-size are rewritten over the one that replaces it.
             const std::string before = v->name + "/" + std::to_string(modulus);
             const Expr in_new =
                 Variable::make(Int(32), v->name + "/" + std::to_string(joined)) * static_cast<int>(joined / modulus) +
@@ -102,7 +104,7 @@ private:
         if (const auto *op = e.as<EQ>(); op && op->a.as<Variable>()) at_most(op->b, op->a, 0), at_most(op->a, op->b, 0);
     }
 
-    // A range of one number is an equality.
+    // A range of one number becomes an equality.
     void settle() {
         for (const auto &[name, range] : facts.ranges) {
             const auto min = as_const_int(range.min), max = as_const_int(range.max);
@@ -110,7 +112,8 @@ private:
         }
     }
 
-    // low + gap <= high, where one side is a size (or a new size times a number) and the other a number.
+    // low + gap <= high, where one side is a size (or a new size times a number) and the other a
+    // number.
     void at_most(const Expr &low, const Expr &high, int64_t gap) {
         if (const auto n = as_const_int(low)) limit(high, *n + gap, true);
         if (const auto n = as_const_int(high)) limit(low, *n - gap, false);
@@ -135,7 +138,7 @@ private:
     }
 
     std::map<std::string, std::pair<int64_t, int64_t>> remainders_;
-    std::map<std::string, size_t> fresh_; // size → its row of derived
+    std::map<std::string, size_t> fresh_; // size → its index in `derived`
 };
 
 std::vector<Axis> apply_to(const Facts &facts, const std::vector<Axis> &axes) {

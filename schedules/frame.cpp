@@ -18,7 +18,7 @@ Expr simple_size(const Expr &e) {
     return n ? Expr(static_cast<int>(*n)) : simplify(e);
 }
 
-// Whether a <= b + slack always holds, where that is plain to see.
+// Proves or refutes a <= b + slack from the linear ranges; nullopt if unknown.
 std::optional<bool> always_at_most(const Expr &a, const Expr &b, int64_t slack, const Bounds &bounds) {
     LinearSum difference;
     if (!difference.add(a, 1) || !difference.add(b, -1)) return std::nullopt;
@@ -26,7 +26,7 @@ std::optional<bool> always_at_most(const Expr &a, const Expr &b, int64_t slack, 
     return range ? std::optional(range->second <= slack) : std::nullopt;
 }
 
-// A least or a greatest of two among the terms of a sum.
+// A min or max among the terms of a sum.
 Expr choice_in(const Expr &e) {
     if (e.as<Min>() || e.as<Max>()) return e;
     const auto either = [](const Expr &a, const Expr &b) {
@@ -39,8 +39,8 @@ Expr choice_in(const Expr &e) {
     return Expr();
 }
 
-// Whether a <= b + slack always holds where loops run to quotients of sizes, and ends are the least or the greatest of two; false where
-// that is not to be seen.
+// Whether a <= b + slack can be proved if loop extents are quotients of sizes and bounds are min or
+// max expressions.
 bool at_most_by_bounds(const Expr &a, const Expr &b, int64_t slack, const Bounds &bounds, int choices = 4) {
     const Expr parts[] = {a, b};
     for (const bool of_b : {false, true}) {
@@ -98,7 +98,8 @@ struct Term {
     int64_t factor;
 };
 
-// Whether whole blocks lie between: these leave a division, and are dropped from a remainder.
+// Whether a and b differ by a multiple of the block: divisions then agree up to whole blocks, and
+// remainders are equal.
 bool blocks_apart(const Expr &a, const Expr &b, int64_t block) {
     if (equal(a, b)) return true;
     const ModulusRemainder n = modulus_remainder(simplify(a - b));
@@ -149,7 +150,7 @@ Expr join_remainders(const Expr &index) {
         terms.erase(terms.begin() + std::min(other, m));
         add_terms(whole.e, whole.factor, terms);
         joined = true;
-        m = size_t(-1); // from the start
+        m = size_t(-1); // restart
     }
     if (!joined) return index;
     Expr sum = 0;
@@ -175,7 +176,7 @@ private:
         int64_t size;
     };
 
-    // The largest blocks, of which `of` are some.
+    // Splits e at the largest block size that divides `of`.
     std::optional<Parts> parts(const Expr &e, int64_t of) const {
         std::vector<Term> terms;
         add_terms(e, 1, terms);
@@ -236,7 +237,8 @@ bool proves(const Expr &condition, const Bounds &bounds) {
     if (is_const_one(e)) return true;
     if (is_const(e)) return false;
     if (can_prove(e, bounds)) return true;
-    // Loops that run to an expression of sizes: what holds at the far end holds.
+    // For loops whose extent is an expression of sizes: a condition holds if it holds at the
+    // bounds.
     const LE *le = condition.as<LE>();
     const LT *lt = condition.as<LT>();
     if (!le && !lt) return false;
@@ -321,7 +323,8 @@ Expr Frame::value(const std::string &loop) const {
         if (const auto *s = std::get_if<SplitRelation>(&r); s && s->parent == loop) {
             const Expr f = static_cast<int>(s->factor);
             Expr start = value(s->outer) * f;
-            // A shifted last block ends where the extent ends; an extent below one block starts at 0 and is guarded.
+            // A shifted last block ends at the extent. If the extent is smaller than a block, it
+            // starts at 0 and is guarded.
             if (s->tail == Tail::Shift) start = max(min(start, extents_.at(loop) - f), 0);
             return start + value(s->inner);
         }
@@ -424,8 +427,8 @@ std::vector<std::vector<Expr>> reads_of(const Expr &e, const std::string &tensor
     return reads.found;
 }
 
-// An index as a sum: the value where all variables of the scope that vary have their first value, and the greatest common
-// divisor of what it grows by when one of them does by one; 1 when that is not constant.
+// Decomposes an index: its value with all varying variables of the scope at their first value, and
+// the greatest common divisor of the strides of these variables; 1 if a stride is not constant.
 std::pair<Expr, int64_t> lattice_of(const Expr &index, const Bounds &scope, const Bounds &known) {
     Expr first = index;
     int64_t step = 0;
@@ -481,7 +484,7 @@ std::optional<Region> lattice_read(const std::vector<Expr> &all, const std::stri
         int64_t step = 0;
         Expr first;
         for (const auto &args : reads) {
-            if (!tensors_read(args[d]).empty()) step = 1; // wherever data say
+            if (!tensors_read(args[d]).empty()) step = 1; // data-dependent
             if (step == 1) break;
             const auto [at, grows] = lattice_of(args[d], scope, known);
             step = std::gcd(step, grows);
@@ -491,7 +494,7 @@ std::optional<Region> lattice_read(const std::vector<Expr> &all, const std::stri
             }
             first = at;
         }
-        // One index has no distance to the next, and the first that is stored has to be one that is read.
+        // A single index needs no step, and the first stored index must be one that is read.
         const bool apart =
             step > 1 && step < (1 << 20) && proves((first - region->min[d]) % static_cast<int>(step) == 0, known);
         steps.push_back(apart ? static_cast<int>(step) : 1);

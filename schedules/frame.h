@@ -1,7 +1,9 @@
-// One stage over one region: the extents and values of its loops, and what its axes range over below a loop.
+// Loop extents and index values of one stage over one region, and the ranges of its axes below a
+// loop.
 //
-// Every loop of the stage has an extent derived from the region by the stage's splits and fuses, and a value: a variable
-// "<prefix><loop>" for a loop that stands, an expression of those for a loop that was split or fused away.
+// The extent of every loop follows from the region and the stage's splits and fuses. The value of a
+// live loop is a variable "<prefix><loop>"; the value of a loop that was split or fused is an
+// expression of such variables.
 #pragma once
 
 #include "dsl/halide_passes.h"
@@ -12,30 +14,31 @@ namespace kumiko {
 using Interval = Halide::Internal::Interval;
 using Bounds = Halide::Internal::Scope<Interval>;
 
-// For each axis of a tensor: the first index, the number of indices, and the distance between them.
+// Per axis of a tensor: first index, number of indices, and step between them.
 struct Region {
     std::vector<Expr> min, extent;
-    std::vector<int> step; // empty: 1 everywhere
+    std::vector<int> step; // empty: all steps are 1
 
     int step_of(size_t d) const { return step.empty() ? 1 : step[d]; }
-    // One more than the last index.
+    // One past the last index.
     Expr end(size_t d) const;
 };
 
-// The stage's whole domain.
+// The whole domain of the stage.
 Region whole_region(const Stage &stage);
 
 class Frame {
 public:
-    // How a split's loops run where the factor may not divide the extent.
+    // How the loops of a split run if the factor may not divide the extent.
     enum class Mode {
-        Whole, // outer runs to the ceiling; a guard is needed unless the factor divides
+        Whole, // outer rounds up; a guard is needed unless the factor divides
         Main,  // outer runs over the full blocks only
-        Rest,  // outer is pinned to the last, partial block
-        Clip,  // outer runs to the ceiling, inner ends where the extent ends: its extent varies with outer
+        Rest,  // outer is fixed at the last, partial block
+        Clip,  // outer rounds up, inner is clipped to the extent and so varies with outer
     };
 
-    // `region` has one entry per pure axis. Reduction axes range over their extents, until run_steps.
+    // `region` has one entry per pure axis. Reduction axes span their extents, unless run_steps
+    // restricts them.
     Frame(const StageState &stage, const Region &region, std::string prefix);
 
     const StageState &stage() const { return *stage_; }
@@ -43,8 +46,8 @@ public:
     Expr variable(const std::string &loop) const;
     Expr extent(const std::string &loop) const;
     Expr value(const std::string &loop) const;
-    // The index of an axis: the value of its loop plus the first index of the region, or of a reduction
-    // axis the first step.
+    // The index of an axis: the value of its loop plus the first index of the region (pure axis) or
+    // the first step (reduction axis).
     Expr index(const std::string &axis) const;
     const Region &region() const { return region_; }
 
@@ -52,22 +55,22 @@ public:
     Mode mode(size_t relation) const { return modes_[relation]; }
     void pin(const std::string &loop, const Expr &value);
     void override_extent(const std::string &loop, const Expr &extent);
-    // Makes only these steps of a reduction axis run: its loops count from `first` on.
+    // Restricts a reduction axis to `extent` steps from `first`; its loops count from `first`.
     void run_steps(const std::string &axis, const Expr &first, const Expr &extent);
-    bool bounded() const { return !first_steps_.empty(); } // by run_steps
-    // Conditions over axes that hold at all steps that run.
+    bool bounded() const { return !first_steps_.empty(); } // run_steps was called
+    // Adds a condition over axes that holds at all steps that run.
     void note_holds(const Expr &condition) { holds_.push_back(condition); }
     const std::vector<Expr> &holds() const { return holds_; }
     // The first step of a reduction axis; 0 for other loops.
     Expr first_step(const std::string &loop) const;
     bool pinned(const std::string &loop) const { return pinned_.count(loop); }
-    // A loop of one iteration keeps its variable, where that says more than its value.
+    // Keeps the variable of a one-iteration loop instead of substituting its value.
     void keep(const std::string &loop) { kept_.insert(loop); }
     bool kept(const std::string &loop) const { return kept_.count(loop); }
-    // The loops that stand and from which the value of `loop` is computed.
+    // The live loops that the value of `loop` depends on.
     std::set<std::string> standing(const std::string &loop) const;
 
-    // What an axis ranges over when the loops at positions < depth are fixed. Ends are inclusive.
+    // The range of an axis if the loops at positions < depth are fixed. Inclusive.
     Interval axis_interval(const std::string &axis, size_t depth, const Bounds &bounds) const;
 
 private:
@@ -81,33 +84,34 @@ private:
     void derive();
 };
 
-// What an index ranges over when its variables range as in `scope`; nothing where data decide it, or it is not bounded.
+// The range of an index if its variables range as in `scope`; nullopt if it is data-dependent or
+// unbounded.
 std::optional<Interval> index_range(const Expr &index, const Bounds &scope);
 
-// What `e` reads of `tensor` when its variables range as in `scope`: the union over all reads, or nothing when it reads
-// none of it. An index of which nothing is known reads the whole axis, `whole`.
+// The region of `tensor` that `e` reads if variables range as in `scope`: the union over all reads;
+// nullopt if there is no read. An index with an unknown range covers the whole axis, taken from
+// `whole`.
 std::optional<Region> region_read(const Expr &e, const std::string &tensor, const Bounds &scope, const Region &whole,
                                   const Bounds &known);
 
-// What the expressions read together, on the coarsest lattice that holds it: of an axis that is read at 2 * i + 1 every second
-// index. Nothing when they read none of it.
+// The region that all expressions read together, with the largest steps that cover it: for reads at
+// 2 * i + 1, every second index. nullopt if there is no read.
 std::optional<Region> lattice_read(const std::vector<Expr> &all, const std::string &tensor, const Bounds &scope,
                                    const Region &whole, const Bounds &known);
 
-// The smallest region of step 1 that holds both.
+// The smallest region of step 1 that contains both.
 Region region_union(const Region &a, const Region &b, const Bounds &known);
 
-// Simplification of index expressions, knowing how variables range.
+// Simplifies an index expression under the given ranges of variables.
 Expr simplify_index(const Expr &e, const Bounds &bounds);
 bool proves(const Expr &condition, const Bounds &bounds);
-// A sum of terms in which x / c * (c * m) and x % c * m, the parts of a loop that was fused of two,
-// are x * m again.
+// Undoes the index arithmetic of fused loops: in a sum, x / c * (c * m) + x % c * m becomes x * m.
 Expr join_remainders(const Expr &index);
-// Divisions that what stays within a block does not change: (64 * a + b) / 128 is a / 2, and its
-// remainder a % 2 * 64 + b, where b is within [0, 64).
+// Drops terms within a block from divisions: (64 * a + b) / 128 becomes a / 2, and the remainder
+// becomes a % 2 * 64 + b, if b is in [0, 64).
 Expr split_blocks(const Expr &index, const Bounds &bounds);
 
-// The most that an extent can be; nothing where only the type of sizes bounds it.
+// An upper bound of the extent; nullopt if only the type of sizes bounds it.
 std::optional<int64_t> most_of(const Expr &extent, const Bounds &bounds);
 
 } // namespace kumiko

@@ -6,7 +6,8 @@ using namespace Halide::Internal;
 
 namespace {
 
-constexpr int64_t largest = int64_t(1) << 31; // beyond which int32 arithmetic is left to the simplifier
+// Beyond this, int32 arithmetic is left to the simplifier.
+constexpr int64_t largest = int64_t(1) << 31;
 
 } // namespace
 
@@ -71,7 +72,7 @@ bool LinearSum::add_bound(const Expr &e, int64_t factor) {
         if (const auto b = number_of(op->b)) return add_bound(op->a, factor * *b);
         if (const auto a = number_of(op->a)) return add_bound(op->b, factor * *a);
     }
-    if (const auto *op = e.as<Div>()) { // rounded down: d * (a / d) is from a - (d - 1) to a
+    if (const auto *op = e.as<Div>()) { // rounds down: d * (a / d) is in [a - (d - 1), a]
         const auto d = number_of(op->b);
         if (!d || *d < 1 || factor % *d) return false;
         return add_bound(op->a, factor / *d) && (factor > 0 || add(static_cast<int>(*d - 1), -(factor / *d)));
@@ -80,7 +81,7 @@ bool LinearSum::add_bound(const Expr &e, int64_t factor) {
 }
 
 bool LinearSum::put_bounds(const Bounds &bounds) {
-    constexpr int most_rounds = 8; // loops in each other
+    constexpr int most_rounds = 8; // for nested loops
     for (int round = 0; round < most_rounds; round++) {
         const LinearSum now = *this;
         bool any = false;

@@ -1,27 +1,29 @@
-// What needs no simplifier: most extents are numbers, and most indices are sums of loops, each times a number.
+// Fast paths without the simplifier: most extents are constants, and most indices are linear in the
+// loops.
 #pragma once
 
 #include "schedules/frame.h"
 
 namespace kumiko {
 
-// Of an int32 expression of numbers alone; nothing for any other, and beyond 32 bits.
+// The value of a constant int32 expression; nullopt otherwise, or if it exceeds 32 bits.
 std::optional<int64_t> number_of(const Expr &e);
 
-// A sum of int32 variables, each times a number.
+// A linear combination of int32 variables.
 struct LinearSum {
     int64_t constant = 0;
     std::map<std::string, int64_t> terms;
 
-    // Adds e times a factor; false where e is no such sum, or its numbers go beyond 32 bits.
+    // Adds e times a factor. Returns false if e is not linear or a coefficient exceeds 32 bits.
     bool add(const Expr &e, int64_t factor);
     int64_t of(const std::string &variable) const;
-    // Adds a sum that is nowhere less than e times a factor, where divisions are by divisors of what they are multiplied by:
-    // 64 * ((M + 63) / 64) is at most M + 63. False where there is none.
+    // Adds an upper bound of e times a factor, resolving divisions whose divisor divides the
+    // coefficient: 64 * ((M + 63) / 64) <= M + 63. Returns false if there is none.
     bool add_bound(const Expr &e, int64_t factor);
-    // Puts bounds that are no numbers in place of variables, as those of loops that run to a quotient of sizes; it is nowhere less then.
+    // Replaces variables by their symbolic bounds, such as loops whose extent is a quotient of
+    // sizes. The result is an upper bound.
     bool put_bounds(const Bounds &bounds);
-    // The least and the greatest value; nothing where a variable's bounds are no numbers of 32 bits, or it has none.
+    // Minimum and maximum; nullopt if a variable has no constant 32-bit bounds.
     std::optional<std::pair<int64_t, int64_t>> range(const Bounds &bounds) const;
 };
 

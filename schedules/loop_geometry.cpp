@@ -7,7 +7,8 @@ LoopGeometry::LoopGeometry(const ScheduleState &state, const StageState &stage) 
     for (const Assume &a : state.assumptions) expressions_.push_back(a.condition);
     numbers_.push_back(static_cast<int64_t>(stage.placement.kind));
     add(stage);
-    for (const StageState *s = &stage; s->part; s = &state.stage(s->part->of)) { // what a part is of decides its box
+    // The stage that a part belongs to determines its box.
+    for (const StageState *s = &stage; s->part; s = &state.stage(s->part->of)) {
         numbers_.insert(numbers_.end(), {s->part->first, s->part->count});
         names_.push_back(s->part->axis);
         add(state.stage(s->part->of));

@@ -1,5 +1,6 @@
-// What decides which elements a stage's loops touch: how the loops were made, their order, the stage's expressions, and what is assumed
-// of the sizes. An answer that depends on nothing else stays true while this stays the same, whatever becomes of other stages or of the kinds of loops.
+// Everything that determines which elements the loops of a stage touch: how its loops were made,
+// their order, its expressions, and the assumptions on sizes. A result that depends only on these
+// stays valid while they are unchanged, whatever happens to other stages or to loop kinds.
 #pragma once
 
 #include "schedules/state.h"
@@ -16,12 +17,12 @@ public:
 private:
     std::vector<std::string> names_;
     std::vector<int64_t> numbers_;
-    std::vector<Expr> expressions_; // compared as nodes
+    std::vector<Expr> expressions_; // compared by node identity
     void add(const StageState &stage);
 };
 
-// The last answer about one stage, kept by an obligation. States share it that follow each other, and those of a schedule's copies, which
-// go different ways.
+// A one-entry cache of an obligation's result for one stage. It is shared by successive states and
+// by those of copies of the schedule, which may diverge.
 template<typename T>
 class LastAnswer {
 public:

@@ -45,7 +45,7 @@ std::string NestText::to_html() const {
     std::ostringstream out;
     out << "<!doctype html>\n<title>" << escaped(title_) << "</title>\n"
         << page_head << "<h1>" << escaped(title_) << "</h1>\n";
-    std::vector<size_t> open; // the indentations of what is not closed yet
+    std::vector<size_t> open; // the indentations of open elements
     for (size_t n = 0; n < lines.size(); n++) {
         const auto &[depth, text] = lines[n];
         for (; !open.empty() && open.back() >= depth; open.pop_back()) out << "</details>\n";

@@ -60,8 +60,8 @@ private:
 
     void line(int depth, const std::string &text) { out_ << std::string(2 * depth, ' ') << text << "\n"; }
 
-    // The stage whose loops run at the position of `s`. Null if they run elsewhere: a reduction runs
-    // at the consumer that is finished in it, and a stage of a shared nest at the first one.
+    // The stage whose loops run at the position of `s`. Null if they run elsewhere: a reduction
+    // runs at the consumer that is finished in it, and a stage of a shared nest runs at its leader.
     const StageState *run_at(const StageState &s) const {
         if (!s.finished_into.empty()) return nullptr;
         const StageState &loops = loops_of(state_, s);
@@ -85,7 +85,7 @@ private:
         }
     }
 
-    // A stage that is brought up to each block.
+    // Prints a follower, which is updated for each block.
     void follower(const StageState &s, int depth) {
         line(depth++, "bring " + s.name() + " up to this " + s.online->loop);
         for (const std::string &loop : s.order) {
@@ -143,7 +143,7 @@ private:
         loops(s, depth + 1, 0, sharing_loops(state_, s.name()));
     }
 
-    // What stands in the body of a loop of this stage before its inner loops.
+    // Prints what runs in the body of a loop of this stage before its inner loops.
     void in_loop(const StageState &s, const std::string &loop, int depth) {
         for (const Prefetch &p : s.prefetches) {
             if (p.loop == loop)
@@ -161,8 +161,8 @@ private:
         if (s.tensorize && s.tensorize->loop == loop) line(depth, "tensorize " + s.tensorize->instruction);
     }
 
-    // The loops of a stage from position `first` on, and what they compute. The outermost one is at
-    // depth `base`. The others share all of them.
+    // Prints the loops of a stage from position `first` on, and what they compute. The outermost is
+    // at depth `base`. `others` share all of them.
     void loops(const StageState &s, int base, size_t first, const std::vector<const StageState *> &others) {
         int depth = base + static_cast<int>(first);
         for (size_t l = first; l < s.order.size(); l++) {
@@ -220,7 +220,7 @@ std::string nest_text(const ScheduleState &state) {
     if (std::none_of(state.stages.begin(), state.stages.end(),
                      [](const StageState &s) { return s.shared.has_value(); }))
         return Printer(state).run();
-    ScheduleState in_order = state; // in which the stages run
+    ScheduleState in_order = state; // in execution order
     order_by_groups(in_order);
     return Printer(in_order).run();
 }

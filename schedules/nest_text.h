@@ -1,4 +1,4 @@
-// The loops of stages as text, one loop a line, each deeper by two.
+// Loop nests as text, one loop per line, each level indented by two.
 #pragma once
 
 #include "schedules/state.h"
@@ -7,20 +7,20 @@
 
 namespace kumiko {
 
-// One stage; `marked` gets "← note" behind it, and the innermost loop "← innermost".
+// One stage. The loop `marked` is followed by "← note", and the innermost one by "← innermost".
 std::string stage_text(const StageState &stage, const std::string &marked = "", const std::string &note = "");
 
-// The whole nest: every stage where it is computed.
+// The whole nest; each stage is shown where it is computed.
 std::string nest_text(const ScheduleState &state);
 
-// A nest as text that can also be written as a page to click through: each loop and stage folds what stands inside it.
+// A nest as text, which can be exported as a collapsible HTML page.
 class NestText : public std::string {
 public:
     NestText(std::string text, std::string title) : std::string(std::move(text)), title_(std::move(title)) {}
 
-    // A page that needs no other file.
+    // A self-contained HTML page.
     std::string to_html() const;
-    // Writes it. Throws UserError when the file cannot be written.
+    // Writes the page. Throws UserError if the file cannot be written.
     void html(const std::string &file) const;
 
 private:

@@ -28,10 +28,10 @@ const StageState *host_of(const ScheduleState &state, const StageState &s) {
     return s.finished_by.empty() ? &s : state.find(s.finished_by);
 }
 
-// A stage, the one in whose loops it is computed, and so on, each with the position of the loop.
+// A stage, its host, the host's host, and so on, each with the position of the loop.
 struct Scope {
     const StageState *stage;
-    size_t position = 0; // in the next one's order
+    size_t position = 0; // in the next host's order
 };
 
 std::vector<Scope> scopes_of(const ScheduleState &state, const StageState &stage) {
@@ -45,7 +45,7 @@ std::vector<Scope> scopes_of(const ScheduleState &state, const StageState &stage
     }
 }
 
-// Where among the stages what a stage computes is emitted.
+// The position at which the stage's code is emitted.
 size_t turn(const ScheduleState &state, const StageState *s) {
     if (!s->finished_into.empty()) s = state.find(s->finished_into);
     return s - state.stages.data();
@@ -57,8 +57,9 @@ bool after(const ScheduleState &state, const StageState &s, const StageState &an
     for (size_t i = 0; i < a.size(); i++) {
         for (size_t j = 0; j < x.size(); j++) {
             if (a[i].stage != x[j].stage) continue;
-            if (j == 0) return true; // the anchor is computed in its loops, or ends with it
-            if (i == 0) return x[j - 1].position < anchor.position(anchor.online->loop); // at the end
+            if (j == 0) return true; // the anchor is computed in its loops or finished in it
+            // Runs at the end.
+            if (i == 0) return x[j - 1].position < anchor.position(anchor.online->loop);
             if (x[j - 1].position != a[i - 1].position) return x[j - 1].position > a[i - 1].position;
             return turn(state, x[j - 1].stage) > turn(state, a[i - 1].stage);
         }
@@ -66,7 +67,7 @@ bool after(const ScheduleState &state, const StageState &s, const StageState &an
     return turn(state, x.back().stage) > turn(state, a.back().stage);
 }
 
-// Whether a follower is kept outside of the anchor's loop and around the anchor. Else where it should be.
+// Whether a follower is stored outside the anchor's loop and around the anchor.
 bool kept_around(const ScheduleState &state, const StageState &s, const StageState &anchor) {
     if (s.placement.kind == Placement::Kind::Root) return true;
     const std::vector<Scope> a = scopes_of(state, anchor);
@@ -78,7 +79,8 @@ bool kept_around(const ScheduleState &state, const StageState &s, const StageSta
     return false;
 }
 
-// A loop around the blocks whose iterations run at once and may share what `s` keeps; "" when there is none.
+// A loop around the blocks whose iterations run in parallel and would share the storage of `s`; ""
+// if there is none.
 std::string shared_by(const ScheduleState &state, const StageState &s, const StageState &anchor) {
     const std::vector<Scope> a = scopes_of(state, anchor);
     size_t end = anchor.position(anchor.online->loop);
@@ -134,7 +136,7 @@ std::vector<std::string> dependent(const ScheduleState &state, const std::string
 }
 
 std::vector<std::string> between(const ScheduleState &state, const std::string &anchor) {
-    std::vector<std::string> needed = {anchor}, all; // for a block
+    std::vector<std::string> needed = {anchor}, all; // needed for a block
     for (const StageState *s : followers(state, anchor)) needed.push_back(s->name());
     for (size_t i = 0; i < needed.size(); i++) {
         for (const Expr &e : state.stage(needed[i]).def.expressions()) {
@@ -164,13 +166,14 @@ bool waits_for_end(const ScheduleState &state, const StageState &stage) {
 
 namespace {
 
-// What reads, at an index that is no axis of its own, the rows of what uses the maximum of a block, which is kept for the rows of that block
-// alone; "" where nothing does.
+// A stage that reads rows of block-local values at an index that is not an axis of its own; "" if
+// there is none. The maximum of a block is stored only for the rows of that block.
 std::string other_rows(const ScheduleState &state, const std::string &anchor) {
     const StageState &max = *followers(state, anchor).front();
     const std::vector<std::string> inner = between(state, anchor);
     std::vector<std::string> order = {max.name()};
-    std::map<std::string, std::set<std::string>> rows; // axes of a stage along which it has rows of the maximum
+    // Axes along which a stage has rows of the maximum.
+    std::map<std::string, std::set<std::string>> rows;
     for (const Axis &a : max.def.axes) rows[max.name()].insert(a.name());
     for (size_t i = 0; i < order.size(); i++) {
         const StageState &from = state.stage(order[i]);
@@ -201,7 +204,8 @@ std::string broken_online(const ScheduleState &state, const std::string &name) {
     const StageState &anchor = *state.find(name);
     const std::string &loop = anchor.online->loop;
     if (!anchor.has_loop(loop)) return "loop " + loop + " of stage " + name + " no longer stands";
-    for (const StageState &s : state.stages) { // the directive that placed it may be asked later
+    // The obligation of its own placement may be checked later.
+    for (const StageState &s : state.stages) {
         if (!s.finished_into.empty()) continue;
         const StageState *host = s.placement.kind == Placement::Kind::At ? state.find(s.placement.consumer) : nullptr;
         if (host && !host->has_loop(s.placement.loop))
@@ -232,7 +236,8 @@ std::string broken_online(const ScheduleState &state, const std::string &name) {
             return l + ", whose iterations run at once, stands between " + blocks + " and " + s->name() +
                    ", which is kept outside; compute it inside that loop";
     }
-    for (const StageState &s : state.stages) { // at the blocks, reading what is brought up to each
+    // Multi-buffered stages in the block that read a follower.
+    for (const StageState &s : state.stages) {
         if (s.buffers == 1 || s.placement.kind == Placement::Kind::Inline || !stands_in_block(state, s, name)) continue;
         for (const StageState *f : followers(state, name)) {
             const auto &e = s.def.value;

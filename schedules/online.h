@@ -1,43 +1,48 @@
-// Sums whose terms hold a maximum only in a factor exp(s − max), in one pass with that maximum: s.stage(sum).online(max, loop, …).
+// Online (flash) softmax and similar: sums whose terms depend on a maximum only through a factor
+// exp(s − max) are computed in one pass with that maximum: s.stage(sum).online(max, loop, …).
 //
-// Each iteration of a loop of one sum, the anchor, is a block of the axis. The maximum and the other sums follow it: they are begun
-// before the loop and brought up to each block inside of it, and what was summed of the blocks before is multiplied by
-// exp(max before − max now). So in the loop "max" is the maximum so far, and after it the maximum.
+// The loop of one sum, the anchor, steps through blocks of the axis. The maximum and the other sums
+// are its followers: they are initialised before the loop and updated for each block inside it.
+// Partial sums of earlier blocks are rescaled by exp(previous max − new max). So inside the loop
+// "max" is the running maximum, and after the loop the maximum.
 //
-// A block that holds only −inf has no maximum to subtract: exp(−inf − −inf) is NaN where the formula, whose maximum comes from another
-// block, has 0. So while blocks are left, terms are taken from the lowest number at least.
+// A block of only −inf has no maximum to subtract: exp(−inf − −inf) is NaN, where the formula gives
+// 0 because another block has a finite maximum. So until the last block, the maximum that is
+// subtracted is clamped to at least the lowest finite number.
 #pragma once
 
 #include "schedules/state.h"
 
 namespace kumiko {
 
-// The variables of Online::factor.
+// The variables in Online::factor.
 inline constexpr const char *maximum_before = "kumiko.before", *maximum_now = "kumiko.now";
 
-// Whether a stage is brought up to each block inside of a loop of another.
+// Whether the stage is a follower: updated for each block inside a loop of another stage.
 bool follows(const StageState &s);
-// The same, of this stage's loops: the maximum first.
+// The followers of the anchor, the maximum first.
 std::vector<const StageState *> followers(const ScheduleState &state, const std::string &anchor);
-// Whether a stage at a loop of the anchor waits for the end: what it reads is ready after the last block.
+// Whether a stage at a loop of the anchor must run after the last block, because its inputs are
+// complete only then.
 bool waits_for_end(const ScheduleState &state, const StageState &stage);
 
-// Whether an expression depends on a stage, through any others.
+// Whether an expression depends on a stage, directly or through other stages.
 bool depends_on(const ScheduleState &state, const Expr &e, const std::string &stage);
 
-// What the terms of `sum` are multiplied by when they are taken from another maximum, over the variables above. Undefined where `sum` is
-// no sum along the axis of `max` whose terms hold it so; then `why` says what is in the way.
+// The factor that converts a partial sum of `sum` from one running maximum to another, over the
+// variables above. Undefined if `sum` is not a sum along the axis of `max` whose terms have the
+// required form; then `why` gives the reason.
 Expr rescaling_factor(const ScheduleState &state, const StageState &sum, const StageState &max, std::string &why);
 
-// The stages between the maximum and the sums, which are computed for one block at a time.
+// The stages between the maximum and the sums, which are computed block by block.
 std::vector<std::string> between(const ScheduleState &state, const std::string &anchor);
-// The stages that depend on what follows the anchor, other than those between.
+// The stages that depend on the anchor's followers, without those of between().
 std::vector<std::string> dependent(const ScheduleState &state, const std::string &anchor);
 
-// Whether a stage is computed at the anchor's loop or further in.
+// Whether a stage is computed at the anchor's loop or deeper.
 bool stands_in_block(const ScheduleState &state, const StageState &stage, const std::string &anchor);
 
-// Why the anchor's blocks cannot be followed as recorded; "" when they can.
+// Why the recorded online schedule of the anchor is illegal; "" if it is legal.
 std::string broken_online(const ScheduleState &state, const std::string &anchor);
 
 } // namespace kumiko

@@ -1,4 +1,5 @@
-// What terms of sums are made of: one factor exp(s - max), and what does not use the maximum.
+// Decomposes the terms of sums into one factor exp(s - max) and a rest that does not use the
+// maximum.
 #include "dsl/reads.h"
 #include "schedules/online.h"
 
@@ -8,7 +9,7 @@ using namespace Halide::Internal;
 
 namespace {
 
-// With every read of a pointwise stage made its expression.
+// Substitutes the expression for every read of a pointwise stage.
 Expr expanded(const ScheduleState &state, const Expr &e) {
     return map_reads(e, [&](const Call *read, const Expr &e) {
         const StageState *s = state.find(read->name);
@@ -19,7 +20,7 @@ Expr expanded(const ScheduleState &state, const Expr &e) {
     });
 }
 
-// Whether `e` depends on a stage, through any others.
+// Whether `e` depends on a stage, directly or through other stages.
 bool depends(const ScheduleState &state, const Expr &e, const std::string &on, std::set<std::string> &seen) {
     for (const std::string &t : tensors_read(e)) {
         const StageState *s = state.producer(t);
@@ -32,7 +33,7 @@ bool depends(const ScheduleState &state, const Expr &e, const std::string &on, s
     return false;
 }
 
-// Takes a sum's term apart into one factor exp(s − max) and what does not use max.
+// Decomposes the term of a sum into one factor exp(s − max) and a rest that does not use max.
 struct Terms {
     const ScheduleState &state;
     const StageState &max;
@@ -46,7 +47,7 @@ struct Terms {
     }
     bool free(const Expr &e) const { return !depends_on(state, e, max.name()); }
 
-    // e is a number times a factor, for numbers that do not use max.
+    // Whether e is linear in one factor, with coefficients that do not use max.
     bool linear(const Expr &e) {
         if (const auto *call = e.as<Call>(); call && call->call_type != Call::Image && call->name.starts_with("exp_f"))
             return weight(*call);

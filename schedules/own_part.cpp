@@ -13,8 +13,8 @@ using namespace Halide::Internal;
 
 namespace {
 
-// The elements along an axis of a stage that one iteration of the host needs: those that belong to the
-// iteration along this axis of the host, or all, where the name is `whole`.
+// The elements along an axis that one iteration of the host needs: those of the host axis with this
+// name, or all if the name is `whole`.
 using Run = std::string;
 constexpr const char *whole = "";
 
@@ -27,13 +27,13 @@ public:
         }
     }
 
-    // One entry for each axis of `s`: `whole` if one reader needs all elements, else what all readers
-    // agree on. Sets `why` and returns nothing if they do not agree.
+    // One entry per axis of `s`: `whole` if a reader needs all elements, otherwise the run that all
+    // readers agree on. If they disagree, sets `why` and returns an empty vector.
     std::vector<Run> runs_of(const StageState &s) {
         const std::vector<std::string> tensors = s.def.tensors();
         const std::set<std::string> names(tensors.begin(), tensors.end());
         std::vector<std::vector<Expr>> places;
-        std::vector<const StageState *> readers; // one per place
+        std::vector<const StageState *> readers; // one per entry of `places`
         for (const std::string &name : state_.consumers(s.name())) {
             const StageState &reader = state_.stage(name);
             if (reads_later(state_, name, host_.name())) continue;
@@ -43,7 +43,7 @@ public:
             }
         }
         if (places.empty()) why = "no stage in the loops of " + host_.name() + " reads " + s.name();
-        // What those beside the host need is not asked again: it has to be what the host needs.
+        // Readers that run beside the host are not analysed: they must need what the host needs.
         const auto in_host = [&](const StageState *r) { return r == &host_ || r->finished_by == host_.name(); };
         const bool beside = std::any_of(readers.begin(), readers.end(), [&](const StageState *r) {
             return !in_host(r) && runs_beside(state_, r->name(), host_.name(), loop_);
@@ -62,7 +62,7 @@ public:
                       ", of which each iteration computes all that comes before";
             else if (all.size() == 1 && *all.begin())
                 runs.push_back(**all.begin());
-            else if (!s.def.step_axis.empty()) // of which each step has all
+            else if (!s.def.step_axis.empty()) // each step computes all of it
                 runs.emplace_back(whole);
             else if (why.empty())
                 why = "along " + axis.name() + " it is not read at one axis of " + host_.name() + " that is as long";
@@ -76,9 +76,9 @@ private:
     const ScheduleState &state_;
     const StageState &host_;
     const std::string &loop_;
-    std::set<std::string> around_; // axes of the host of which one iteration is a part
+    std::set<std::string> around_; // axes of the host of which one iteration covers a part
 
-    // Nothing where the index is no axis, or one of another extent.
+    // nullopt if the index is not an axis, or its extent differs.
     std::optional<Run> run_at(const StageState &reader, const Expr &index, const Axis &axis) {
         const Variable *v = index.as<Variable>();
         const Axis *own = v ? find_axis(reader.def, v->name) : nullptr;
@@ -86,7 +86,8 @@ private:
         const auto &steps = reader.def.reduction_axes;
         const bool reduced =
             std::any_of(steps.begin(), steps.end(), [&](const Axis &a) { return a.name() == own->name(); });
-        if (reduced && !term_bounds(reader.def).empty()) return std::nullopt; // not all of them are read
+        // Not all steps are read.
+        if (reduced && !term_bounds(reader.def).empty()) return std::nullopt;
         if (&reader == &host_ || reader.finished_by == host_.name() ||
             runs_beside(state_, reader.name(), host_.name(), loop_))
             return around_.count(own->name()) ? own->name() : whole;
@@ -99,7 +100,7 @@ private:
     }
 };
 
-// The stage at the root in whose loops `s` runs, at the head of all that share them.
+// The stage at the root in whose nest `s` runs; if several share the nest, their leader.
 const StageState &nest_of(const ScheduleState &state, const StageState &s) {
     const StageState &loops = loops_of(state, s);
     if (loops.computed_at().kind == Placement::Kind::At)
@@ -120,11 +121,11 @@ bool reads_later(const ScheduleState &state, const std::string &reader, const st
 
 namespace {
 
-// Why an iteration of the first `fixed` loops of `h` has elements along an axis that another one has
-// too; "" when it has a block of its own. The other loops have to be the inner parts of all splits, and
-// inner splits have to divide evenly.
+// Why two iterations of the first `fixed` loops of `h` would have elements along the axis in
+// common; "" if each has a block of its own. The remaining loops must be the inner parts of all
+// splits, and these splits must divide evenly.
 std::string not_a_block(const StageState &h, const std::string &axis, size_t fixed) {
-    bool inside = false; // some loop of the axis
+    bool inside = false; // some loop inside is derived from the axis
     for (size_t l = fixed; l < h.order.size(); l++) inside = inside || h.derived_from(h.order[l], axis);
     if (!inside) return "";
     const auto stands = [&](const std::string &loop, bool outside) {
@@ -153,7 +154,7 @@ std::string not_a_block(const StageState &h, const std::string &axis, size_t fix
     return "";
 }
 
-// Why iterations do not write disjoint parts; "" when they do.
+// Why iterations do not write disjoint parts; "" if they do.
 std::string no_part(const ScheduleState &state, const StageState &s, const StageState &h, const std::string &loop) {
     for (const StageState *stage : {&s, &h}) {
         if (stage->online) return stage->name() + " is part of online";

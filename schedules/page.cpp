@@ -40,7 +40,7 @@ const char *kind_text(ArgumentKind kind) {
     return "";
 }
 
-// "<loop>.o" is no HTML.
+// Escapes "<", so that "<loop>.o" is not read as HTML.
 std::string prose(const std::string &text) {
     std::string out;
     for (const char c : text) out += c == '<' ? "&lt;" : std::string(1, c);
@@ -60,7 +60,8 @@ void section(std::ostringstream &out, const Primitive &p) {
         out << " |\n";
     }
     const Op op = example_op(p.example.op);
-    Schedule s(op, Machine::named("x86-64-avx2")); // the same page on every machine
+    // Fixed, so that the page is the same on every machine.
+    Schedule s(op, Machine::named("x86-64-avx2"));
     for (const Directive &d : p.example.before) s.apply(d);
     out << "\n```\n" << op.to_string() << "```\n";
     if (!p.example.before.empty()) {

@@ -1,13 +1,14 @@
-// The reference page of the primitives, docs/primitives.md, made from the records: nothing in it is written by hand.
+// Generates docs/primitives.md, the reference of the primitives, from their records.
 #pragma once
 
 #include <string>
 
 namespace kumiko {
 
-// Markdown. The nests before and after are those of the records' examples, run.
+// The page as Markdown. The nests before and after each primitive come from running the record's
+// example.
 std::string primitives_page();
-// The part of it that is about one primitive. Throws UserError with a suggestion for an unknown name.
+// The section of one primitive. Throws UserError with a suggestion for an unknown name.
 std::string primitive_section(const std::string &name);
 
 } // namespace kumiko

@@ -1,4 +1,4 @@
-// What region divides: which stage computes which box of a tensor.
+// Results of the directive region: which stage computes which box of a tensor.
 #pragma once
 
 #include "schedules/frame.h"
@@ -10,13 +10,13 @@ struct Piece {
     Region box;
 };
 
-// The box that a stage covers, with the regions in it: the whole domain, or its part.
+// The box covered by a stage together with its regions: the whole domain, or its part.
 Region box_of(const ScheduleState &state, const StageState &stage);
-// The stages that compute `box` of a stage, in the order of their first indices: it itself, and between that its regions.
+// The stages that compute `box`, by first index: the stage itself, interrupted by its regions.
 std::vector<Piece> pieces_of(const ScheduleState &state, const StageState &stage, const Region &box);
-// The boxes that a stage computes itself.
+// The boxes that the stage computes itself.
 std::vector<Region> own_boxes(const ScheduleState &state, const StageState &stage);
-// The regions of a stage, by their first index.
+// The regions of a stage, by first index.
 std::vector<const StageState *> regions_of(const ScheduleState &state, const std::string &stage);
 
 } // namespace kumiko

@@ -39,7 +39,7 @@ const char *what_is_needed(ArgumentKind kind) {
     return "";
 }
 
-// In 64 bits: a larger one would come out negative.
+// Whether it fits int64; larger values would become negative.
 bool is_whole(const nlohmann::json &v) {
     return v.is_number_integer() && (!v.is_number_unsigned() || v.get<uint64_t>() <= INT64_MAX);
 }

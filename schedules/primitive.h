@@ -1,6 +1,6 @@
-// A scheduling primitive is one record: its name and arguments, what it requires, what it does, how it is explained. The
-// C++ methods, the saved form, the reference page and the fuzzer all come from the record. One file holds one primitive:
-// schedules/primitives/<name>.cpp.
+// A scheduling primitive is one record: name, parameters, requirements, implementation and
+// documentation. The saved form, the reference page and the generic Schedule::apply are driven by
+// the record. Each primitive is in schedules/primitives/<name>.cpp.
 #pragma once
 
 #include "schedules/state.h"
@@ -12,16 +12,16 @@
 
 namespace kumiko {
 
-// One call of a primitive. `arguments` is an object: the record's parameters by name.
+// One call of a primitive. `arguments` is a JSON object: argument by parameter name.
 struct Directive {
     std::string primitive;
     nlohmann::json arguments;
     std::source_location where; // the user's line; not saved
 };
 
-// The saved form of one directive: its arguments and, under "primitive", its name.
+// The saved form of a directive: its arguments, and its name under "primitive".
 nlohmann::json directive_json(const Directive &d);
-// Throws UserError when it names no primitive.
+// Throws UserError if it does not name a primitive.
 Directive directive_of(const nlohmann::json &j, std::source_location where = {});
 
 enum class ArgumentKind {
@@ -32,7 +32,7 @@ enum class ArgumentKind {
     Level,  // name of a memory level of the machine
     Integer,
     Integers,
-    Text,      // one of `choices` where they are given
+    Text,      // one of `choices`, if given
     Names,     // list of strings
     Condition, // over the sizes, as text
     Schedule,  // list of directives
@@ -48,8 +48,8 @@ struct Parameter {
 
 struct MemoryLevel; // machine/machine.h
 
-// The lesson on the reference page: the directives that lead up to the primitive, and the call itself. The nests before
-// and after are printed by running them.
+// The example on the reference page: directives applied before, then the call. The nests before and
+// after it are printed by running them.
 struct PrimitiveExample {
     const char *op; // "matmul", "conv", "softmax", …: schedules/examples.h
     std::vector<Directive> before;
@@ -60,57 +60,61 @@ struct Primitive {
     const char *name;
     const char *group; // "loops", "stages", "memory", "machine", "facts"
     const char *summary;
-    const char *requires_; // what must hold, for people
+    const char *requires_; // preconditions, for the reference page
     std::vector<Parameter> parameters;
-    // Checks and applies. Throws UserError; leaves obligations in the state. `index` is the directive's own.
+    // Checks and applies. Throws UserError; adds obligations to the state. `index`: position of the
+    // directive in the schedule.
     void (*apply)(ScheduleState &state, const Directive &directive, size_t index);
     PrimitiveExample example;
 };
 
-// All primitives in the order of the reference page.
+// All primitives, in the order of the reference page.
 const std::vector<const Primitive *> &primitives();
 // Throws UserError with a suggestion for an unknown name.
 const Primitive &primitive(const std::string &name);
 
 // --- for the records ---
 
-// Throws when the arguments are not what the record's parameters say.
+// Throws unless the arguments match the record's parameters.
 void check_arguments(const Primitive &p, const Directive &d);
 
-// Typed access; check_arguments has run.
+// Typed access to arguments, after check_arguments.
 std::string text_argument(const Directive &d, const char *name, const std::string &otherwise = "");
 int64_t integer_argument(const Directive &d, const char *name, int64_t otherwise = 0);
 std::vector<std::string> names_argument(const Directive &d, const char *name);
 
-// The stage a directive names, and a loop of it that stands now. Errors say what became of a loop that was split or fused.
+// The stage that a directive names, and a live loop of it. Errors explain how a loop was split or
+// fused away.
 StageState &stage_argument(ScheduleState &state, const Directive &d);
 const LoopState &loop_argument(const StageState &stage, const Directive &d, const char *name = "loop");
 
-// The level "level" of the machine, and the axes of the tensor "tensor"; errors as of refuse().
+// The machine's memory level named "level", and the axes of the tensor named "tensor". Errors are
+// those of refuse().
 const MemoryLevel &level_argument(const ScheduleState &state, const Directive &d);
 const std::vector<Axis> &tensor_argument(const ScheduleState &state, const Directive &d);
 
-// An error with the directive as written, the nest of the stage with the loop marked, and what would be legal.
+// Throws an error with the directive, the nest of the stage with the loop marked, and the legal
+// alternatives.
 [[noreturn]] void refuse(const ScheduleState &state, const Directive &d, const std::string &cause,
                          const StageState *stage = nullptr, const std::string &loop = "",
                          const std::string &legal = "");
 
-// Refuses the name of a stage that the op does not have, with the names of those that it has.
+// Rejects a stage name that the op does not have, and lists the valid ones.
 void require_stage(const ScheduleState &state, const Directive &d, const std::string &name);
 
-// A directive that later directives may make legal: Schedule::apply keeps it pending.
+// An error for a directive that later directives may make legal: Schedule::apply keeps it pending.
 class NotYet : public UserError {
 public:
     using UserError::UserError;
 };
-// refuse(), as NotYet.
+// Throws like refuse(), but NotYet.
 [[noreturn]] void refuse_yet(const ScheduleState &state, const Directive &d, const std::string &cause,
                              const StageState *stage, const std::string &loop, const std::string &legal);
 
-// An error at the directive's line; a directive of a saved schedule has none.
+// Throws an error at the directive's source line; saved directives have none.
 [[noreturn]] void fail_at(const Directive &d, const std::string &text);
 
-// "vectorize("y", 16)": the directive as one would call it on a stage.
+// The directive as a call on a stage: "vectorize("y", 16)".
 std::string call_text(const Directive &d);
 
 } // namespace kumiko

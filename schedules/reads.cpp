@@ -5,7 +5,7 @@
 namespace kumiko {
 
 std::string read_outside(const ScheduleState &state, const Facts &facts) {
-    std::map<std::string, std::vector<Axis>> known; // with the facts in place
+    std::map<std::string, std::vector<Axis>> known; // with the facts substituted
     const AxesInside inside = [&](const std::string &tensor) {
         std::vector<Axis> &axes = known[tensor];
         if (axes.empty()) {
@@ -21,7 +21,7 @@ std::string read_outside(const ScheduleState &state, const Facts &facts) {
         return all;
     };
     for (const StageState &s : state.stages) {
-        if (s.is_copy) continue; // reads what it copies
+        if (s.is_copy) continue; // its reads are those of the copied tensor
         if (std::string text = reach_of(s.def, inside).outside; !text.empty()) return text;
     }
     for (const Requirement &r : state.op.requirements()) {

@@ -1,12 +1,12 @@
-// Reads that leave their tensor: a formula that has no meaning for the sizes at hand.
+// Out-of-bounds reads: the formula has no meaning for the given sizes.
 #pragma once
 
 #include "schedules/facts.h"
 
 namespace kumiko {
 
-// The first read that some iteration makes outside of its tensor, as text; "" when none is proved to. `state` is one with
-// the facts in place. dsl/reach.h says of which reads.
+// The first read that is provably out of bounds, as text; "" if there is none. `state` has the
+// facts substituted. dsl/reach.h defines which reads are checked.
 std::string read_outside(const ScheduleState &state, const Facts &facts);
 
 } // namespace kumiko

@@ -27,12 +27,13 @@ std::string not_rolling(const ScheduleState &state, const StageState &s, const s
     for (const std::string &name : state.consumers(s.name())) {
         if (const std::string why = runs_outside(state, name, host, loop); !why.empty()) return why;
     }
-    const auto runs_in_nest = [&](const StageState *r) { // of this stage, or in loops of its loops
+    const auto runs_in_nest = [&](const StageState *r) { // in this stage or nested in its loops
         while (r && r != &s && r != &loops_of(state, s))
             r = r->computed_at().kind == Placement::Kind::At ? state.find(r->computed_at().consumer) : nullptr;
         return r != nullptr;
     };
-    for (const StageState &other : state.stages) { // what new planes read has to be there before iteration 0
+    // Inputs of new planes must exist before iteration 0.
+    for (const StageState &other : state.stages) {
         const Placement &at = other.computed_at();
         if (at.kind != Placement::Kind::At || at.consumer != host.name() || at.loop != loop || rolls(other)) continue;
         const auto readers = state.consumers(other.name());

@@ -1,4 +1,4 @@
-// A saved schedule (Schedule::to_json) as C++, without the op that it is of.
+// Prints a saved schedule (Schedule::to_json) as C++, without its op.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -7,11 +7,11 @@
 
 namespace kumiko {
 
-// Throws UserError when it is no saved schedule, or one of a newer version, which could be misread.
+// Throws UserError if it is not a saved schedule or its version is newer, which could be misread.
 void require_saved_schedule(const nlohmann::json &saved);
 
-// The calls that make it, on a Schedule s of the Op op: what Schedule::to_cpp gives. Throws as
-// require_saved_schedule().
+// C++ calls that rebuild it on a Schedule s of the Op op, as Schedule::to_cpp prints them. Throws
+// like require_saved_schedule().
 std::string saved_cpp_text(const nlohmann::json &saved);
 
 } // namespace kumiko

@@ -316,7 +316,7 @@ Schedule &Schedule::specialize(const Expr &condition, const Schedule &schedule, 
 
 namespace {
 
-// "kernel.cpp:12", of a saved schedule "directive 3".
+// "kernel.cpp:12"; for a saved schedule "directive 3".
 std::string place_of(const Directive &d, size_t index) {
     std::string file = d.where.file_name();
     if (const auto slash = file.rfind('/'); slash != std::string::npos) file = file.substr(slash + 1);
@@ -339,7 +339,7 @@ void Schedule::check_obligations(const ScheduleState &state, const Directive &d)
     }
 }
 
-// Applies one directive, whose position is `index`, and checks what must hold after each.
+// Applies one directive at position `index`, and checks the invariants.
 void Schedule::advance(ScheduleState &state, const Directive &d, size_t index) const {
     primitive(d.primitive).apply(state, d, index);
     check_obligations(state, d);
@@ -357,7 +357,7 @@ void Schedule::advance(ScheduleState &state, const Directive &d, size_t index) c
 
 namespace {
 
-// The stage that the directive places; "" when it places none.
+// The stage that the directive places; "" if none.
 std::string placed_by(const Directive &d) {
     const bool places = d.primitive == "compute_at" || d.primitive == "store_at" || d.primitive == "compute_root" ||
                         d.primitive == "inline_into";
@@ -366,8 +366,8 @@ std::string placed_by(const Directive &d) {
 
 } // namespace
 
-// Applies those that are legal now; one may make another legal. Placements of one stage keep their
-// order.
+// Applies the directives that are legal now; each may make others legal. Placements of one stage
+// stay in order.
 void Schedule::apply_pending(ScheduleState &state, std::vector<Pending> &pending, const Directive &latest) const {
     for (size_t n = 0; n < pending.size();) {
         const size_t index = pending[n].directive;
@@ -411,7 +411,8 @@ Schedule &Schedule::apply(Directive d) {
                 if (p.placed == placed && directives_[p.directive].primitive == "store_at")
                     stored = &directives_[p.directive];
             }
-            // The latest placement of a stage holds, but compute_at after store_at belongs to it.
+            // The last placement of a stage wins, except that compute_at after store_at belongs to
+            // it.
             if (stored && d.primitive != "compute_at") stored = nullptr;
             if (!stored) std::erase_if(pending, [&](const Pending &p) { return p.placed == placed; });
         }
@@ -456,7 +457,7 @@ Schedule &Schedule::undo(Place where) {
 
 namespace {
 
-// With what is known of the sizes in place.
+// The nest with the known facts about sizes substituted.
 std::string nest_under(const ScheduleState &state, std::vector<Expr> conditions) {
     std::string text;
     for (const Assume &a : state.assumptions) {
@@ -542,13 +543,14 @@ std::string cpp_text(const Directive &d) {
 
 namespace {
 
-// `of`: what a schedule is made of, "op" or "op, machine_named(…)".
+// `of`: constructor arguments of the schedule, "op" or "op, machine_named(…)".
 std::string directives_cpp(const json &directives, const std::string &schedule, const std::string &of) {
     std::string text = "Schedule " + schedule + "(" + of + ");\n";
     for (const json &one : directives) {
         const Directive d = directive_of(one);
         if (d.primitive != "specialize") {
-            text += schedule + cpp_text(d).substr(1) + "\n"; // it begins with the schedule's name, s
+            // The text starts with the schedule's name, s.
+            text += schedule + cpp_text(d).substr(1) + "\n";
             continue;
         }
         std::istringstream lines(directives_cpp(d.arguments["schedule"], "special", of));
@@ -584,7 +586,7 @@ std::string saved_cpp_text(const json &saved) {
 }
 
 std::string Schedule::to_cpp() const {
-    const bool chip = machine().architecture == "chip"; // else for the host
+    const bool chip = machine().architecture == "chip"; // otherwise the host
     return directives_cpp(to_json()["directives"], "s", chip ? "op, machine_named(\"" + machine().name + "\")" : "op");
 }
 

@@ -22,13 +22,13 @@ const StageState &loops_of(const ScheduleState &state, const StageState &s) {
 }
 
 const StageState &leader_of(const ScheduleState &state, const StageState &s) {
-    if (!s.finished_into.empty()) return s; // runs where its consumer stands
+    if (!s.finished_into.empty()) return s; // runs at its consumer
     const StageState &loops = loops_of(state, s);
     return loops.shared ? head_of(state, state.stage(loops.shared->stage)) : s;
 }
 
 bool one_loop(const ScheduleState &state, const std::string &a, const std::string &b, const std::string &loop) {
-    const auto holder = [&](const std::string &name) { // the stage whose loop this is
+    const auto holder = [&](const std::string &name) { // the stage that owns this loop
         const StageState *s = state.find(name);
         if (!s || !s->has_loop(loop) || !s->shared || !s->has_loop(s->shared->loop)) return name;
         return s->position(loop) <= s->position(s->shared->loop) ? s->shared->stage : name;
@@ -62,16 +62,16 @@ bool stands_beside(const ScheduleState &state, const std::string &stage, const s
 
 namespace {
 
-// Whether `s` is computed in the loops of `host`. An inlined stage counts, since it is computed
-// where its reader is.
+// Whether `s` is computed in the loops of `host`. Inlined stages count, because they are computed
+// at their readers.
 bool runs_in(const ScheduleState &state, const StageState &s, const StageState &host) {
     if (&s == &host || s.placement.kind == Placement::Kind::Inline) return true;
     if (follows(s)) return s.online->anchor == host.name();
     return s.placement.kind == Placement::Kind::At && runs_in(state, state.stage(s.placement.consumer), host);
 }
 
-// The stages that must come before `s`: those that it reads, and those in whose loops these are
-// computed. A stage in whose loops `s` is computed too does not count.
+// The stages that must come before `s`: those that it reads, and their hosts. A common host of both
+// is excluded.
 std::set<std::string> before(const ScheduleState &state, const StageState &s) {
     std::set<std::string> names;
     for (const Expr &e : s.def.expressions()) {
@@ -85,18 +85,19 @@ std::set<std::string> before(const ScheduleState &state, const StageState &s) {
                     names.insert(head_of(state, state.stage(host)).name());
             };
             if (follows(*p)) after(p->online->anchor, p->online->loop);
-            for (const StageState *at = p; at->computed_at().kind == Placement::Kind::At;) { // all hosts around
+            // All enclosing hosts.
+            for (const StageState *at = p; at->computed_at().kind == Placement::Kind::At;) {
                 after(at->computed_at().consumer, at->computed_at().loop);
                 at = &loops_of(state, state.stage(at->computed_at().consumer));
             }
             for (const StageState *part : regions_of(state, p->name())) names.insert(part->name());
         }
     }
-    if (s.part) names.insert(s.part->of); // which stores it
+    if (s.part) names.insert(s.part->of); // it stores this part
     return names;
 }
 
-using Groups = std::map<std::string, std::vector<const StageState *>>; // by the head of the leader
+using Groups = std::map<std::string, std::vector<const StageState *>>; // by the leader's head
 
 Groups groups_of(const ScheduleState &state) {
     Groups all;
@@ -104,7 +105,8 @@ Groups groups_of(const ScheduleState &state) {
     return all;
 }
 
-// One of these stages that has to be complete before another one of them begins; "" when none.
+// A stage of the group that must be complete before another stage of the group starts; "" if there
+// is none.
 std::string needed_whole(const ScheduleState &state, const std::set<std::string> &group) {
     const Groups groups = groups_of(state);
     std::set<std::string> seen = group;
@@ -140,9 +142,9 @@ bool makes(const Relation &r, const std::string &loop) {
     return std::get<FuseRelation>(r).fused == loop;
 }
 
-// The splits and fuses that the loops at the first `depth` positions come from. Not a split that
-// masks or moves its last block if its outer loop is an axis of `other` and its inner one is not
-// among these loops: the outer one then runs whole in both.
+// The splits and fuses that produced the first `depth` loops. A split with a masked or shifted tail
+// is left out if its outer loop is an axis of `other` and its inner loop is not among them: the
+// outer loop then runs in full in both stages.
 std::vector<Relation> relations_of(const StageState &s, size_t depth, const StageState &other) {
     const auto comes_from = [&](const std::string &made) {
         return std::any_of(s.order.begin(), s.order.begin() + static_cast<std::ptrdiff_t>(depth),
@@ -168,7 +170,7 @@ bool bounds_differ(const StageState &a, const StageState &b) {
                        [](const Expr &x, const Expr &y) { return equal(x, y); });
 }
 
-// Why the first `depth` loops of the two stages are not the same.
+// Why the first `depth` loops of the two stages differ.
 std::string loops_differ(const StageState &a, const StageState &b, size_t depth) {
     if (b.order.size() < depth) return "stage " + b.name() + " has fewer loops";
     for (size_t i = 0; i < depth; i++) {
@@ -188,7 +190,7 @@ std::string loops_differ(const StageState &a, const StageState &b, size_t depth)
             return of(y.name, b) + " has " + to_string(y.extent) + " iterations, that of " + a.name() + " has " +
                    to_string(x.extent);
     }
-    for (const LoopState &l : b.loops) { // what joins lanes is known by the loop's name
+    for (const LoopState &l : b.loops) { // horizontal reductions identify lanes by loop name
         const LoopState *same = a.find_loop(l.name);
         if (same && same->reduction != l.reduction &&
             (same->kind == LoopKind::Vectorized || l.kind == LoopKind::Vectorized))
@@ -201,7 +203,8 @@ std::string loops_differ(const StageState &a, const StageState &b, size_t depth)
     for (const Relation &r : ours) {
         const auto *split = std::get_if<SplitRelation>(&r);
         if (!split || can_prove(a.loop(split->parent).extent % static_cast<int>(split->factor) == 0)) continue;
-        for (size_t i = depth; i < a.order.size(); i++) { // its last block is not full: both must treat it alike
+        // The last block is partial: both stages must treat it the same way.
+        for (size_t i = depth; i < a.order.size(); i++) {
             if (a.derived_from(a.order[i], split->inner))
                 return of(a.order[i], a) + " comes from a split that does not divide; it has to be shared too";
         }
@@ -219,7 +222,7 @@ std::string loops_differ(const StageState &a, const StageState &b, size_t depth)
     return "";
 }
 
-// Why a stage shares loops with no other; "" when it may.
+// Why a stage cannot share loops with any other; "" if it can.
 std::string alone(const ScheduleState &state, const StageState &s) {
     const std::string name = "stage " + s.name();
     if (s.placement.kind == Placement::Kind::Inline) return name + " is inlined, so it has no loops";
@@ -250,7 +253,7 @@ std::string place_text(const StageState &s) {
     return s.name() + " at loop " + s.placement.loop + " of " + s.placement.consumer;
 }
 
-// The call that computes a stage at the place.
+// The directive that places a stage there.
 std::string placing_call(const Placement &place) {
     if (place.kind == Placement::Kind::Root) return "compute_root()";
     return "compute_at(\"" + place.consumer + "\", \"" + place.loop + "\")";

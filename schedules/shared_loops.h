@@ -1,4 +1,4 @@
-// Stages that run in one loop nest (compute_with).
+// Stages that share one loop nest (compute_with).
 #pragma once
 
 #include "schedules/state.h"
@@ -7,37 +7,37 @@ namespace kumiko {
 
 struct Apart {
     std::string why;
-    bool for_good = true; // no later directive makes it possible
+    bool for_good = true; // no later directive can make it legal
 };
-// Why stage `name` cannot run in the loops of stage `leader` from the outermost down to `loop`;
-// nothing when it can.
+// Why stage `name` cannot share the loops of stage `leader` from the outermost down to `loop`;
+// nullopt if it can.
 std::optional<Apart> apart(const ScheduleState &state, const std::string &name, const std::string &leader,
                            const std::string &loop);
 
-// The stages that run in the loops of `leader`, in the order of the schedule.
+// The stages that share the loops of `leader`, in the schedule's order.
 std::vector<const StageState *> sharing_loops(const ScheduleState &state, const std::string &leader);
 
-// Whether two loops of one name are one, since their stages run in one nest.
+// Whether loops of this name in stages a and b are one shared loop.
 bool one_loop(const ScheduleState &state, const std::string &a, const std::string &b, const std::string &loop);
-// Whether the stage runs in the loops of `leader` down to `loop` or a deeper one. Each iteration
-// then computes what is placed there before it computes a part of the stage.
+// Whether the stage shares the loops of `leader` down to `loop` or deeper. Each iteration then
+// computes the stages placed there before a part of this stage.
 bool runs_beside(const ScheduleState &state, const std::string &stage, const std::string &leader,
                  const std::string &loop);
 
-// Whether the stage, or one in whose loops it is computed or ended, runs in loop `loop` of `leader`
-// in this way, and the stage is computed in that loop or deeper.
+// Whether the stage, or its host (the stage it is computed at or finished in), shares loop `loop`
+// of `leader` in this way, and the stage is computed in that loop or deeper.
 bool stands_beside(const ScheduleState &state, const std::string &stage, const std::string &leader,
                    const std::string &loop);
 
-// Reorders the stages so that a group in one nest comes after all that it reads. Does nothing if no
-// stage shares loops.
+// Reorders the stages so that each group that shares a nest comes after everything that it reads.
+// No effect if no stage shares loops.
 void order_by_groups(ScheduleState &state);
 
 // The stage at whose position the loops of `s` run: `s`, or the consumer that is finished in it.
 const StageState &head_of(const ScheduleState &state, const StageState &s);
 // The stage whose loops compute `s`: `s`, or the reduction in which it is finished.
 const StageState &loops_of(const ScheduleState &state, const StageState &s);
-// The stage at the head of the group to which a stage at the head of loops belongs.
+// The leader of the group that a stage belongs to.
 const StageState &leader_of(const ScheduleState &state, const StageState &s);
 
 } // namespace kumiko

@@ -129,7 +129,8 @@ ScheduleState::ScheduleState(const Op &op, std::shared_ptr<const Machine> machin
     for (const Stage &def : op.stages()) {
         StageState s;
         s.def = def;
-        for (const Axis &a : is_extern(def) ? std::vector<Axis>() : def.axes) { // a call has no loops
+        // An extern call has no loops.
+        for (const Axis &a : is_extern(def) ? std::vector<Axis>() : def.axes) {
             s.loops.push_back({a.name(), a.extent(), false, LoopKind::Serial});
             s.order.push_back(a.name());
         }
@@ -140,7 +141,8 @@ ScheduleState::ScheduleState(const Op &op, std::shared_ptr<const Machine> machin
         if (def.kind == Stage::Kind::Padding) s.placement.kind = Placement::Kind::Inline;
         stages.push_back(std::move(s));
     }
-    for (StageState &s : stages) { // steps of a recurrence are its outermost loop, in which stages of theirs stand
+    // The step loop of a recurrence is outermost, and its stages are computed in it.
+    for (StageState &s : stages) {
         if (!s.def.takes_steps()) continue;
         const auto loop = std::find(s.order.begin(), s.order.end(), s.def.step_axis);
         std::rotate(s.order.begin(), loop, loop + 1);
@@ -157,8 +159,8 @@ std::set<std::string> in_steps(const ScheduleState &state, const StageState &rec
     return names;
 }
 
-// Begins at the stage found last. Obligations are checked in the order of the stages after each
-// directive, so that most searches ask for that stage or the next.
+// Searches from the last result. After each directive, obligations are checked in stage order, so
+// most searches ask for the same stage or the next.
 StageState *ScheduleState::find(const std::string &name) {
     thread_local size_t last = 0;
     const size_t n = stages.size();
@@ -210,7 +212,7 @@ const std::vector<Axis> &ScheduleState::axes_of(const std::string &tensor) const
 
 Type ScheduleState::type_of(const std::string &tensor) const {
     if (const Input *in = op.find_input(tensor)) return in->type;
-    axes_of(tensor); // the error for an unknown one
+    axes_of(tensor); // throws if unknown
     const StageState *s = producer(tensor);
     for (const Component &c : s->def.components) {
         if (c.tensor == tensor) return c.type;
@@ -235,7 +237,7 @@ std::vector<std::string> ScheduleState::readers(const std::string &tensor) const
     };
     std::vector<std::string> found;
     for (const StageState &s : stages) {
-        if (own == &s) continue; // a scan reads itself
+        if (own == &s) continue; // a recurrence reads itself
         Reads reads;
         reads.names = &names;
         for (const Expr &e : s.def.expressions()) e.accept(&reads);

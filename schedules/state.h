@@ -1,5 +1,6 @@
-// What a list of directives amounts to: the loops of every stage, their order and kinds, where each stage is computed
-// and kept. It is derived by applying the directives in turn (schedules/schedule.h) and never edited otherwise.
+// The result of applying a list of directives: the loops of every stage, their order and kinds, and
+// where each stage is computed and stored. It is only modified by applying directives
+// (schedules/schedule.h).
 #pragma once
 
 #include "dsl/op.h"
@@ -19,27 +20,26 @@ class InstructionSet; // machine/instruction.h
 enum class LoopKind { Serial, Parallel, Vectorized, Unrolled, Bound };
 const char *kind_name(LoopKind kind); // "serial", …
 
-// What happens where a split does not divide the extent.
+// Treatment of the tail if a split does not divide the extent.
 enum class Tail {
-    Auto,  // peel where vectors or unrolled copies stand inside, else guard
-    Guard, // iterations beyond the end are not run
-    Mask,  // full trip count; loads of inputs and all stores are predicated
-    Shift, // the last iteration moves inwards and repeats some elements
-    Pad,   // full trip count on storage rounded up
+    Auto,  // peel if vectorized or unrolled loops are inside, otherwise guard
+    Guard, // iterations past the end are skipped
+    Mask,  // full trip count; loads of inputs and all stores are masked
+    Shift, // the last block is shifted inwards and recomputes some elements
+    Pad,   // full trip count; storage is rounded up
 };
 const char *tail_name(Tail tail);
-Tail tail_from_name(const std::string &name); // throws UserError listing the names
+Tail tail_from_name(const std::string &name); // throws UserError with the list of names
 
 struct LoopState {
     std::string name; // "i", "i.o"
-    Expr extent;      // when the stage is computed whole; over the sizes
+    Expr extent;      // for the whole stage; over the sizes
     bool reduction = false;
     LoopKind kind = LoopKind::Serial;
-    std::string unit = {}; // Bound: the unit level that its iterations are spread over
+    std::string unit = {}; // Bound: the machine level over whose units iterations are distributed
 };
 
-// How many blocks of `factor` iterations cover the extent, rounded up. Does not overflow where the
-// extent is a number.
+// The extent divided by `factor`, rounded up. Does not overflow for a constant extent.
 Expr count_blocks(const Expr &extent, int64_t factor);
 
 // loop(parent) = loop(outer) * factor + loop(inner)
@@ -62,12 +62,12 @@ struct Placement {
     std::string consumer, loop; // At: computed in the body of this loop of this stage
 };
 
-// The loops of another stage, from the outermost down to `loop`, in which this one runs.
+// The loops of another stage, from the outermost down to `loop`, that this stage shares.
 struct SharedLoops {
     std::string stage, loop;
 };
 
-// One dimension of a storage order, outermost first: an axis, or its part above or below a block size.
+// One dimension of a storage order: an axis, or its outer or inner part for a block size.
 struct LayoutTerm {
     enum class Part { Whole, Outer, Inner };
     std::string axis;
@@ -78,22 +78,24 @@ struct LayoutTerm {
 
 struct Accumulate {
     std::string level, loop;
-    bool join; // a later round starts from the identity, and joins the earlier partial results on leaving
+    // Later rounds start from the identity and add the earlier partial results when stored.
+    bool join;
 };
 
-// Partial results that a round leaves and the next one takes up, as much of them as is touched below `loop`.
+// Spilled partial results between rounds, as much as is touched below `loop`.
 struct Waiting {
     std::string level, loop;
 };
 
-// At each iteration of `loop`, the region of `tensor` that is read `distance` iterations later is fetched into a cache.
+// Each iteration of `loop` prefetches the region of `tensor` that is read `distance` iterations
+// later.
 struct Prefetch {
     std::string tensor, loop;
     int64_t distance = 1;
-    std::string consumer, of; // whose loop's iterations the distance counts; none: of `loop` itself
+    std::string consumer, of; // loop whose iterations the distance counts; empty: `loop` itself
 };
 
-// The first `first` and last `last` iterations of a loop get copies of the body of their own.
+// Peels the first `first` and last `last` iterations of a loop into separate copies of the body.
 struct Peel {
     std::string loop;
     int64_t first = 0, last = 0;
@@ -103,73 +105,85 @@ struct Tensorize {
     std::string loop, instruction;
 };
 
-// Made by region: computes the indices [first, first + count) of one axis of a tensor, in place of the stage `of`.
+// A stage made by region: computes indices [first, first + count) of one axis of a tensor in place
+// of stage `of`.
 struct Part {
     std::string of, tensor, axis;
     int64_t first = 0, count = 0;
 };
 
-// Of a sum whose terms have a factor exp(s − max), and of that maximum: they follow each other through the blocks of a loop
-// (schedules/online.h).
+// For a sum whose terms have a factor exp(s − max), and for that maximum: both are updated block by
+// block in a loop (schedules/online.h).
 struct Online {
-    std::string anchor, loop; // of this reduction each iteration is a block
+    std::string anchor, loop; // each iteration of this loop of this reduction is a block
     std::string max;
-    Expr factor; // by which sums of terms that were taken from one maximum are those taken from another
+    Expr factor; // rescales a partial sum from one running maximum to another
 };
 
 struct StageState {
     Stage def;
-    std::vector<LoopState> loops;   // every loop that ever was, by name
-    std::vector<std::string> order; // the loops that stand now, outermost first
+    std::vector<LoopState> loops;   // all loops, including those split or fused away
+    std::vector<std::string> order; // the live loops, outermost first
     std::vector<Relation> relations;
     Placement placement;
-    bool stored = false; // by store_at: the placement says where it is kept, compute_at where it is computed
-    std::optional<Placement> computed; // At, in the loops of the first stage that reads it; unset: where it is kept
-    std::optional<SharedLoops> shared; // by compute_with; the loops stay its own too, and are the same
-    std::string level;                 // memory level that keeps it; "" leaves the choice to lowering
-    bool is_copy = false;              // made by place_in: holds a region of another tensor as it is
-    std::string copied;                // the tensor that it copies, or where prepacked computes from
+    // store_at was applied: `placement` is where it is stored, `computed` where it is computed.
+    bool stored = false;
+    // At, in the loops of the first stage that reads it; unset: same as `placement`.
+    std::optional<Placement> computed;
+    // compute_with was applied; `loops` then equal those of that stage.
+    std::optional<SharedLoops> shared;
+    std::string level;    // memory level that stores it; "": chosen by lowering
+    bool is_copy = false; // made by place_in: copies a region of another tensor
+    std::string copied;   // the tensor that it copies; if pre-packed: the input it is computed from
     std::optional<Accumulate> accumulate;
-    std::optional<Waiting> waiting; // unset: between rounds, partial results wait where the stage is kept
-    std::string finished_into;      // the consumer that this reduction's end computes
-    std::string finished_by; // the reduction in whose end this consumer is computed; its own loops are no longer used
-    std::vector<LayoutTerm> layout; // empty: the axes in order
+    // unset: partial results are spilled to the stage's own storage between rounds.
+    std::optional<Waiting> waiting;
+    std::string finished_into; // the consumer fused into the epilogue of this reduction
+    // The reduction whose epilogue computes this stage; its own loops are unused.
+    std::string finished_by;
+    std::vector<LayoutTerm> layout; // empty: axes in order
     std::vector<Prefetch> prefetches;
     std::vector<Peel> peels;
     std::optional<Tensorize> tensorize;
-    std::string scattered; // the axis of which each step visits the one element that its index names; "": every element
-    std::string write_back; // results leave while the next iteration of this loop is computed; "": at once
-    int buffers = 1;        // copies kept in turn: each is filled so many iterations less one before its own
+    // The axis of a scatter: each step visits only the selected element; "": all elements.
+    std::string scattered;
+    // Loop whose next iteration overlaps the store of the results; "": no overlap.
+    std::string write_back;
+    // Number of buffers in the ring; iteration i's buffer is filled at iteration i − (buffers − 1).
+    int buffers = 1;
     std::optional<Part> part;
     std::optional<Online> online;
-    bool prepacked = false; // by prepack: a copy, or a stage, that the caller makes ahead of time
-    bool streamed = false;  // an output whose stores pass the caches by
+    // Made by prepack: a copy or a stage that the caller computes ahead of time.
+    bool prepacked = false;
+    bool streamed = false; // an output written with non-temporal stores
 
     const std::string &name() const { return def.name; }
     const Placement &computed_at() const { return computed ? *computed : placement; }
-    const std::string &tensor() const { return part ? part->tensor : def.name; } // that it computes
-    bool has_loop(const std::string &loop) const;                                // stands now
-    const LoopState *find_loop(const std::string &loop) const;                   // ever was; null when not
+    // The tensor that it computes.
+    const std::string &tensor() const { return part ? part->tensor : def.name; }
+    bool has_loop(const std::string &loop) const; // whether the loop is live
+    // Live or not; null if there never was one.
+    const LoopState *find_loop(const std::string &loop) const;
     LoopState &loop(const std::string &loop);
     const LoopState &loop(const std::string &loop) const;
-    size_t position(const std::string &loop) const; // in order; InternalError when absent
-    // The axes from which a loop is derived.
+    size_t position(const std::string &loop) const; // in `order`; throws InternalError if absent
+    // The axes that a loop is derived from.
     std::vector<std::string> axes_of(const std::string &loop) const;
-    // True when `loop` is `ancestor` or was made from it by splits and fuses.
+    // Whether `loop` is `ancestor` or was derived from it by splits and fuses.
     bool derived_from(const std::string &loop, const std::string &ancestor) const;
-    // The outermost reduction loop's position in order; order.size() when there is none.
+    // Position in `order` of the outermost reduction loop; order.size() if there is none.
     size_t first_reduction() const;
-    // The position from which on loops stand inside of the steps' partial results: a consumer that
-    // is finished in this reduction is computed outside of it.
+    // The position from which loops are inside the partial results of the steps; a consumer that is
+    // finished in this reduction is computed outside of it.
     size_t end_of_steps() const;
-    // A split whose tail writes beyond what the stage has; null when there is none.
+    // A split whose tail stores past the end of the stage; null if there is none.
     const SplitRelation *padded_split() const;
 };
 
-// What a directive relied on, proved again after each later one.
+// A precondition of a directive that is checked again after each later directive.
 struct Obligation {
-    size_t directive; // index in the schedule
-    // Empty while it holds; else the reason why not.
+    size_t directive; // index of the directive
+    // Returns "" while it holds; otherwise why it does not.
     std::function<std::string(const struct ScheduleState &)> broken;
 };
 
@@ -180,7 +194,7 @@ struct Assume {
 
 class Schedule;
 
-// Another schedule of the op, for calls where the condition over the sizes holds.
+// Another schedule of the op, for calls in which the condition over the sizes holds.
 struct Specialization {
     Expr condition;
     std::string text;
@@ -194,33 +208,33 @@ struct ScheduleState {
     std::vector<Assume> assumptions;
     std::vector<Specialization> specializations; // tried in order
     std::vector<Obligation> obligations;
-    std::shared_ptr<const InstructionSet> instructions; // those that tensorize knows
+    std::shared_ptr<const InstructionSet> instructions; // available to tensorize
 
-    // Without instructions: those that are built in.
+    // With null `instructions`: the built-in ones.
     ScheduleState(const Op &op, std::shared_ptr<const Machine> machine,
                   std::shared_ptr<const InstructionSet> instructions = nullptr);
 
     StageState *find(const std::string &stage);
     const StageState *find(const std::string &stage) const;
-    std::string stage_names() const;             // separated by commas
+    std::string stage_names() const;             // comma-separated
     StageState &stage(const std::string &stage); // throws UserError with a suggestion
     const StageState &stage(const std::string &stage) const;
 
-    // The axes of a tensor, input or stage; throws UserError when there is no such tensor.
+    // The axes of an input or stage; throws UserError if there is no such tensor.
     const std::vector<Axis> &axes_of(const std::string &tensor) const;
     Type type_of(const std::string &tensor) const;
     bool is_input(const std::string &tensor) const { return op.find_input(tensor) != nullptr; }
 
-    // Stages whose definition reads the tensor (any component of it), in order.
+    // Stages whose definition reads the tensor or another component of it, in order.
     std::vector<std::string> readers(const std::string &tensor) const;
     // The same, with inlined readers replaced by their own readers.
     std::vector<std::string> consumers(const std::string &tensor) const;
-    // The stage whose component has this tensor name; null for inputs.
+    // The stage that computes this tensor; null for inputs.
     const StageState *producer(const std::string &tensor) const;
 };
 
-// The stages that take the steps of a recurrence with it (dsl/recurrence.h): their names, without
-// its own. Copies of its earlier elements are among them.
+// The names of the stages that take steps together with a recurrence (dsl/recurrence.h), without
+// the recurrence. Includes copies of its earlier elements.
 std::set<std::string> in_steps(const ScheduleState &state, const StageState &recurrence);
 
 } // namespace kumiko

@@ -61,8 +61,8 @@ std::vector<LayoutTerm> accumulator_layout(const StageState &stage) {
     return {};
 }
 
-// Whether lanes of a vector reach into the next block, where its loop is within a block that it
-// does not divide.
+// Whether vector lanes extend into the next block, because the vector loop is inside a block that
+// its width does not divide.
 static bool vectors_overlap_blocks(const StageState &stage, size_t depth) {
     const auto split_into = [&](const std::string &inner) -> const SplitRelation * {
         for (const Relation &r : stage.relations) {

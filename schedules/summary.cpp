@@ -13,10 +13,10 @@ namespace kumiko {
 
 namespace {
 
-using Readers = std::map<std::string, std::vector<std::string>>; // of stages
+using Readers = std::map<std::string, std::vector<std::string>>; // by stage
 
 Readers readers_in(const ScheduleState &state) {
-    std::map<std::string, std::string> makers; // of tensors
+    std::map<std::string, std::string> makers; // stage by tensor
     for (const StageState &s : state.stages) {
         makers[s.tensor()] = s.name();
         for (const Component &c : s.def.components) makers[c.tensor] = s.name();
@@ -54,7 +54,7 @@ std::string place_of(const StageState &s, const Readers &readers) {
     return text;
 }
 
-// The pure axes of the stage from which loops of the kind are derived.
+// The pure axes from which the stage's loops of this kind are derived.
 std::set<std::string> axes_of_loops(const StageState &s, LoopKind kind) {
     std::set<std::string> all;
     for (const std::string &name : s.order) {

@@ -1,4 +1,4 @@
-// What a schedule decides for each stage, in a line.
+// A one-line summary of the schedule of each stage.
 #pragma once
 
 #include "schedules/schedule.h"
@@ -7,13 +7,13 @@ namespace kumiko {
 
 struct StageSummary {
     std::string stage;
-    // The structure of its loops: "register tile", "lanes", "vectors", "instruction", "scatter",
-    // "recurrence" or "scalar". "" for stages without loops of their own, and for copies.
+    // The loop structure: "register tile", "lanes", "vectors", "instruction", "scatter",
+    // "recurrence" or "scalar". "" for copies and for stages without loops of their own.
     std::string sketch;
     std::string text; // "computed at loop h of mix; vectors of 16 along j.i; unrolled i.i (25)"
 };
 
-// In the order of the schedule's stages: producers before consumers.
+// In schedule order: producers before consumers.
 std::vector<StageSummary> summaries(const Schedule &schedule);
 
 } // namespace kumiko

@@ -78,7 +78,8 @@ bool is_read(const Expr &e) {
 
 bool is_number(const Expr &e) { return e.as<IntImm>() || e.as<UIntImm>() || e.as<FloatImm>(); }
 
-// Same tree; reads of the meaning bind to reads of the block, those of operands also to numbers. Sums and products match in either order.
+// Structural equality up to commutativity. Reads in the meaning bind to reads in the block;
+// operands also bind to constants.
 bool same(const Expr &meaning, const Expr &block, Bindings &bound, std::string &difference) {
     const auto differ = [&](const std::string &why) {
         if (difference.empty()) difference = why;
@@ -179,7 +180,7 @@ private:
     std::vector<MeaningAxis> axes_;
     Expr meaning_;
     Bindings bound_;
-    std::map<std::string, std::string> loop_of_; // axis of the meaning → the block's loop
+    std::map<std::string, std::string> loop_of_; // axis of the meaning → loop of the block
     bool tried_ = false;
 
     bool same_place(const Expr &a, const Expr &b) const {
@@ -188,7 +189,7 @@ private:
         return x.defined() && y.defined() && proves(x == y, *block_.bounds);
     }
 
-    // Every way to pair axes and loops of equal extent and kind.
+    // Tries all assignments of axes to loops of equal extent and kind.
     bool assign(size_t n, TensorMatch &m) {
         if (n == axes_.size()) {
             std::string difference;
@@ -220,11 +221,12 @@ private:
 
     const Input *input(const std::string &tensor) const { return instruction_.meaning.find_input(tensor); }
 
-    // How an operand's elements lie, against how the instruction wants its lanes.
+    // Compares the addresses of an operand's elements with the lane order that the instruction
+    // requires.
     std::string address(const InstructionOperand &o, TensorOperand &out) {
         out.read = bound_.count(o.tensor) ? bound_.at(o.tensor) : Expr();
         if (!out.read.defined()) return "the meaning of the instruction does not read operand " + o.tensor;
-        if (is_number(out.read)) { // in every lane
+        if (is_number(out.read)) { // broadcast to every lane
             if (instruction_.in_memory)
                 return "operand " + o.tensor + " of the instruction is in memory, the block has the number " +
                        text_of(out.read);
@@ -233,7 +235,7 @@ private:
             return "";
         }
         const Call *read = find_read(meaning_, o.tensor);
-        std::map<std::string, int64_t> lane; // axis → lanes a step
+        std::map<std::string, int64_t> lane; // axis → lanes per step
         for (size_t d = 0; d < read->args.size(); d++) {
             const auto *v = read->args[d].as<Variable>();
             if (!v)
@@ -241,12 +243,12 @@ private:
                        ", which is not an axis";
             lane[v->name] = o.lane_strides[d];
         }
-        std::string rows; // the axis whose steps may lie at any distance
+        std::string rows; // the axis with a free stride
         for (const auto &[axis, lanes] : lane) {
             if (instruction_.in_memory && (rows.empty() || lanes > lane.at(rows))) rows = axis;
         }
         const Expr raw = block_.offset(out.read);
-        std::map<std::string, int64_t> step; // axis → elements a step
+        std::map<std::string, int64_t> step; // axis → elements per step
         if (raw.defined()) {
             const Expr offset = simplify(split_blocks(raw, *block_.bounds), true, *block_.bounds);
             for (const MeaningAxis &a : axes_) {
@@ -267,7 +269,8 @@ private:
             for (const MeaningAxis &a : axes_) step[a.name] = lane.count(a.name) ? lane.at(a.name) : 0;
         }
         if (instruction_.in_memory) step[rows] = lane.at(rows);
-        // Axes along which the block's operand stands still are repeated; the others must be dense in the register's order.
+        // Axes along which the block's operand has stride 0 are broadcast; the others must be dense
+        // in register order.
         std::vector<const MeaningAxis *> moving;
         for (const MeaningAxis &a : axes_) {
             if (!lane.count(a.name)) {
@@ -299,7 +302,7 @@ private:
         return "";
     }
 
-    // The same in every iteration of the block's loops.
+    // Whether it is invariant in all loops of the block.
     bool fixed(const Expr &e) const {
         return std::none_of(block_.loops.begin(), block_.loops.end(),
                             [&](const BlockLoop &l) { return expr_uses_var(e, l.variable); });

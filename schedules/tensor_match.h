@@ -1,7 +1,8 @@
-// Proof that a block of loops is what a tensor instruction means: same loops, same expression, same addresses.
+// Proves that a block of loops computes exactly what a tensor instruction means: same loops, same
+// expression, same addresses.
 //
-// The block is given twice over a schedule's life: by tensorize, with reads by index, so that an error comes at the directive;
-// and in lowering, flattened, as it is about to be replaced.
+// A block is matched twice: by tensorize, with index expressions, so that errors appear at the
+// directive; and during lowering, after flattening, just before the block is replaced.
 #pragma once
 
 #include "machine/instruction.h"
@@ -17,22 +18,26 @@ struct BlockLoop {
 
 struct TensorBlock {
     std::vector<BlockLoop> loops; // outermost first
-    Expr target, value;           // what is stored to, as a read of it, and what is stored
-    // The offset in elements of a read (a Call of type Image, or a Load); undefined where that is not known yet.
+    // `target`: the stored element, as a read of it; `value`: the stored expression.
+    Expr target, value;
+    // The offset of a read (a Call of type Image, or a Load) in elements; undefined if not known
+    // yet.
     std::function<Expr(const Expr &read)> offset;
-    const Bounds *bounds = nullptr; // of the loops, those around, and the sizes
+    const Bounds *bounds = nullptr; // of the block's loops, the enclosing loops, and the sizes
 };
 
 struct TensorOperand {
-    Expr read;              // the block's; or a number
-    std::vector<int> lanes; // for each lane of the register, which of the elements from the first on
-    int elements = 0;       // how many follow each other in memory; fewer than the lanes where they are repeated
-    Expr row;               // of an operand in memory: the distance of the outermost axis's steps, in elements
+    Expr read;              // a read of the block, or a constant
+    std::vector<int> lanes; // per register lane, the index of the element it takes
+    // Number of contiguous elements; fewer than the lanes if they are repeated.
+    int elements = 0;
+    Expr row; // for a memory operand: the stride of its outermost axis, in elements
     bool repeated() const { return elements != static_cast<int>(lanes.size()); }
 };
 
 struct TensorMatch {
-    std::string difference;              // the first one, on both sides; empty when the block is the meaning
+    // The first difference between block and meaning; "" if they match.
+    std::string difference;
     std::vector<TensorOperand> operands; // in the order of Instruction::operands
 };
 

@@ -69,7 +69,8 @@ std::optional<ValueRange> values_of(Type type) {
 
 namespace {
 
-// Of an element of a stage that chooses between elements and numbers, as padding does; those of the type for anything else.
+// For a stage whose elements are selected from elements and numbers, such as padding; otherwise the
+// range of the type.
 std::optional<ValueRange> values_of_element(const ScheduleState &state, const Expr &e) {
     if (const auto n = as_const_int(e)) return ValueRange{*n, *n};
     const Call *c = e.as<Call>();

@@ -1,4 +1,4 @@
-// What values the elements of tensors may have: those of their type, or fewer where an assumption says so.
+// Value ranges of tensor elements: those of the type, or narrower ones by assumption.
 #pragma once
 
 #include "schedules/state.h"
@@ -12,27 +12,28 @@ struct ValueRange {
 
 inline constexpr const char *within_call_name = "kumiko.within";
 
-// True where every element of an input lies within [min, max]: a condition for assume and specialize, for which the elements are looked
-// at when the kernel is called: s.assume(within("B", -64, 64)).
+// A condition for assume and specialize: every element of an input is in [min, max]. The elements
+// are scanned when the kernel is called. s.assume(within("B", -64, 64))
 Expr within(const std::string &input, int64_t min, int64_t max);
 
-// Such a condition, and what it says; nothing for another one.
+// Decodes such a condition; nullopt for other conditions.
 struct ValuesWithin {
     std::string input;
     ValueRange range;
 };
 std::optional<ValuesWithin> values_condition(const Expr &e);
 
-// Whether some part of the condition is about values.
+// Whether part of the condition is about values.
 bool is_about_values(const Expr &condition);
 
-// Why the elements of that input cannot be looked at; "" where they can: integers of at most 32 bits that lie one after the other.
+// Why the elements of that input cannot be scanned; "" if they can: integers of at most 32 bits in
+// a dense array.
 std::string values_refused(const Op &op, const ValuesWithin &condition);
 
-// The values of a whole number type of at most 32 bits; nothing for others.
+// The range of an integer type of at most 32 bits; nullopt for other types.
 std::optional<ValueRange> values_of(Type type);
 
-// Those that the elements of an input, or of copies and padding of it, have at most where the conditions hold.
+// The range of the elements of an input, or of copies and paddings of it, under the assumptions.
 std::optional<ValueRange> values_of(const ScheduleState &state, const std::string &tensor);
 
 } // namespace kumiko
