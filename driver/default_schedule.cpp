@@ -12,13 +12,13 @@ namespace kumiko {
 
 namespace {
 
-// Runs f; returns the reason and whether it is a bug when that throws one of the errors of
-// scheduling and lowering.
+// Runs f. If it throws an error of scheduling or lowering, fills in the reason and whether it is a
+// bug.
 bool fails(const std::function<void()> &f, PassedOver &why) {
     try {
         f();
         return false;
-    } catch (const PlacedError &e) { // places are in the library's sources
+    } catch (const PlacedError &e) { // the places are in the library's sources
         why.reason = e.message_without_places();
         why.internal = false;
     } catch (const InternalError &e) {
@@ -36,7 +36,7 @@ bool fails(const std::function<void()> &f, PassedOver &why) {
 std::vector<DefaultCandidate> default_candidates(const Op &op, const Machine &machine) {
     std::vector<DefaultCandidate> all;
     for (const LibraryTemplate &t : library::templates()) {
-        bool matches = true; // where the question itself is an error, `make` asks again and throws it
+        bool matches = true; // if t.matches throws, `make` calls it again and throws
         PassedOver why;
         if (!fails([&] { matches = t.matches(op); }, why) && !matches) continue;
         all.push_back({t.name, [&t, op, machine]() -> DefaultChoice {

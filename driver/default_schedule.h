@@ -1,5 +1,5 @@
-// A schedule for any op, good without tuning: a library schedule (schedules/library/) where one fits the op, else a generic
-// one.
+// A schedule for any op that performs well without tuning: a library schedule (schedules/library/)
+// if one matches the op, otherwise a generic one.
 #pragma once
 
 #include "machine/machine.h"
@@ -21,26 +21,26 @@ struct DefaultChoice {
 
 // A schedule that compile(op) tries.
 struct DefaultCandidate {
-    std::string name;                    // of the library's schedule, "apart" or "plain"
-    std::function<DefaultChoice()> make; // may throw, when the schedule does not apply
+    // Name of the library schedule, "apart", "stages" or "plain".
+    std::string name;
+    std::function<DefaultChoice()> make; // throws if the schedule does not apply
 };
 
-// In the order in which they are tried: the library's schedules that match the op, the most special
-// first. "apart" follows "elementwise": the same rules, but no stage is in the loops of another.
-// Then come "stages", in which every stage is at the root with its innermost axis in vectors, and
-// "plain", the loops of the formula, which applies to every op.
+// The candidates in the order in which they are tried. First the library schedules that match the
+// op, the most specific first. "apart" follows "elementwise": the same rules, but without fusing
+// stages into each other's loops. Then "stages", with every stage at the root and its innermost
+// axis vectorized, and "plain", the loops of the formula, which applies to every op.
 std::vector<DefaultCandidate> default_candidates(const Op &op, const Machine &machine);
 
-// A candidate that was left for the next one.
+// A candidate that was rejected in favour of a later one.
 struct PassedOver {
     std::string name;
-    std::string reason; // of the error that it caused
-    bool internal;      // that error is a bug of Kumiko
+    std::string reason; // message of the error that it caused
+    bool internal;      // the error is a bug in Kumiko
 };
 
-// Calls use(choice) with each candidate's schedule until one causes no error. Returns the name of
-// that one; `passed_over` receives those before it. Throws the error of the last candidate when all
-// cause one.
+// Calls use(choice) with the schedule of each candidate until one succeeds, and returns its name.
+// `passed_over` receives the earlier ones. If all fail, throws the error of the last one.
 std::string use_first_candidate(const std::vector<DefaultCandidate> &candidates,
                                 const std::function<void(const DefaultChoice &)> &use,
                                 std::vector<PassedOver> &passed_over);
@@ -48,9 +48,9 @@ std::string use_first_candidate(const std::vector<DefaultCandidate> &candidates,
 // "\"reduce\" does not apply: …"
 std::string to_string(const PassedOver &other);
 
-// The first candidate that applies to the op and lowers; `passed_over` receives those before it,
-// and `name` its name. With PackedBy::Caller the schedule for callers that pack weights; throws
-// Unsupported where the library has none for the op.
+// The first candidate that applies to the op and can be lowered. `passed_over` receives the earlier
+// ones, `name` its name. With PackedBy::Caller: a schedule with pre-packed weights; throws
+// Unsupported if the library has none for the op.
 Schedule default_schedule(const Op &op, const Machine &machine, PackedBy packed_by = PackedBy::Kernel,
                           std::vector<PassedOver> *passed_over = nullptr, std::string *name = nullptr);
 

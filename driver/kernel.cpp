@@ -24,7 +24,8 @@ double milliseconds_since(std::chrono::steady_clock::time_point start) {
 } // namespace
 
 struct Kernel::Contents {
-    // What one axis of an argument must be: a number where the op fixes it, else an expression of sizes.
+    // The required extent and stride of one axis of an argument: a number if the op fixes it,
+    // otherwise an expression of sizes.
     struct AxisPlan {
         int64_t extent = -1, stride = -1; // −1: symbolic
     };
@@ -39,7 +40,9 @@ struct Kernel::Contents {
     std::vector<std::string> warnings;
     CodegenOptions codegen;
     std::vector<HalideModule>
-        halide; // instead of module and entry, code by Halide's generator: the kernel, then its packs
+        // Instead of module and entry: code from Halide's generator, the kernel first, then its
+        // packing functions.
+        halide;
 
     int run(void *const *tensors, const int64_t *sizes) const {
         return halide.empty() ? entry(tensors, sizes) : halide[0].call(tensors, sizes);
@@ -48,7 +51,7 @@ struct Kernel::Contents {
         return halide.empty() ? module->packed(nest.packs[n].name)(tensors, sizes) : halide[n + 1].call(tensors, sizes);
     }
 
-    // Whether extents or strides of the arguments depend on the size.
+    // Whether an extent or stride of some argument depends on the size.
     bool tells(const std::string &size) const {
         const auto uses = [&](const Expr &e) { return Halide::Internal::expr_uses_var(e, size); };
         return std::any_of(nest.tensors.begin(), nest.tensors.end(), [&](const TensorArgument &t) {
@@ -57,7 +60,7 @@ struct Kernel::Contents {
         });
     }
 
-    // The slow road: solves the sizes, and says what is wrong when an argument does not fit.
+    // Slow path: solves the sizes, and reports the error if an argument does not fit.
     std::vector<int64_t> check(const halide_buffer_t *const *buffers, size_t n, Sizes given) const {
         std::vector<const halide_buffer_t *> all(buffers, buffers + n);
         if (n != nest.tensors.size()) {
@@ -66,10 +69,11 @@ struct Kernel::Contents {
         }
         for (size_t t = 0; t < n; t++) {
             if (nest.tensors[t].packed_from.empty()) continue;
-            all[t] = nullptr; // its shape says nothing of the sizes
+            all[t] = nullptr; // a packed array's shape does not determine sizes
             for (const Expr &stride : op.inputs()[t].strides) {
                 const auto *v = stride.as<Halide::Internal::Variable>();
-                if (v && !tells(v->name)) given.emplace(v->name, 0); // a packed input has no strides
+                // A pre-packed tensor has no strides.
+                if (v && !tells(v->name)) given.emplace(v->name, 0);
             }
         }
         const Sizes sizes = solve_sizes(op, all, given);
@@ -141,7 +145,7 @@ Buffer<> Kernel::pack(const std::string &input, const Buffer<> &array, const Siz
         const TensorArgument &packed = pack.tensors[1];
         if (packed.packed_from != input) continue;
         const Input &in = *c.op.find_input(input);
-        // Only this input's sizes matter: the others are bound to anything.
+        // Only the sizes of this input matter; the others get arbitrary values.
         Sizes sizes = given;
         for (size_t d = 0; d < in.axes.size() && d < rank(array.raw_buffer()); d++) {
             const auto *v = in.axes[d].extent().as<Halide::Internal::Variable>();
@@ -177,7 +181,8 @@ const Nest &Kernel::nest() const { return contents_->nest; }
 const CompileReport &Kernel::report() const { return contents_->report; }
 
 namespace {
-// The kernel and its packs, which our own generator can be asked for again as text.
+// The nests of the kernel and its packing functions, from which our own generator can produce text
+// again.
 std::vector<Nest> own_nests(const Kernel::Contents &c) {
     if (!c.module)
         throw Unsupported("the code of kernel " + c.nest.name +
@@ -218,7 +223,7 @@ std::shared_ptr<Kernel::Contents> compile_contents(const Schedule &schedule, con
         jit.codegen.emitters = options.emitters;
         jit.symbols = options.symbols;
         jit.perf_map = options.perf_map;
-        jit.keep_text = false; // text is made again when it is asked for
+        jit.keep_text = false; // generated again on request
         contents->codegen = jit.codegen;
         contents->module.emplace(with_packs(contents->nest), jit);
         contents->entry = contents->module->packed(contents->nest.name);

@@ -3,8 +3,8 @@
 //   Kernel f = compile(schedule, Target::host());
 //   f(a, b, c);                          // inputs, then outputs
 //
-// A call checks every argument's type, rank, extents, strides and null pointers against the op, then runs. Kernels are
-// reentrant and cheap to copy.
+// A call checks the type, rank, extents, strides and data pointer of every argument against the op,
+// then runs the kernel. Kernels are reentrant and cheap to copy.
 #pragma once
 
 #include "driver/default_schedule.h"
@@ -22,29 +22,32 @@ class EmitterRegistry;
 struct Nest;
 
 struct CompileOptions {
-    std::string name;            // the kernel's symbol; the op's name when empty
-    bool contract = true;        // let a*b+c round once
-    bool verify = true;          // check the nest before generating code from it
-    bool perf_map = false;       // name the code for perf
-    bool through_halide = false; // generate code with Halide instead of our own generator: a second opinion
+    std::string name;      // symbol of the kernel; empty: the op's name
+    bool contract = true;  // allows FMA contraction of a*b+c
+    bool verify = true;    // checks the nest before code generation
+    bool perf_map = false; // registers the code with perf
+    // Generates code with Halide instead of our own generator, for comparison.
+    bool through_halide = false;
     std::shared_ptr<const EmitterRegistry>
-        emitters;                          // of tensor instructions (targets/cpu/emit.h); the built-in ones when null
+        // Code emitters of tensor instructions (targets/cpu/emit.h); null: the built-in ones.
+        emitters;
     std::map<std::string, void *> symbols; // functions that the code may call: threads, allocation
     std::function<void(const std::string &pass, const Halide::Internal::Stmt &)> print;
 };
 
-// How long the way to callable code took, in milliseconds.
+// Compile times in milliseconds.
 struct CompileReport {
     double lowering = 0, code = 0;
     std::vector<PassReport> passes;
-    // Of compile(op): the default schedule that was taken, and those that did not apply
+    // compile(op) only: the default schedule that was chosen, and those that did not apply
     // (driver/default_schedule.h).
     std::string schedule = {};
     std::vector<PassedOver> passed_over = {};
-    // Of compile(op): other loops that were compared with those of the rules, and their expected
-    // costs, in that order. Empty where the library's schedule of the whole op has no alternative.
+    // compile(op) only: alternative loop structures compared with the rules' choice, in that order,
+    // with their predicted costs. Empty if the library's schedule of the whole op has no
+    // alternative.
     std::vector<ComparedPoint> compared = {};
-    // Where each stage is computed and what its loops are, producers before consumers.
+    // Per stage, producers before consumers: where it is computed, and its loops.
     std::vector<StageSummary> stages = {};
 };
 
@@ -55,15 +58,17 @@ public:
         const halide_buffer_t *raw[] = {buffers.raw_buffer()...};
         call(raw, sizeof...(buffers));
     }
-    // `sizes` binds sizes that no array's shape says.
+    // `sizes` binds sizes that no array's shape determines.
     void operator()(const std::vector<Buffer<>> &buffers, const Sizes &sizes = {}) const;
-    // Throws UserError when the arguments do not fit, naming what is and what must be.
+    // Throws UserError with the actual and the required value if an argument does not fit.
     void call(const halide_buffer_t *const *buffers, size_t n, const Sizes &sizes = {}) const;
-    // Unchecked but for null pointers and sizes: pointers in the order of the arguments, sizes in the order of op().sizes().
+    // Checks only null pointers and sizes. `tensors`: in argument order; `sizes`: in the order of
+    // op().sizes().
     int call_raw(void *const *tensors, const int64_t *sizes) const;
 
-    // Where the schedule prepacks `input`: the array that the kernel takes in its place, one-dimensional, packed from `array`.
-    // `sizes` binds sizes that the array's shape does not say. Throws UserError for an input that is not prepacked.
+    // For an `input` that the schedule pre-packs: packs `array` into the one-dimensional array that
+    // the kernel takes instead. `sizes` binds sizes that the array's shape does not determine.
+    // Throws UserError if the input is not pre-packed.
     Buffer<> pack(const std::string &input, const Buffer<> &array, const Sizes &sizes = {}) const;
 
     const Op &op() const;
@@ -81,7 +86,8 @@ private:
 };
 
 Kernel compile(const Schedule &schedule, const Target &target = Target::host(), const CompileOptions &options = {});
-// With a schedule of the library that fits the op, with its default parameters for the machine.
+// Compiles with the library schedule that matches the op, with its default parameters for the
+// machine.
 Kernel compile(const Op &op, const Target &target = Target::host(), const CompileOptions &options = {});
 
 } // namespace kumiko

@@ -1,5 +1,5 @@
-// All that most programs need: formulas, schedules, machines, operators, kernels, tuning,
-// libraries. Apart from it stand
+// Everything that most programs need: formulas, schedules, machines, operators, kernels, tuning,
+// libraries. Not included:
 //   schedules/library/library.h   the library's schedules with typed parameters
 //   targets/lower/nest.h          Kernel::nest(): arguments, loops and buffers of a kernel
 //   targets/chip/compile.h        programs for the simulated chip

@@ -24,7 +24,7 @@ namespace kumiko {
 
 namespace {
 
-// The folder, made if need be; taken away again when nothing came into it.
+// Creates the folder if needed, and removes it again if nothing was written to it.
 class OutputFolder {
 public:
     explicit OutputFolder(const std::filesystem::path &path) : path_(path) {
@@ -35,7 +35,7 @@ public:
     }
     ~OutputFolder() {
         std::error_code ignored;
-        if (made_) std::filesystem::remove(path_, ignored); // only when it is empty
+        if (made_) std::filesystem::remove(path_, ignored); // fails unless it is empty
     }
 
 private:
@@ -61,7 +61,7 @@ ChosenSchedule choose(const LibraryKernel &k, const Target &target, const Schedu
     return {Json(schedule.to_json()), nullptr, 0, "", origin};
 }
 
-// A kernel must not take a name that the library or the C library needs.
+// Rejects kernel names that collide with symbols of the library or the C library.
 void check_symbol(const LibraryDescription &library, const CpuTarget &target, const std::string &symbol) {
     std::vector<std::string> own = runtime_functions();
     own.push_back("status");
@@ -79,7 +79,8 @@ void check_symbol(const LibraryDescription &library, const CpuTarget &target, co
                         ", as one of the C library; give the library a prefix, or the kernel another name");
 }
 
-// The names of the functions that kernels bring, each once, and none of the header's macros and constants.
+// Checks that the names of the kernels' functions are unique and differ from the header's macros
+// and constants.
 void check_symbols(const std::vector<PackagedKernel> &kernels, const std::string &header) {
     std::map<std::string, std::string> owner;
     for (const PackagedKernel &k : kernels) {
@@ -98,7 +99,7 @@ void check_symbols(const std::vector<PackagedKernel> &kernels, const std::string
     }
 }
 
-// The targets of a list, the one that needs most of a processor first.
+// The targets of a list, the most demanding first.
 std::vector<Target> targets_of(const std::vector<std::string> &names) {
     if (names.empty()) throw UserError("a library needs a target; `host` is this machine");
     std::vector<Target> targets;
@@ -118,7 +119,7 @@ std::vector<Target> targets_of(const std::vector<std::string> &names) {
     return targets;
 }
 
-// `sizes` in the order of the op's parameters, those that no parameter names behind them.
+// `sizes` in the order of the op's parameters, then those that no parameter names.
 std::vector<std::string> in_declared_order(const LibraryKernel &k, const std::vector<std::string> &sizes) {
     std::vector<std::string> ordered;
     const auto add = [&](const std::string &name) {
@@ -138,7 +139,7 @@ std::vector<std::string> in_declared_order(const LibraryKernel &k, const std::ve
     return ordered;
 }
 
-// One kernel for one target.
+// Lowers one kernel for one target.
 PackagedVariant lower_variant(const LibraryKernel &k, const std::string &symbol, const Target &target,
                               const ScheduleSource &source) {
     PackagedVariant v{target, target.cpu.required_features(), {}, choose(k, target, source)};
@@ -151,14 +152,14 @@ PackagedVariant lower_variant(const LibraryKernel &k, const std::string &symbol,
     return v;
 }
 
-// Its functions, hidden behind the entry.
+// Compiles its functions, which the entry hides.
 ObjectFile compile_variant(const PackagedVariant &v, CodegenOptions codegen) {
     codegen.target = v.target.cpu;
     codegen.symbol_suffix = "." + v.name();
     return compile_object(with_packs(v.nest), codegen);
 }
 
-// What `what` throws, with the kernel's name before it.
+// Runs `what`, and prefixes its errors with the kernel's name.
 template<class What>
 void naming_kernel(const LibraryDescription &library, const LibraryKernel &k, What what) {
     try {
@@ -201,7 +202,7 @@ LibraryReport build_library(const LibraryDescription &library, const std::string
             kernels.push_back(std::move(packaged));
         });
     }
-    // All that can be wrong with the whole is said before code is made, which takes long.
+    // Everything that can fail is checked before code generation, which is slow.
     make_entries(kernels);
     const std::string header = library_header(library, kernels);
     check_symbols(kernels, header);

@@ -1,4 +1,4 @@
-// The C functions of a library: in what order they take their arguments, and what they choose from.
+// The C functions of a library: their argument order and their dispatch.
 #include "driver/library_files.h"
 
 #include "dsl/types.h"
@@ -28,9 +28,10 @@ std::set<std::string> sizes_in(const std::vector<Expr> &all) {
     return v.names;
 }
 
-// The sizes that tell how one tensor is stored and nothing else, for each tensor, in the order of its strides.
+// Per tensor, in the order of its strides: the sizes that only its strides use (leading
+// dimensions).
 std::vector<std::vector<std::string>> leading_dimensions(const Nest &nest) {
-    std::map<std::string, int> tensors; // size → in how many tensors' strides
+    std::map<std::string, int> tensors; // size → number of tensors whose strides use it
     std::set<std::string> extents;
     for (const TensorArgument &t : nest.tensors) {
         for (const std::string &s : sizes_in(t.strides)) tensors[s]++;
@@ -78,7 +79,7 @@ size_t position(const std::vector<EntryParameter> &parameters, const std::string
     throw InternalError("an entry has no parameter " + name);
 }
 
-// The function of a nest, as a way of an entry with these parameters.
+// The function of a nest as a dispatch target of an entry with these parameters.
 EntryWay way_to(const Nest &nest, const std::string &symbol, const std::vector<EntryParameter> &parameters,
                 bool pointers = true) {
     EntryWay way{symbol, {}, {}, 0};
@@ -89,15 +90,15 @@ EntryWay way_to(const Nest &nest, const std::string &symbol, const std::vector<E
     return way;
 }
 
-// Whether `fixed` computes what `any` does at some of its sizes: then with which values of `any`'s parameters.
+// Whether `fixed` computes `any` at some sizes, and for which values of `any`'s parameters.
 std::optional<EntryWay> way_to_fixed(const PackagedKernel &any, const PackagedKernel &fixed,
                                      const std::vector<EntryParameter> &parameters) {
     const LibraryKernel &a = *any.kernel, &f = *fixed.kernel;
     if (&a == &f || f.any_shape || f.op_name != a.op_name || a.op_name.empty() || !fixed.nest().packs.empty())
         return {};
     const ops::Operator op = ops::find_operator(a.op_name);
-    std::map<std::string, Expr> bound;          // a size of `any` → its value, or the same size
-    std::map<std::string, std::string> renamed; // a size of `fixed` → that of `any`
+    std::map<std::string, Expr> bound;          // size of `any` → its value, or the same size
+    std::map<std::string, std::string> renamed; // size of `fixed` → size of `any`
     EntryWay way{fixed.symbol, {}, {}, 0};
     for (const ops::Parameter &p : op.parameters) {
         const Json &av = a.parameters->at(p.name), &fv = f.parameters->at(p.name);
@@ -107,7 +108,8 @@ std::optional<EntryWay> way_to_fixed(const PackagedKernel &any, const PackagedKe
             const int64_t value = fv.get<int64_t>();
             const std::string name = av.get<std::string>();
             const auto [it, fresh] = bound.emplace(name, Expr(static_cast<int32_t>(value)));
-            if (!fresh && as_const_int(it->second) != value) return {}; // one size of `any` for two
+            // One size of `any` has two values.
+            if (!fresh && as_const_int(it->second) != value) return {};
             if (fresh) way.equals.emplace_back(position(parameters, name, false), value);
         } else if (open && fv.is_string()) {
             const auto [it, fresh] = renamed.emplace(fv.get<std::string>(), av.get<std::string>());
@@ -116,7 +118,7 @@ std::optional<EntryWay> way_to_fixed(const PackagedKernel &any, const PackagedKe
             return {};
         }
     }
-    if (way.equals.empty()) return {}; // it knows no more than `any` itself
+    if (way.equals.empty()) return {}; // not more specific than `any`
     const std::vector<TensorArgument> &at = any.nest().tensors, &ft = fixed.nest().tensors;
     if (at.size() != ft.size()) return {};
     std::map<std::string, Expr> names;
@@ -131,7 +133,7 @@ std::optional<EntryWay> way_to_fixed(const PackagedKernel &any, const PackagedKe
             const auto value = as_const_int(want);
             if (!v || !value) return {};
             way.equals.emplace_back(position(parameters, v->name, false), *value);
-            bound[v->name] = want; // and so for what follows
+            bound[v->name] = want; // also for what follows
         }
     }
     for (const TensorArgument &t : at) way.arguments.push_back(position(parameters, t.name, true));
@@ -144,7 +146,7 @@ std::optional<EntryWay> way_to_fixed(const PackagedKernel &any, const PackagedKe
     return way;
 }
 
-// Throws where variants of a kernel cannot stand behind one C function.
+// Throws if the variants of a kernel cannot share one C function.
 void check_alike(const PackagedKernel &k) {
     for (const PackagedVariant &v : k.variants) {
         for (size_t t = 0; t < v.nest.tensors.size(); t++) {
@@ -180,7 +182,7 @@ void make_entries(std::vector<PackagedKernel> &kernels) {
             for (const PackagedKernel &other : kernels) {
                 if (const auto way = way_to_fixed(k, other, main.parameters)) main.ways.push_back(*way);
             }
-            // What is most particular first.
+            // The most specific one first.
             std::stable_sort(main.ways.begin(), main.ways.end(),
                              [](const EntryWay &a, const EntryWay &b) { return a.equals.size() > b.equals.size(); });
         }

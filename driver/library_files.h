@@ -1,4 +1,4 @@
-// The texts that go into a library's folder beside the archive. Each is a function of its arguments alone.
+// The text files of a generated library. Each is a pure function of its arguments.
 #pragma once
 
 #include "driver/library.h"
@@ -10,38 +10,39 @@ namespace kumiko {
 // A kernel for one target. Its functions are <symbol>.<target's name>, hidden.
 struct PackagedVariant {
     Target target;
-    uint64_t features = 0; // what it needs: runtime/cpu_features.h
-    Nest nest;             // named by the kernel's symbol; nest.packs likewise
+    uint64_t features = 0; // required features: runtime/cpu_features.h
+    Nest nest;             // has the kernel's symbol as name; so do the nests in nest.packs
     ChosenSchedule schedule;
 
     const std::string &name() const { return target.cpu.name; }
 };
 
-// A kernel of a library, for each of its targets, the one that needs most first.
+// A kernel of a library for all its targets, the most demanding target first.
 struct PackagedKernel {
     const LibraryKernel *kernel = nullptr;
     std::string symbol;
     std::vector<PackagedVariant> variants;
-    std::vector<Entry> entries; // the kernel's own, then for each packed input the packing and its number of elements
+    // The kernel, then for each packed input the packing function and its element count.
+    std::vector<Entry> entries;
 
-    // What the C function looks like is the same for all variants, but for the extents of packed inputs.
+    // The C signature is the same for all variants, except for the extents of packed inputs.
     const Nest &nest() const { return variants.front().nest; }
 };
 
-// How programs use the library.
+// How programs link the library.
 struct LibraryUse {
     bool freestanding = false;
-    bool runtime_source = false; // <name>_runtime.c stands beside the archive, which has no runtime
-    std::string compiler;        // the command's first words
+    bool runtime_source = false; // <name>_runtime.c is next to the archive, which has no runtime
+    std::string compiler;        // first words of the command
 
-    // Compiles `source` with the library in `folder`.
+    // The command that compiles `source` with the library in `folder`.
     std::string command(const std::string &name, const std::string &folder, const std::string &source) const;
-    // What the program must bring besides, one sentence; "" for nothing.
+    // What the program must provide itself, in one sentence; "" if nothing.
     std::string brings(const std::string &name) const;
 };
 
-// Fills in the entries of all kernels. Throws UserError when the variants of one do not take the same arguments, Unsupported
-// for an any-shape kernel with packed inputs.
+// Fills in the entries of all kernels. Throws UserError if the variants of a kernel take different
+// arguments, Unsupported for an any-shape kernel with pre-packed inputs.
 void make_entries(std::vector<PackagedKernel> &kernels);
 
 std::string library_header(const LibraryDescription &library, const std::vector<PackagedKernel> &kernels);
@@ -50,10 +51,10 @@ std::string library_cmake_version(const LibraryDescription &library);
 std::string library_pkg_config(const LibraryDescription &library, const LibraryUse &use);
 Json library_manifest(const LibraryDescription &library, const std::vector<Target> &targets,
                       const std::vector<PackagedKernel> &kernels);
-// A C program that calls each kernel on inputs that it makes, and compares samples of the outputs with values that are
-// computed here: by the interpreter, or for large ops by the unscheduled kernel.
-// It prints how many kernels and samples it compared, and how many kernels passed and failed. For a
-// freestanding library it needs no C library: the board gives <name>_selftest_write(text).
+// A C program that runs each kernel on generated inputs and compares samples of the outputs with
+// stored values. They are computed here by the interpreter, or for large ops by the unscheduled
+// kernel. It prints the numbers of kernels and samples compared, and of kernels passed and failed.
+// For a freestanding library it needs no C library: the board provides <name>_selftest_write(text).
 std::string library_self_test(const LibraryDescription &library, const std::vector<PackagedKernel> &kernels,
                               const LibraryUse &use);
 

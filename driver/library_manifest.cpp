@@ -1,4 +1,4 @@
-// Reading kernels.json.
+// Reads kernels.json.
 #include "driver/library.h"
 
 #include "ops/registry.h"
@@ -14,7 +14,7 @@ namespace kumiko {
 
 namespace {
 
-// The parameters that the kernel states, with "type" beside them as a short form.
+// The parameters that the kernel states; "type" beside them is a shorthand.
 Json parameters_of(const JsonView &kernel) {
     Json parameters = kernel.has("parameters") ? kernel["parameters"].raw() : Json::object();
     if (!parameters.is_object()) kernel["parameters"].fail("expected an object, found " + parameters.dump());
@@ -39,12 +39,13 @@ std::vector<Machine> machines_of(const JsonView &targets) {
     return machines;
 }
 
-// For a kernel of any shape: sizes that are not stated become M for "m", and so does what tells how tensors are stored.
+// For an any-shape kernel: sizes that are not given become symbolic (M for "m"), and so do the
+// storage parameters.
 void leave_open(const JsonView &kernel, const ops::Operator &op, Json &parameters) {
     for (const ops::Parameter &p : op.parameters) {
         if (parameters.contains(p.name)) continue;
         if (p.kind == ops::Parameter::Kind::Size && p.required()) {
-            std::string name; // in capitals: axes have names too, and "k" may be one
+            std::string name; // upper case, because axes may have the lower-case name
             for (const char c : p.name) name += static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
             parameters[p.name] = name;
         }
@@ -148,7 +149,7 @@ Sizes LibraryKernel::sizes_for_test() const {
     Sizes sizes;
     for (const std::string &s : op.sizes()) sizes[s] = 48;
     for (const auto &[name, value] : test_sizes) sizes[name] = value;
-    // A stride that is a size of its own must hold a row.
+    // A leading dimension must be at least a row.
     const auto widen = [&](const std::vector<Axis> &axes, const std::vector<Expr> &strides) {
         const std::vector<int64_t> dense = dense_strides(evaluate_extents(axes, sizes));
         std::set<std::string> extents;

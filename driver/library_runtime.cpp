@@ -52,8 +52,8 @@ std::string read_file(const std::string &path) {
     return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// Compiles the source to an object file and returns its bytes. Throws UserError with the compiler's
-// output.
+// Compiles the source and returns the bytes of the object file. Throws UserError with the
+// compiler's output.
 std::string compiled(const std::string &compiler, const std::string &name, const CpuTarget &target,
                      const std::string &source) {
     const TemporaryFolder folder;
@@ -171,7 +171,7 @@ void check_complete(const std::string &name, const CpuTarget &target,
         for (const std::string &s : defined_symbols(bytes)) given.insert(s);
         for (const std::string &s : undefined_symbols(bytes)) needed.emplace_back(member, s);
     }
-    // Compilers link libc, libm and their own helpers (__extendhfsf2) where there is a system.
+    // On a hosted target, compilers link libc, libm and their own helper functions (__extendhfsf2).
     const auto of_system = [&](const std::string &symbol) {
         return symbol == "_GLOBAL_OFFSET_TABLE_" ||
                (!target.freestanding() && (symbol.starts_with("__") || in_c_library(symbol)));

@@ -1,7 +1,8 @@
-// The C program that checks a library, and the values that it compares with.
+// Generates the C program that checks a library, with the expected values.
 //
-// Inputs are made alike here and there: element i of the storage of input t is a hash of (i, t), as a multiple of 1/64 in
-// [-1, 1], which every float type holds exactly, or a small integer. So the program carries no data but samples of outputs.
+// Inputs are generated the same way here and there: element i of the storage of input t is a hash
+// of (i, t), as a multiple of 1/64 in [-1, 1], which every float type represents exactly, or as a
+// small integer. So the program contains no data except samples of the outputs.
 #include "driver/kernel.h"
 #include "driver/library_files.h"
 #include "dsl/inout.h"
@@ -18,14 +19,14 @@ namespace kumiko {
 namespace {
 
 constexpr int samples = 24;
-constexpr double small_work = 4e6; // iterations that the interpreter does in a moment
+constexpr double small_work = 4e6; // work (iterations) below which the interpreter is fast enough
 
 uint32_t mixed(uint64_t i, uint32_t seed) {
     uint32_t h = static_cast<uint32_t>(i) * 2654435761u + seed * 40503u;
     return h ^ (h >> 15);
 }
 
-// The same in the program below.
+// The generated program contains the same function.
 double value_at(Type t, uint64_t i, uint32_t seed) {
     const uint32_t h = mixed(i, seed) >> 4;
     if (t.is_bool()) return h % 2;
@@ -38,7 +39,7 @@ void fill_as(void *data, int64_t count, Type t, uint32_t seed) {
     for (int64_t i = 0; i < count; i++) static_cast<T *>(data)[i] = static_cast<T>(value_at(t, i, seed));
 }
 
-uint16_t half_bits(Type t, double value) { // exact for the multiples of 1/64 that are used
+uint16_t half_bits(Type t, double value) { // exact for the multiples of 1/64 used here
     const float f = static_cast<float>(value);
     uint32_t u;
     memcpy(&u, &f, 4);
@@ -92,7 +93,7 @@ double iterations(const Op &op, const Sizes &sizes) {
     return sum;
 }
 
-// What the program must find.
+// The expected results.
 struct Expected {
     Sizes sizes;
     std::vector<Buffer<>> inputs;
@@ -128,7 +129,7 @@ std::string c_type(Type t) {
     return fmt::format("{}int{}_t", t.is_uint() ? "u" : "", t.bits());
 }
 
-// How the program's helpers name a type.
+// The type's suffix in the program's helper functions.
 std::string kind(Type t) {
     if (t.is_bool()) return "b";
     if (t.is_bfloat()) return "bf16";
@@ -146,7 +147,7 @@ std::string number(double v) {
     return fmt::format("{:.17g}", v);
 }
 
-// `samples` places of an output: its first and last element, and others spread over it.
+// `samples` elements of an output: the first, the last, and others in between.
 std::string sample_table(const TensorArgument &t, const Buffer<> &out, const Sizes &sizes, const std::string &name) {
     const std::vector<int64_t> extents = values(t.extents, sizes), strides = values(t.strides, sizes);
     int64_t count = 1;
@@ -170,14 +171,14 @@ std::string sample_table(const TensorArgument &t, const Buffer<> &out, const Siz
     return text + (n == 0 ? "{0, 0}" : "") + "};\n" + fmt::format("enum {{ {}_count = {} }};\n", name, n);
 }
 
-// Which of the op's outputs the array holds.
+// The index of the op's output that this array holds.
 size_t output_of(const Op &op, const TensorArgument &t) {
     size_t o = 0;
     while (op.outputs().at(o) != t.name && (!t.inout || op.stage(op.outputs()[o]).updates != t.name)) o++;
     return o;
 }
 
-// Bytes of all arrays that a test allocates.
+// The size in bytes of all arrays that a test allocates.
 int64_t bytes_of(const PackagedKernel &k) {
     const Sizes sizes = k.kernel->sizes_for_test();
     int64_t sum = 0;
@@ -190,7 +191,7 @@ int64_t bytes_of(const PackagedKernel &k) {
     return sum;
 }
 
-// One function test_<kernel>, which returns 0 or says what is wrong.
+// The function test_<kernel>, which returns 0 or prints what is wrong.
 std::string test_of(const LibraryDescription &library, const PackagedKernel &k) {
     const Expected e = expect(*k.kernel);
     const Nest &nest = k.nest();
@@ -255,7 +256,7 @@ std::string test_of(const LibraryDescription &library, const PackagedKernel &k) 
                                 released);
 }
 
-// Text and memory of programs that have a C library.
+// Output and allocation for hosted programs.
 const char *hosted = R"(
 #include <stdio.h>
 #include <stdlib.h>
@@ -265,7 +266,7 @@ static void *take(size_t bytes) { return malloc(bytes); }
 static void release(void *block) { free(block); }
 )";
 
-// Of those that have none: {0} is the library's name, {1} the default size of the array.
+// The same for freestanding ones: {0} is the library's name, {1} the default size of the arena.
 const char *freestanding = R"(
 /* Where the arrays of one kernel and its workspaces are. */
 #ifndef SELFTEST_ARENA
@@ -401,7 +402,7 @@ static int report(const char *kernel, const char *tensor, long long at, double a
     }
 )";
 
-// The macro's uses, for the types that occur.
+// Instantiates the macro for the types that occur.
 std::string helpers_for(const std::vector<PackagedKernel> &kernels) {
     std::map<std::string, std::string> all; // kind → line
     for (const PackagedKernel &k : kernels) {

@@ -1,11 +1,12 @@
-// Every machine that has a name: processors ("host", "x86-64-avx2", …) and simulated chips ("chip:small", "chip:full").
+// All named machines: processors ("host", "x86-64-avx2", …) and simulated chips ("chip:small",
+// "chip:full").
 #pragma once
 
 #include "machine/machine.h"
 
 namespace kumiko {
 
-// Throws UserError with a suggestion.
+// Throws UserError with a suggestion for an unknown name.
 Machine machine_named(const std::string &name);
 std::vector<std::string> machine_names();
 

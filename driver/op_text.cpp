@@ -27,7 +27,7 @@ Json parse_op_parameters(const std::string &text) {
 
 std::map<std::string, int64_t> parse_sizes(const std::string &text) {
     std::map<std::string, int64_t> sizes;
-    const Json given = parse_op_parameters(text); // items() only refers to it
+    const Json given = parse_op_parameters(text); // named, because items() only refers to it
     for (const auto &[name, value] : given.items()) {
         const std::string digits = value.get<std::string>();
         if (digits.empty() || digits.size() > 10 || digits.find_first_not_of("0123456789") != std::string::npos ||

@@ -27,7 +27,8 @@ namespace {
 
 std::string_view bytes(const char *begin, const char *end) { return {begin, static_cast<size_t>(end - begin)}; }
 
-// Without the lines that name files of the runtime, or what the first line of the whole defines.
+// Removes includes of the runtime's own files, and definitions that the first line of the
+// amalgamated source has.
 std::string one_of_many(std::string_view text) {
     std::string result;
     for (size_t at = 0; at < text.size();) {

@@ -1,5 +1,5 @@
-// The runtime for generated libraries, carried as bytes: runtime/ compiled for this architecture
-// when Kumiko was built, and its sources for other architectures.
+// The runtime for generated libraries, embedded in this program: runtime/ compiled for the host's
+// architecture at build time, and its sources for other architectures.
 #pragma once
 
 #include <string>
@@ -10,16 +10,16 @@ namespace kumiko {
 
 struct RuntimeObject {
     std::string name;       // "errors.o"
-    std::string_view bytes; // ELF, for the architecture that Kumiko itself was built for
+    std::string_view bytes; // ELF, for the architecture that Kumiko was built for
 };
 
 const std::vector<RuntimeObject> &runtime_objects();
-// That architecture as LLVM names it: "x86_64", "aarch64".
+// That architecture in LLVM's naming: "x86_64", "aarch64".
 std::string runtime_architecture();
 
-// The runtime of the library `name` as one C11 source, which needs no other file: its symbols begin
-// with <name>_. A freestanding one needs neither libc nor libm, and has the functions
-// <name>_math_exp, … of runtime/kumiko_math.h besides.
+// The runtime of the library `name` as a single self-contained C11 source; its symbols start with
+// <name>_. A freestanding one needs neither libc nor libm, and also has the functions
+// <name>_math_exp, … of runtime/kumiko_math.h.
 std::string runtime_source(const std::string &name, bool freestanding);
 
 } // namespace kumiko

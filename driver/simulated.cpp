@@ -14,7 +14,8 @@ SimulatedRun run_simulated(const ChipProgram &program, bool check, const sim::Si
         for (const Input &in : op.inputs()) {
             arrays.push_back(make_input(in, {}));
             in.type.is_float() ? fill_random(arrays.back(), seed++, -1, 1)
-                               : fill_random_integers(arrays.back(), seed++, 0, 1000); // rows of tables, far apart
+                               // Row indices, spread over tables.
+                               : fill_random_integers(arrays.back(), seed++, 0, 1000);
         }
     }
     for (const std::string &o : op.outputs()) {

@@ -1,4 +1,4 @@
-// Runs of a chip's program on arrays of its own.
+// Runs a chip program on generated arrays.
 #pragma once
 
 #include "driver/expected.h"
@@ -11,7 +11,8 @@ struct SimulatedRun {
     std::optional<CheckArrays> reference; // what the results were compared with
 };
 
-// On random numbers. `check`: the results are compared with the formula's. Throws UserError with the first difference.
+// Runs on random inputs. `check`: compares the results with the interpreter's. Throws UserError
+// with the first difference.
 SimulatedRun run_simulated(const ChipProgram &program, bool check, const sim::SimulateOptions &options = {});
 
 } // namespace kumiko

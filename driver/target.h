@@ -1,5 +1,5 @@
-// For which machine kernels are compiled: its table, which schedules and their defaults consult, and what code generation
-// needs to know of the processor.
+// The machine that kernels are compiled for: its parameters, which schedules and their defaults
+// use, and the processor description for code generation.
 #pragma once
 
 #include "machine/machine.h"
@@ -13,7 +13,8 @@ struct Target {
 
     // This machine, detected at run time.
     static Target host();
-    // A named level ("x86-64-avx2", "aarch64", …) for libraries that run elsewhere. Throws UserError for an unknown one.
+    // A named level ("x86-64-avx2", "aarch64", …), for libraries that run on other machines. Throws
+    // UserError for an unknown name.
     static Target named(const std::string &name);
 };
 

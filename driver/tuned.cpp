@@ -11,7 +11,7 @@ namespace kumiko {
 namespace {
 
 std::optional<Record> find(const Database &database, const Op &op, const Machine &machine, BestOptions options) {
-    bool complete = true; // a size that is bound at run time need not be known here
+    bool complete = true; // run-time sizes need not be known here
     for (const std::string &s : op.sizes()) complete = !options.sizes.emplace(s, 1).second && complete;
     const TaskKey wanted = task_key(op, machine, options);
     if (complete) {

@@ -1,4 +1,4 @@
-// What a tuning database knows, as schedules for compile() and build_library().
+// Results of a tuning database as schedules for compile() and build_library().
 #pragma once
 
 #include "autotune/tune.h"
@@ -6,12 +6,13 @@
 
 namespace kumiko {
 
-// The best schedule for the op on this machine that the database has, with a record for other threads, or for other sizes of a symbolic
-// op, where there is none for these; nothing when it has none. Throws UserError when there is no such database, or it cannot be read.
+// The best schedule in the database for the op on this machine. If there is none for this number of
+// threads, or for these sizes of a symbolic op, records for others are used. nullopt if there is
+// none at all. Throws UserError if the database does not exist or cannot be read.
 std::optional<ChosenSchedule> tuned_schedule(const Op &op, const Machine &machine, const std::string &database,
                                              const BestOptions &options = {});
 
-// The same for many ops; whether weights are packed ahead is what the source is asked for.
+// The same for many ops. The caller of the source states whether weights are pre-packed.
 ScheduleSource tuned_schedules(const std::string &database, const BestOptions &options = {});
 
 } // namespace kumiko
