@@ -39,7 +39,7 @@ Op attention(Type t, const Expr &B, int heads, const Expr &S, const Expr &T, con
         v("v", o.values.defined() ? o.values : D);
     Tensor Q = input("Q", t, {b, g, r, i, d}), K = input("K", t, {b, g, j, d}), V = input("V", t, {b, g, j, v});
 
-    // Keys stand outside of queries, so that maxima and sums over keys are made for many queries side by side.
+    // Keys are outside of queries, so that max and sum over keys are vectorized over queries.
     Tensor score = compute("score", {b, g, r, j, i}, sum(in(Q(b, g, r, i, d)) * in(K(b, g, j, d)), d));
     const Element s = score(b, g, r, j, i) * scale_of(f, D, o.scale);
     const Expr none = Halide::Internal::FloatImm::make(f, -std::numeric_limits<double>::infinity());
@@ -47,7 +47,7 @@ Op attention(Type t, const Expr &B, int heads, const Expr &S, const Expr &T, con
     Tensor top = compute("max", {b, g, r, i}, maximum(seen, j));
     Tensor e = compute("e", {b, g, r, j, i}, exp(Element(seen - top(b, g, r, i))));
     Tensor total = compute("sum", {b, g, r, i}, sum(e(b, g, r, j, i), j));
-    Tensor share = compute("share", {b, g, r, i}, 1 / total(b, g, r, i)); // one division a row
+    Tensor share = compute("share", {b, g, r, i}, 1 / total(b, g, r, i)); // one division per row
     Tensor mixed = compute("mixed", {b, g, r, i, v}, sum(e(b, g, r, j, i) * in(V(b, g, j, v)), j));
     const Expr value = mixed(b, g, r, i, v) * share(b, g, r, i);
     return Op("attention", {Q, K, V}, {compute("Y", {b, g, r, i, v}, cast(t, Element(value)))});

@@ -6,16 +6,21 @@
 namespace kumiko::ops {
 
 struct AttentionOptions {
-    double scale = 0;    // of the scores; 1 / sqrt(D) unless stated
-    bool causal = false; // query i sees keys up to i + T − S: the last query sees all
-    int groups = 0; // heads of keys and values, each serving as many heads of queries; as many as heads unless stated
-    Expr values;    // elements of a value; as of a key unless stated
+    double scale = 0;    // of the scores; default 1 / sqrt(D)
+    bool causal = false; // query i attends to keys up to i + T − S: the last query attends to all
+    // Heads of keys and values, each shared by heads / groups query heads; default: heads.
+    int groups = 0;
+    Expr values; // elements per value; default D
 };
 
-// Y(b, h, i, e) = sum over j: softmax over j of (scale · sum over d: Q(b, h, i, d) · K(b, h, j, d)) · V(b, h, j, e), for B sequences and
-// `heads` heads, S queries, T keys of D elements. Heads of queries stand as (g, r), r of them for each head g of keys: arrays lie in memory
-// as with one axis of heads. A query that sees no key gives NaN.
-// Stages "score", "max", "e", "sum", "share", "mixed", "Y". Floats only; f16 and bf16 are computed in f32.
+// Y(b, h, i, e) = sum over j: softmax over j of (scale · sum over d: Q(b, h, i, d) · K(b, h, j, d))
+// · V(b, h, j, e)
+//
+// for B sequences, `heads` heads, S queries, T keys, D elements per key. The head axis of queries
+// is split into (g, r): r query heads for each head g of keys. The memory layout is the same as
+// with one head axis. A query that attends to no key gives NaN.
+// Stages "score", "max", "e", "sum", "share", "mixed", "Y". Floats only; f16 and bf16 are computed
+// in f32.
 Op attention(Type t, const Expr &B, int heads, const Expr &S, const Expr &T, const Expr &D,
              const AttentionOptions &options = {});
 

@@ -11,7 +11,7 @@ namespace kumiko::ops {
 
 namespace {
 
-// One axis of images: of the input it has `size` elements, `kernel` of the weights.
+// One spatial axis: `size` input elements, `kernel` weights.
 struct Dimension {
     std::string axis, what;
     Expr size;
@@ -19,11 +19,11 @@ struct Dimension {
 };
 
 struct PoolEnd {
-    std::string kind; // "": none
+    std::string kind; // "" for none
     int window = 1, stride = 1, padding = 0;
 };
 
-// What the types of all are and how results leave, as the options of the op state it.
+// Output types and epilogue, from the op's options.
 struct End {
     bool bias, residual;
     std::string activation;
@@ -59,7 +59,7 @@ Shape shape_of(const char *op, const Expr &H, const Expr &W, int KH, int KW, con
     return s;
 }
 
-// From options that give one number for all axes or one for each.
+// From options with one value for all axes, or one per axis.
 Shape shape_of(const char *op, const std::vector<Dimension> &named, const ConvOptions &o) {
     Shape s{op, named, o.layout, o.groups, end_of(o)};
     const auto number = [&](const char *what, const std::vector<int> &list, size_t d) {
@@ -120,13 +120,13 @@ Expr out_extent(const Dimension &d) {
 
 Expr scaled(const Axis &a, int factor) { return factor == 1 ? Expr(a) : a * factor; }
 
-// y * stride + ky * dilation − padding, without the parts that do nothing.
+// y * stride + ky * dilation − padding, without terms that have no effect.
 Expr source(const Axis &out, const Axis &k, const Dimension &d) {
     const Expr e = scaled(out, d.stride) + scaled(k, d.dilation);
     return d.before ? e - d.before : e;
 }
 
-// What all convolutions share: the axes of the image, how X is read, and the end.
+// Common to all convolutions: the axes of the image, the reads of X, and the epilogue.
 struct Parts {
     const Shape &s;
     const End &end;
@@ -153,7 +153,7 @@ struct Parts {
 
     bool channels_last() const { return s.layout == ImageLayout::NHWC; }
 
-    // The axes of an image: the channels (with their group, if any) before or after the pixel.
+    // The axes of an image: the channels (with their group, if any) before or after the pixel axes.
     template<typename T>
     std::vector<T> image(const std::vector<Axis> &channels, const std::vector<T> &pixel) const {
         std::vector<T> all = {n};
@@ -163,7 +163,7 @@ struct Parts {
         return all;
     }
 
-    // The element of X that the pixel takes at the window's place, in the type of the sum.
+    // The element of X for a pixel and a window position, in the accumulator type.
     Expr read(const Tensor &X, const std::vector<Axis> &channels) const {
         bool padded = false;
         std::vector<Expr> at;
@@ -214,7 +214,7 @@ struct Parts {
                                 p.window, *left + p.window));
             places.emplace_back(a.name(), Halide::Internal::simplify(room / p.stride + 1));
             window.emplace_back("p" + a.name(), p.window);
-            // Outside of the image the nearest element stands, which is in the window too.
+            // Outside the image, clamping reads the nearest element, which is in the window anyway.
             const Expr first = scaled(places.back(), p.stride) + window.back();
             at.push_back(p.padding ? max(min(first - p.padding, a.extent() - 1), 0) : first);
         }

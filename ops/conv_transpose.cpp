@@ -8,7 +8,7 @@ namespace kumiko::ops {
 
 namespace {
 
-// One axis of the images: how a pixel of Y is taken apart into the phase and the place within it.
+// One spatial axis: the split of a pixel index of Y into a phase and a position within it.
 struct Side {
     int kernel, stride, padding, output_padding;
     Axis in, out, phase, place, tap;
@@ -21,7 +21,7 @@ struct Side {
           place("q" + name, Halide::Internal::simplify((out.extent() - 1 + padding) / stride - first() + 1)),
           tap("t" + name, (kernel + stride - 1) / stride) {}
 
-    int first() const { return padding / stride; } // the least place that Y takes
+    int first() const { return padding / stride; } // the smallest position that Y uses
 
     Expr extent(const std::string &name, const char *what, const Expr &size) const {
         const auto need = [&](const std::string &of, int value, bool good, const std::string &legal) {
@@ -39,7 +39,7 @@ struct Side {
                             what, *known));
         return n;
     }
-    bool leaves() const { return kernel % stride != 0; } // some phases have a tap less
+    bool leaves() const { return kernel % stride != 0; } // some phases have one tap less
     Expr pixel() const { return place + first() - tap; }
     Expr weight() const { return tap * stride + phase; }
     Expr phase_of_out() const { return (out + padding) % stride; }

@@ -12,13 +12,13 @@ namespace {
 
 using Matrix = std::vector<std::vector<double>>;
 
-// Minimal filtering of one dimension, Y = Aᵀ ((G g) · (Bᵀ d)): the results of a tile by one product for each row of Bᵀ. Rows of Bᵀ
-// beyond those of G take the last of these.
+// Minimal filtering in one dimension, Y = Aᵀ ((G g) · (Bᵀ d)): one product per row of Bᵀ. Rows of
+// Bᵀ beyond those of G use the last row of G.
 struct Transforms {
     Matrix input, weights, output; // Bᵀ, G, Aᵀ
 };
 
-// Winograd's F(m, 3), Lavin and Gray 2015: m results of windows of 3 side by side, by m + 2 products.
+// Winograd's F(m, 3), Lavin and Gray 2015: m results of adjacent windows of 3, with m + 2 products.
 const Transforms &side_by_side(int tile) {
     static const Transforms two = {{{1, 0, -1, 0}, {0, 1, 1, 0}, {0, -1, 1, 0}, {0, 1, 0, -1}},
                                    {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}},
@@ -40,8 +40,9 @@ const Transforms &side_by_side(int tile) {
     return tile == 2 ? two : four;
 }
 
-// m results of windows of 3 that stand two apart, by 2 m + 1 products: pixels of even number meet the outer two weights, which is
-// F(m, 2), at 0, 1, infinity, and with four results at -1 and 2; those of odd number meet the middle one, each in a product of its own.
+// m results of windows of 3 with stride 2, with 2 m + 1 products. Even pixels multiply the outer
+// two weights, which is F(m, 2) at the points 0, 1, infinity, and for four results also -1 and 2.
+// Odd pixels multiply the middle weight, one product each.
 const Transforms &two_apart(int tile) {
     static const Transforms two = {
         {{1, 0, -1, 0, 0}, {0, 0, 1, 0, 0}, {0, 0, -1, 0, 1}, {0, 1, 0, 0, 0}, {0, 0, 0, 1, 0}},
@@ -65,8 +66,8 @@ const Transforms &two_apart(int tile) {
     return tile == 2 ? two : four;
 }
 
-// The row of m that `row` says, times the vector whose elements are at(0), at(1), …: one expression for each row, of which a copy
-// of the loop over rows keeps its own.
+// The product of row `row` of m with the vector at(0), at(1), …: an expression per row, so that
+// each unrolled copy of the loop over rows keeps only its own.
 Expr row_times(const Matrix &m, const Expr &row, Type t, const std::function<Expr(int)> &at) {
     Expr all;
     for (size_t r = m.size(); r-- > 0;) {
@@ -127,7 +128,7 @@ Op winograd_conv2d(Type t, const Expr &N, const Expr &C, const Expr &H, const Ex
     Axis ty("ty", Halide::Internal::simplify((height + (tile - 1)) / tile));
     Axis tx("tx", Halide::Internal::simplify((width + (tile - 1)) / tile));
     const bool last = o.layout == ImageLayout::NHWC;
-    // What stands at a place of an image, or its axes.
+    // Indices of an element of an image, or its axes.
     const auto of_image = [&]<typename T>(const T &channel, const T &y, const T &x) {
         return last ? std::vector<T>{image, y, x, channel} : std::vector<T>{image, channel, y, x};
     };

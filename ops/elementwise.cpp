@@ -37,7 +37,7 @@ Expr in_type(const F &f, const Expr &x, const std::function<Expr(const std::func
 const std::vector<UnaryFunction> &unary_functions() {
     static const std::vector<UnaryFunction> table = {
         {"copy", "x", true, 0, [](const Element &x) { return x; }},
-        {"neg", "-x", true, 0, // 0 - x has no sign where x is 0
+        {"neg", "-x", true, 0, // 0 - x loses the sign of zero
          [](const Element &x) { return x.type().is_float() ? x * -1 : -x; }},
         {"abs", "|x|", true, 0, [](const Element &x) { return abs(x); }},
         {"square", "x * x", true, 0.5, [](const Element &x) { return square(x); }},

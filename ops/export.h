@@ -1,6 +1,7 @@
-// Operators of one's own for the command line: a shared object that exports them.
+// User-defined operators for the command line, exported by a shared object.
 //
-//   // myops.cpp:  c++ -std=c++20 -O1 -shared -fPIC $(pkg-config --cflags kumiko-ops) myops.cpp -o libmyops.so
+//   // myops.cpp:  c++ -std=c++20 -O1 -shared -fPIC $(pkg-config --cflags kumiko-ops) myops.cpp
+//   //                 -o libmyops.so
 //   #include <kumiko/ops/export.h>
 //   using namespace kumiko;
 //
@@ -10,13 +11,15 @@
 //
 //   kumiko tune ./libmyops.so:group_norm_silu --shape N=2,G=8,C=4,H=32,W=32
 //
-// KUMIKO_OP takes the function, a line about it, and the names of its parameters, which the command line and kernels.json
-// use. What a parameter takes follows from its C++ type: Expr is a size (a number, or a name that is bound at run time), int a
-// whole number, double or float a number, bool a flag, Type an element type ("f32"). All must be given; for defaults and
-// choices write the ops::Operator (ops/registry.h) in place of the KUMIKO_OP.
+// KUMIKO_OP takes the function, a one-line summary, and the names of its parameters for the command
+// line and kernels.json. The C++ type of a parameter determines what it accepts: Expr is a size (a
+// number, or a name that is bound at run time), int an integer, double or float a number, bool a
+// flag, Type an element type ("f32"). All parameters are required; for defaults and choices, write
+// an ops::Operator (ops/registry.h) instead of KUMIKO_OP.
 //
-// The object holds no Kumiko of its own: what it needs is in the program that loads it. KUMIKO_OPS_ABI says what both were
-// compiled with, and an object with another text is refused.
+// The object does not contain Kumiko: it uses the symbols of the program that loads it.
+// KUMIKO_OPS_ABI identifies what both were compiled with; an object with a different text is
+// rejected.
 #pragma once
 
 #include "dsl/extern.h"
@@ -35,15 +38,15 @@
 
 #define KUMIKO_OPS_TEXT2(x) #x
 #define KUMIKO_OPS_TEXT(x) KUMIKO_OPS_TEXT2(x)
-// The number is raised when a class that crosses the border changes.
+// The number is raised when a class that crosses the boundary changes.
 #define KUMIKO_OPS_ABI                                                                                                 \
     "ops 3, Halide " KUMIKO_OPS_TEXT(HALIDE_VERSION_MAJOR) "." KUMIKO_OPS_TEXT(                                        \
         HALIDE_VERSION_MINOR) ", C++ ABI " KUMIKO_OPS_TEXT(__GXX_ABI_VERSION)
 
 namespace kumiko::ops {
 
-// What the object's one symbol, kumiko_exported_ops, points to. `abi` comes first and is plain C: it is read before anything
-// else is believed.
+// Target of the object's only symbol, kumiko_exported_ops. `abi` comes first and is plain C, so
+// that it can be read before anything else is trusted.
 struct ExportedOps {
     const char *abi;
     std::vector<Operator> (*operators)();
@@ -105,11 +108,11 @@ Operator make_operator(const std::string &name, const std::string &summary, cons
 
 } // namespace kumiko::ops
 
-// One operator: function, summary, names of the parameters.
+// Defines one operator: function, summary, names of the parameters.
 #define KUMIKO_OP(function, summary, ...)                                                                              \
     ::kumiko::ops::exporting::make_operator(#function, summary, #__VA_ARGS__, function)
 
-// Once in a shared object: its operators, KUMIKO_OP(…) or ops::Operator, separated by commas.
+// Defines the operators of a shared object, once: KUMIKO_OP(…) or ops::Operator, comma-separated.
 #define KUMIKO_EXPORT_OPS(...)                                                                                         \
     extern "C" __attribute__((visibility("default"))) const ::kumiko::ops::ExportedOps kumiko_exported_ops;            \
     const ::kumiko::ops::ExportedOps kumiko_exported_ops = {                                                           \

@@ -1,4 +1,4 @@
-// The reference page of the functions of values, docs/functions.md, made from the tables of
+// Generates docs/functions.md, the reference of the functions of values, from the tables in
 // ops/elementwise.h.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Channels in groups, where their number comes with the arrays.
+// Channel groups with a symbolic number of channels.
 #pragma once
 
 #include "dsl/op.h"
@@ -6,7 +6,7 @@
 
 namespace kumiko::ops {
 
-// That the groups divide each of these numbers of channels, as far as it is not a number.
+// Requires that the groups divide each number of channels that is not a constant.
 inline std::vector<Requirement> whole_groups(const std::vector<Expr> &channels, int groups) {
     std::vector<Requirement> all;
     for (const Expr &c : channels) {

@@ -8,7 +8,7 @@ namespace kumiko::ops {
 
 namespace {
 
-// Of a matrix whose rows are `ld` elements apart; none (dense) where that is not stated.
+// Strides of a matrix with leading dimension `ld`; empty (dense) if it is not defined.
 std::vector<Expr> row_strides(const std::vector<Axis> &batch, const Axis &outer, const Expr &ld) {
     if (!ld.defined()) return {};
     std::vector<Expr> strides = {ld, 1};
@@ -16,7 +16,7 @@ std::vector<Expr> row_strides(const std::vector<Axis> &batch, const Axis &outer,
     return strides;
 }
 
-// An input with the axes `outer` and `inner`, stored so, and an outermost batch axis if there is one.
+// An input stored with the axes `outer` and `inner`, after the batch axis, if there is one.
 Tensor matrix(const std::string &name, Type t, const std::vector<Axis> &batch, const Axis &outer, const Axis &inner,
               const Expr &ld) {
     std::vector<Axis> axes = batch;

@@ -54,7 +54,7 @@ struct Pool {
 Op max_pool(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, int kh, int kw,
             const PoolOptions &options) {
     const Pool p("max_pool", t, N, C, H, W, kh, kw, options);
-    // The nearest element of the image is in the window too.
+    // Clamping reads the nearest element of the image, which is in the window anyway.
     const Expr x = p.window(options.padding ? clamped(p.X, p.rows_and_columns()) : p.X);
     return Op("max_pool", {p.X}, {compute("Y", p.result, maximum(x, {p.ky, p.kx}))});
 }

@@ -27,7 +27,7 @@ void check_type(const char *op, const char *verb, Type t, bool legal, const char
 
 bool is_byte(Type t) { return t == i8 || t == u8; }
 
-// X over one axis or rows of it, and the scale of each element.
+// X over one axis or in rows, and the scale of each element.
 struct Elements {
     std::vector<Axis> axes;
     Tensor X;
@@ -50,7 +50,7 @@ struct Elements {
     Op op(const char *name, const Expr &value) const { return Op(name, inputs, {compute("Y", axes, value)}); }
 };
 
-// Casts of floats to integers saturate.
+// Relies on saturating casts from float to integer.
 Expr rounded(Type to, const Expr &x, int zero_point) {
     const Expr whole = round(Element(x));
     return cast(to, Element(zero_point ? whole + Halide::Internal::make_const(x.type(), zero_point) : whole));

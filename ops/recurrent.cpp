@@ -11,7 +11,7 @@ namespace kumiko::ops {
 
 namespace {
 
-// What all layers have: axes, inputs and the part of each gate that needs no state.
+// Common to all layers: axes, inputs, and the part of each gate that does not depend on the state.
 struct Layer {
     Layer(const char *layer, Type type, const Expr &T, const Expr &B, const Expr &I, const Expr &U, int gates,
           const RecurrentOptions &options)
@@ -28,7 +28,7 @@ struct Layer {
         const Expr at = options.reverse ? Expr(T - 1 - t) : Expr(t);
         std::vector<Expr> from(all.begin() + 2, all.end()), place(from);
         place.push_back(i);
-        // For all steps at once.
+        // Computed for all steps at once.
         from_input = compute("from_input", all, in(bias.at(from)) + sum(in(X(at, b, i)) * in(W.at(place)), i));
     }
 
@@ -48,7 +48,7 @@ struct Layer {
         return axes;
     }
 
-    // The state before a step, from that after the one before.
+    // The state before a step, from the state after the previous one.
     Tensor before(const std::string &name, const Tensor &first, const Earlier &state) const {
         return compute(name, {t, b, u}, select(t == 0, Element(in(first(b, u))), state(t - 1, b, u)));
     }
@@ -88,7 +88,7 @@ Op gru(Type type, const Expr &T, const Expr &B, const Expr &I, const Expr &U, co
     const Tensor rbias = input("rbias", type, {u});
     Tensor h = recurrence("h", l.of, {t, b, u}, 0, [&](const Earlier &h) {
         Tensor before = l.before("h_before", l.h0, h);
-        // The product of every gate that takes the state as it is, at once.
+        // One product for all gates that use the unmodified state.
         Axis of("g", options.reset_after ? 3 : 2);
         Tensor product = compute("product", {t, b, of, u}, sum(before(t, b, k) * l.in(l.R(of, u, k)), k));
         const auto gate = [&](int n) { return sigmoid(l.from_input(t, b, n, u) + product(t, b, n, u)); };

@@ -184,7 +184,7 @@ Op make(const std::string &name, const Json &parameters) {
     try {
         return op.build(complete);
     } catch (const UserError &e) {
-        // The place of a formula of the library says nothing to whoever gave the parameters.
+        // A location in the library's formula is of no use to whoever gave the parameters.
         if (shared_name(name)) throw UserError("op \"" + name + "\" of " + complete.dump() + ": " + e.what());
         throw UserError(e.message());
     }

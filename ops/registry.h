@@ -1,5 +1,5 @@
-// The operators by name, with their parameters: what the command line lists, a library's manifest names, and a tuning
-// database refers to.
+// The operators by name, with their parameters: listed by the command line, named in library
+// manifests, and referenced by tuning databases.
 #pragma once
 
 #include "dsl/op.h"
@@ -13,7 +13,7 @@ namespace kumiko::ops {
 
 struct Parameter {
     enum class Kind {
-        Size, // an extent: a number, or the name of a size that is bound at run time
+        Size, // an extent: a number, or the name of a run-time size
         Int,  // a number
         Real,
         Flag,
@@ -24,11 +24,11 @@ struct Parameter {
     };
     std::string name;
     Kind kind;
-    Json otherwise; // the default; null: must be given
+    Json otherwise; // the default; null: required
     std::string summary;
-    std::vector<std::string> choices; // Choice; the empty string among them means none
-    // It says how the tensors are stored, not what is computed: kernels that differ in it alone are interchangeable where
-    // their strides agree.
+    std::vector<std::string> choices; // Choice; may contain the empty string, which means none
+    // The parameter only affects how tensors are stored. Kernels that differ only in it are
+    // interchangeable if their strides agree.
     bool storage = false;
 
     bool required() const { return otherwise.is_null(); }
@@ -41,16 +41,18 @@ std::string kind_name(Parameter::Kind kind);
 struct Operator {
     std::string name, summary;
     std::vector<Parameter> parameters;
-    std::function<Op(const Json &complete)> build; // from all parameters, each of its kind
+    // Takes all parameters, each converted to its kind.
+    std::function<Op(const Json &complete)> build;
 };
 
 const std::vector<Operator> &registry();
-// By its name in the registry, or "./libmyops.so:name" for one of a shared object (ops/export.h). Throws UserError that
-// suggests near names, or says what is wrong with the object.
+// An operator by its registry name, or "./libmyops.so:name" for one in a shared object
+// (ops/export.h). Throws UserError with suggestions, or with what is wrong with the object.
 Operator find_operator(const std::string &name);
 
-// `parameters`: an object; those left out take their defaults, and a value may be text ("512", "true", "1,3"), as the
-// command line passes it. Throws UserError for unknown, missing or ill-formed ones, naming op and parameter.
+// Fills in defaults and converts text values ("512", "true", "1,3"), as the command line passes
+// them. `parameters`: an object. Throws UserError, naming op and parameter, for unknown, missing or
+// malformed ones.
 Json complete_parameters(const Operator &op, const Json &parameters);
 Op make(const std::string &name, const Json &parameters);
 

@@ -7,7 +7,7 @@ namespace kumiko::ops {
 
 namespace {
 
-// Behind the type of a convolution: other types, and results of 8 bits.
+// The parameters after a convolution's type: other types, and requantisation.
 std::vector<Parameter> conv_types() {
     return {type("type of X, and of the rest"), type_or_same("w_type", "type of W"),
             type_or_same("output", "type of Y; same: of X, or i32"),
@@ -90,7 +90,7 @@ Op build_pool(const Arguments &a, bool average) {
                                                a.integer("kh"), a.integer("kw"), o);
 }
 
-// Of conv1d and conv3d, behind their sizes.
+// Parameters of conv1d and conv3d after their sizes.
 std::vector<Parameter> conv_options(const std::vector<std::string> &layouts) {
     return with({integers("stride", "step; one number, or one for each axis", {1}),
                  integers("padding", "zeros around the input; one number, or one for each axis", {0}),

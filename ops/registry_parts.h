@@ -1,4 +1,5 @@
-// What the table of operators is made of: the values of a call, parameters in short forms, and the table's parts.
+// Building blocks of the operator table: argument values, shorthands for parameters, and the parts
+// of the table.
 #pragma once
 
 #include "dsl/types.h"
@@ -7,7 +8,7 @@
 
 namespace kumiko::ops {
 
-// The parameters of a call, each already of its kind.
+// The arguments of a call, already converted to their kinds.
 class Arguments {
 public:
     explicit Arguments(const Json &values) : values_(values) {}
@@ -24,7 +25,7 @@ public:
     bool flag(const std::string &name) const { return values_.at(name).get<bool>(); }
     std::string text(const std::string &name) const { return values_.at(name).get<std::string>(); }
     Type type(const std::string &name) const { return type_from_name(text(name)); }
-    // Type() where the parameter is "same".
+    // Type() if the parameter is "same".
     Type type_or_same(const std::string &name) const { return text(name) == "same" ? Type() : type(name); }
 
 private:
@@ -58,7 +59,7 @@ inline Parameter choice(const std::string &name, const std::string &summary, con
 inline Parameter type(const std::string &summary = "type of the elements") {
     return {"type", Parameter::Kind::Type, "f32", summary, {}};
 }
-// Of a type that "same" leaves to the others.
+// A type parameter whose value may be "same", the type of the other tensors.
 Parameter type_or_same(const std::string &name, const std::string &summary);
 Parameter activation();
 inline Parameter layout() { return choice("layout", "order of the axes of images", {"nchw", "nhwc"}); }
@@ -76,12 +77,12 @@ public:
     std::vector<Operator> operators;
 };
 
-void add_products(Table &table); // of matrices
+void add_products(Table &table); // matrix products
 void add_recurrent(Table &table);
 void add_images(Table &table); // convolutions, pooling and norms over images
 void add_rows(Table &table);   // reductions and norms
-void add_moves(Table &table);  // what moves elements
+void add_moves(Table &table);  // data movement
 void add_quantisation(Table &table);
-void add_elementwise(Table &table); // functions, each an operator of its own
+void add_elementwise(Table &table); // functions; each is an operator
 
 } // namespace kumiko::ops

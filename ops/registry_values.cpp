@@ -1,4 +1,4 @@
-// The values of an operator's parameters: as JSON or text gives them, made what their kinds want.
+// Parameter values of operators: converts JSON or text to the parameters' kinds.
 #include "ops/registry.h"
 
 #include "dsl/types.h"
@@ -13,12 +13,12 @@ namespace {
 
 using Kind = Parameter::Kind;
 
-// A value as its parameter's kind wants it, from JSON or from text.
+// Converts a value from JSON or text to the parameter's kind.
 Json typed(const Operator &op, const Parameter &p, const Json &v) {
     const auto wrong = [&](const std::string &legal) -> Json {
         throw UserError("op \"" + op.name + "\": parameter \"" + p.name + "\" is " + v.dump() + "; legal is " + legal);
     };
-    const auto whole = [](const std::string &s) { // the number that the text is, if it is one
+    const auto whole = [](const std::string &s) { // the integer that the text denotes, if any
         std::optional<int64_t> n;
         if (s.empty() || s.size() > 11) return n;
         size_t start = s[0] == '-' ? 1 : 0;
@@ -33,7 +33,7 @@ Json typed(const Operator &op, const Parameter &p, const Json &v) {
         if (!n || *n < low || *n > high) return wrong(legal);
         return *n;
     };
-    // What schedules round up to blocks must not leave 32 bits.
+    // Schedules round extents up to blocks; the result must fit in 32 bits.
     const auto extent = [&](const Json &x) -> Json {
         if (x.is_string() && is_identifier(x.get<std::string>())) return x;
         return number(x, 0, INT32_MAX - 4095, "a number from 0 to 2147479552, or the name of a size");

@@ -76,7 +76,7 @@ void need(const char *op, const char *what, size_t d, int value, bool good, cons
     if (!good) throw UserError(fmt::format("{}: {} of axis {} is {}; legal is {}", op, what, d, value, legal));
 }
 
-// The number as one of the type.
+// The number as a constant of the type.
 Expr constant(const char *op, const char *what, Type t, double value) {
     const bool whole = t.is_float() || value == std::floor(value);
     const double low = t.is_uint() ? 0 : -std::ldexp(1.0, t.bits() - 1), end = std::ldexp(1.0, t.bits() - t.is_int());
@@ -111,7 +111,7 @@ Op pad(Type t, const vector<Expr> &extents, const vector<int> &before, const vec
     const vector<int> low = of_each_axis("pad", "before", before, extents.size(), 0);
     const vector<int> high = of_each_axis("pad", "after", after, extents.size(), 0);
     vector<Expr> padded, index;
-    vector<Axis> outside; // the axes that are padded
+    vector<Axis> outside; // the padded axes
     const vector<Axis> source = numbered_axes(extents);
     for (size_t d = 0; d < extents.size(); d++) {
         need("pad", "before", d, low[d], low[d] >= 0, "0 or more");

@@ -19,10 +19,12 @@ struct Coordinate {
     Expr above, below;
     Expr floor() const { return above / below; }
     Expr nearest() const { return (2 * above + below) / (2 * below); }
-    Expr beyond(Type t) const { return cast(t, Element(above % below)) / cast(t, Element(below)); } // what floor leaves
+    // Fractional part.
+    Expr beyond(Type t) const { return cast(t, Element(above % below)) / cast(t, Element(below)); }
 };
 
-// (y · step + begin) / below, in lowest terms where these are numbers: images that grow by a whole factor have short ones.
+// (y · step + begin) / below, in lowest terms if these are constants: they are short for integer
+// scale factors.
 Coordinate fraction(const Axis &y, const Expr &step, const Expr &begin, const Expr &below) {
     const auto a = as_const_int(simplify(step)), b = as_const_int(simplify(begin)), c = as_const_int(simplify(below));
     if (!a || !b || !c) return {y * step + begin, below};
@@ -49,7 +51,7 @@ void check(const char *op, const char *what, const Expr &in, const Expr &out) {
                         *n, *m, INT32_MAX / 4));
 }
 
-// What `check` asks of numbers, of sizes that come with the arrays.
+// The conditions of `check` for symbolic sizes.
 std::vector<Requirement> required(const Expr &H, const Expr &OH, const Expr &W, const Expr &OW) {
     std::vector<Requirement> all;
     const auto below = [&](const char *what, const Expr &in, const Expr &out) {

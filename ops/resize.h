@@ -1,15 +1,15 @@
-// Images of another size.
+// Image resizing.
 #pragma once
 
 #include "ops/conv.h"
 
 namespace kumiko::ops {
 
-// Where pixel y of an image of OH rows lies in one of H rows:
+// The coordinate in an image of H rows for row y of an image of OH rows:
 enum class Coordinates {
-    HalfPixel,    // (y + 1/2) · H / OH − 1/2: pixels are squares, and the images' borders coincide
-    AlignCorners, // y · (H − 1) / (OH − 1): the corner pixels' centres coincide; 0 where OH is 1
-    Asymmetric,   // y · H / OH: the first pixels' corners coincide
+    HalfPixel,    // (y + 1/2) · H / OH − 1/2: pixels are squares; the image borders coincide
+    AlignCorners, // y · (H − 1) / (OH − 1): the centres of corner pixels coincide; 0 if OH is 1
+    Asymmetric,   // y · H / OH: the corners of the first pixels coincide
 };
 
 struct ResizeOptions {
@@ -17,14 +17,15 @@ struct ResizeOptions {
     Coordinates coordinates = Coordinates::HalfPixel;
 };
 
-// Y(n, c, y, x) = the pixel of X whose centre is nearest, the later one of two; Asymmetric takes the one that holds the corner, rounding down.
-// Coordinates are fractions of integers, so they are exact; 4 · OH · (H + 1) is to stay below 2³¹, and W alike.
+// Y(n, c, y, x) = the pixel of X with the nearest centre; ties take the later one. Asymmetric takes
+// the pixel that contains the corner, rounding down. Coordinates are exact integer fractions; 4 ·
+// OH · (H + 1) must be less than 2³¹, and likewise for W.
 Op resize_nearest(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, const Expr &OH, const Expr &OW,
                   const ResizeOptions &options = {});
 
-// Between the four pixels around, by their distances; those beyond the border are the ones at it. Floats only, computed in f32
-// at least. Stages "rows", between two rows of X; "left" and "part", the first of two columns and how far from it to the second a pixel
-// lies; and "Y".
+// Bilinear interpolation of the four surrounding pixels, clamped at the border. Floats only,
+// computed in f32 or wider. Stages: "rows" interpolates between two rows of X; "left" is the index
+// of the first column; "part" is the weight of the second column; "Y".
 Op resize_bilinear(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W, const Expr &OH, const Expr &OW,
                    const ResizeOptions &options = {});
 

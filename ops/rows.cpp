@@ -14,7 +14,7 @@ namespace kumiko::ops {
 
 namespace {
 
-// Values are computed in f32 at least.
+// The type of the computation: f32 or wider.
 Type compute_type(Type t, const char *op) {
     if (!t.is_float()) throw UserError(std::string(op) + " takes floats, not " + type_name(t));
     return accumulator_type(t);
@@ -78,12 +78,13 @@ Op reduction(const std::string &kind, Type t, const std::vector<Expr> &extents, 
 
 namespace {
 
-// A tensor and the rows of it that lie along one axis. `k` goes along the row where it is reduced.
+// A tensor as rows along one axis. `k` runs along the row in reductions.
 struct Rows {
     std::vector<Axis> axes, others;
     size_t at; // the position of the axis
     Axis k;
-    std::vector<Expr> element, step, row; // indices of an element, of that at k, of a row
+    // Indices of an element, of the element at k, and of a row.
+    std::vector<Expr> element, step, row;
 
     Rows(const std::vector<Axis> &all, size_t along) : axes(all), at(along), k("k", all[along].extent()) {
         for (size_t d = 0; d < all.size(); d++) {
@@ -94,8 +95,8 @@ struct Rows {
             row.push_back(all[d]);
         }
     }
-    // Axes i0, i1, … of the extents given. Throws UserError unless `axis`, which counts from the
-    // end where it is negative, is one of them.
+    // Axes i0, i1, … with the given extents. Throws UserError unless `axis`, which counts from the
+    // end if negative, is one of them.
     static Rows along(const char *op, const std::vector<Expr> &extents, int axis) {
         return {numbered_axes(extents), static_cast<size_t>(axis_position(op, axis, extents.size()))};
     }
@@ -107,13 +108,13 @@ Op softmax_of(Type t, const Rows &r) {
     Tensor top = compute("max", r.others, maximum(X.at(r.step), r.k));
     Tensor e = compute("e", r.axes, exp(in(c, X.at(r.element)) - in(c, top.at(r.row))));
     Tensor total = compute("sum", r.others, sum(e.at(r.step), r.k));
-    Tensor share = compute("share", r.others, 1 / total.at(r.row)); // one division a row
+    Tensor share = compute("share", r.others, 1 / total.at(r.row)); // one division per row
     return Op("softmax", {X}, {compute("Y", r.axes, in(t, e.at(r.element) * share.at(r.row)))});
 }
 
-// log of the sum over k of exp(x(k) - top), where top is the maximum: log1p of the sum without one
-// maximum, which keeps its relative accuracy where one element outweighs the others. The elements
-// equal to the maximum are counted apart.
+// log of the sum over k of exp(x(k) - top), where top is the maximum. Computed as log1p of the sum
+// without one maximum, which keeps the relative accuracy if one element dominates. Elements equal
+// to the maximum are counted separately.
 Expr log_of_sum(const Type &c, const Tensor &X, const Tensor &top, const Rows &r) {
     const Expr x = in(c, X.at(r.step)), most = in(c, top.at(r.row)), zero = Halide::Internal::make_zero(c),
                one = Halide::Internal::make_one(c);
@@ -207,7 +208,7 @@ Op group_norm(Type t, const Expr &N, const Expr &C, const Expr &H, const Expr &W
         throw UserError(fmt::format("group_norm: {} groups do not divide the {} channels", groups,
                                     channels ? std::to_string(*channels) : "given"));
     Axis n("n", N), g("g", groups), c("c", Halide::Internal::simplify(C / groups));
-    // No array would say what H and W are of a product that is not a number.
+    // If H · W is symbolic, an array of that axis would not determine H and W.
     const Expr all = Halide::Internal::simplify(H * W);
     std::vector<Axis> over = {Axis("s", all)};
     if (!Halide::Internal::is_const(all)) over = {Axis("y", H), Axis("x", W)};

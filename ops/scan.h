@@ -1,4 +1,4 @@
-// Running sums.
+// Prefix sums.
 #pragma once
 
 #include "dsl/op.h"
@@ -7,9 +7,10 @@
 
 namespace kumiko::ops {
 
-// Y(i0, …) = the sum of X along the axis at position `axis` (negative counts from the end) up to this element, or up to the one before where
-// it is exclusive. X has axes i0, i1, … of the extents given. Types as in a reduction's sum: f16 and bf16 are summed in f32 and
-// rounded at each element, 8- and 16-bit integers become i32.
+// Y(i0, …) = the sum of X along the axis at position `axis` (negative values count from the end) up
+// to and including this element, or excluding it if `exclusive`. X has axes i0, i1, … with the
+// given extents. Types as in sum reductions: f16 and bf16 are accumulated in f32 and rounded at
+// each element; 8- and 16-bit integers become i32.
 Op cumulative_sum(Type t, const std::vector<Expr> &extents, int axis, bool exclusive = false);
 
 } // namespace kumiko::ops

@@ -13,7 +13,7 @@ namespace {
 
 const char *const how = "an object is made with KUMIKO_EXPORT_OPS(…) of ops/export.h";
 
-// What the functions of an object throw is its author's to mend, whatever its kind.
+// Errors thrown by functions of an object are reported as errors of the object.
 template<typename F>
 auto guarded(const std::string &what, F f) {
     try {
@@ -48,7 +48,7 @@ std::vector<Operator> load_operators(const std::string &file) {
     if (!std::filesystem::is_regular_file(file, error))
         throw UserError("there is no file " + file +
                         "; an op of a shared object is written PATH:NAME, as ./libmyops.so:group_norm_silu");
-    // A name without a slash would be looked for in the system's folders.
+    // A name without a slash would be searched for in system folders.
     const std::string path = std::filesystem::absolute(file, error).string();
     void *object = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!object) {

@@ -1,4 +1,4 @@
-// Operators from shared objects that programs load (ops/export.h says how one is made).
+// Loads operators from shared objects (see ops/export.h for how to build one).
 #pragma once
 
 #include "ops/registry.h"
@@ -7,15 +7,16 @@
 
 namespace kumiko::ops {
 
-// "./libmyops.so:group_norm_silu": an operator of a shared object.
+// An operator in a shared object: "./libmyops.so:group_norm_silu".
 struct SharedName {
-    std::string file, op; // op: "" when the text ends with the file
+    std::string file, op; // op: "" if the text ends with the file name
 };
-// Nothing for names of the registry: a file is what has a slash, or ".so" at its end or before a colon.
+// nullopt for registry names. A file name contains a slash, or ".so" at its end or before a colon.
 std::optional<SharedName> shared_name(const std::string &text);
 
-// Loads the object, once a process, and reads its operators, named in full: "<file>:<op>". It stays loaded. Throws UserError:
-// no such file, not a shared object, no KUMIKO_EXPORT_OPS in it, made for another Kumiko; each says what would be legal.
+// Loads the object, once per process, and returns its operators under their full names,
+// "<file>:<op>". It stays loaded. Throws UserError, with what would be legal, if there is no such
+// file, it is not a shared object, it has no KUMIKO_EXPORT_OPS, or it was built for another Kumiko.
 std::vector<Operator> load_operators(const std::string &file);
 
 } // namespace kumiko::ops
