@@ -1,4 +1,5 @@
-/* What this processor has. Asked once; the answer never changes, so that threads may find it out at the same time. */
+/* Detects the processor's features, once. The result never changes, so threads may detect it
+ * concurrently. */
 #define _GNU_SOURCE /* syscall */
 #include "cpu_features.h"
 #include "kumiko_runtime.h"
@@ -33,12 +34,13 @@ static const feature table[] = {KUMIKO_X86_FEATURES(ROW)};
 /* The registers that the system saves when it switches between programs: XCR0. */
 static unsigned saved_state(void) {
     unsigned r[4], low, high;
-    if (!__get_cpuid_count(1, 0, &r[0], &r[1], &r[2], &r[3]) || !(r[2] >> 27 & 1)) return 0; /* no XGETBV */
+    /* Without XGETBV no state is enabled. */
+    if (!__get_cpuid_count(1, 0, &r[0], &r[1], &r[2], &r[3]) || !(r[2] >> 27 & 1)) return 0;
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     return low;
 }
 
-enum { WITH_AVX = 0x6, WITH_AVX512 = 0xe6, WITH_TILES = 0x60000 }; /* the states that features need */
+enum { WITH_AVX = 0x6, WITH_AVX512 = 0xe6, WITH_TILES = 0x60000 }; /* required states */
 
 static uint64_t all_with(unsigned state) {
     uint64_t set = 0;
@@ -66,7 +68,8 @@ static uint64_t closed(uint64_t set) {
 
 static uint64_t tile_features(void) { return all_with(WITH_TILES); }
 
-/* Linux keeps the tile registers of those processes only that have asked for them: ARCH_REQ_XCOMP_PERM of XFEATURE_XTILEDATA. */
+/* Linux saves the tile registers only for processes that have requested them: ARCH_REQ_XCOMP_PERM
+ * for XFEATURE_XTILEDATA. */
 static int may_use_tiles(void) {
 #if !KUMIKO_FREESTANDING && defined(__linux__) && defined(SYS_arch_prctl)
     return syscall(SYS_arch_prctl, 0x1023, 18) == 0;
@@ -118,7 +121,7 @@ static uint64_t detect(void) {
         if (words[table[i].word] >> table[i].bit & 1) found |= (uint64_t)1 << i;
     }
 #else
-    found = ~known; /* nobody to ask: whoever links the kernels knows the processor, or sets the hook */
+    found = ~known; /* cannot be detected: assume all; the program can set the hook */
 #endif
     return found;
 }
@@ -128,8 +131,8 @@ static uint64_t detect(void) {
 static _Atomic(kumiko_features_hook) hook;
 static _Atomic uint64_t detected;
 
-/* What kumiko_cpu_features() returns next, or 0 while it has to be asked: before the first call, and
- * while there is a hook. Entries of libraries read it first: two calls took 3 ns of the 25 ns of a
+/* The cached result of kumiko_cpu_features(), or 0 if it must be called: before the first call, and
+ * while a hook is set. Entry points of libraries read it first: two calls took 3 of the 25 ns of a
  * product of 8x8 matrices. */
 #if defined(__GNUC__)
 __attribute__((visibility("hidden")))

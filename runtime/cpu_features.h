@@ -1,11 +1,12 @@
-/* The processor features that kernels may be built for, by architecture. A feature's bit in the 64-bit sets of
- * kumiko_cpu_features() is its row's position, so rows are only ever added at the end. Names are LLVM's, which are what
- * the compiler's targets state. */
+/* The processor features that kernels can be built for, by architecture. A feature's bit in the
+ * 64-bit sets of kumiko_cpu_features() is the position of its row, so rows are only added at the
+ * end. Names are LLVM's, as in the compiler's targets. */
 #ifndef KUMIKO_RUNTIME_CPU_FEATURES_H
 #define KUMIKO_RUNTIME_CPU_FEATURES_H
 
-/* F(name, CPUID leaf, subleaf, register 0..3 for EAX..EDX, bit, the state components that the system must keep). The
- * components are bits of XCR0: 0x6 for AVX's registers, 0xe6 for AVX-512's, 0x60000 for AMX's tiles. */
+/* F(name, CPUID leaf, subleaf, register 0..3 for EAX..EDX, bit, state components that the system
+ * must save). The components are bits of XCR0: 0x6 for AVX registers, 0xe6 for AVX-512 registers,
+ * 0x60000 for AMX tiles. */
 #define KUMIKO_X86_FEATURES(F)                                                                                         \
     F("sse3", 1, 0, 2, 0, 0)                                                                                           \
     F("ssse3", 1, 0, 2, 9, 0)                                                                                          \

@@ -1,4 +1,4 @@
-/* For tuners and tests: kernels whose workspaces hold what the caller wants. */
+/* For tuners and tests: fills workspaces with a pattern. */
 #ifndef KUMIKO_FILL_WORKSPACES_H
 #define KUMIKO_FILL_WORKSPACES_H
 
@@ -12,8 +12,9 @@
 extern "C" {
 #endif
 
-/* After this call each block of kumiko_malloc is filled with `pattern` when a thread takes it for the first time, the kept ones too. A
- * block that is taken again has what was left in it. Call it while no block is in use. Replaced functions fill nothing. */
+/* After this call, each block of kumiko_malloc is filled with `pattern` when a thread first
+ * allocates it, including cached blocks. A block that is allocated again keeps its contents. Call
+ * it while no block is in use. Has no effect on replaced allocation functions. */
 void kumiko_fill_workspaces(uint64_t pattern);
 
 #ifdef __cplusplus

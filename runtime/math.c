@@ -43,7 +43,7 @@ static double product_rest(double a, double b, double p) {
     return ((ah * bh - p) + ah * bl + al * bh) + al * bl;
 }
 
-static const double ln2_high = 0x1.62e42fefp-1, ln2_low = 0x1.473de6af278edp-34; /* 33 bits, the rest */
+static const double ln2_high = 0x1.62e42fefp-1, ln2_low = 0x1.473de6af278edp-34; /* 33 bits; rest */
 
 /* x * 2^k, rounded once more where the result is subnormal. */
 static double scaled(double x, int k) {

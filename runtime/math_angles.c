@@ -64,7 +64,8 @@ static unsigned reduce_angle(double x, double *high, double *low) {
     p[0] = m * w[0] + (uint64_t)(sum >> 64);
     unsigned quarter = (unsigned)(p[0] >> 62);
     int negative = 0;
-    p[0] = p[0] << 2 | p[1] >> 62, p[1] = p[1] << 2 | p[2] >> 62, p[2] <<= 2; /* the fraction, 2^-192 */
+    /* The fraction, in units of 2^-192. */
+    p[0] = p[0] << 2 | p[1] >> 62, p[1] = p[1] << 2 | p[2] >> 62, p[2] <<= 2;
     if (p[0] >> 63) {
         negative = 1, quarter++;
         p[2] = ~p[2] + 1, p[1] = ~p[1] + !p[2], p[0] = ~p[0] + (!p[1] && !p[2]);

@@ -1,7 +1,8 @@
 /* Workspaces: 64-byte aligned blocks, with a small cache per thread.
  *
- * A kernel takes its packing buffers at every call. Asking the system each time would map and fault the pages anew (about
- * 0.1 us a page, more than packing costs), so a thread keeps the last few blocks that it freed. */
+ * A kernel allocates its packing buffers in every call. Allocating from the system each time would
+ * map and fault the pages again (about 0.1 us per page, more than packing costs), so a thread keeps
+ * the last few blocks that it freed. */
 #define _GNU_SOURCE
 #include "fill_workspaces.h"
 #include "kumiko_runtime.h"
@@ -19,7 +20,8 @@
 #include <sys/mman.h>
 #endif
 
-/* Under the address sanitizer every block comes from the system, so that it sees each use after free. */
+/* With the address sanitizer every block comes from the system, so that it detects use after
+ * free. */
 #if defined(__SANITIZE_ADDRESS__) || !defined(HAVE_PTHREADS)
 #define CACHED_BLOCKS 0
 #else
@@ -64,7 +66,7 @@ static void *system_allocate(size_t bytes) {
     char *raw = aligned_alloc(align, total);
     if (!raw) return NULL;
 #if defined(MADV_HUGEPAGE)
-    if (align == HUGE_PAGE) madvise(raw, total, MADV_HUGEPAGE); /* advice: its failure changes nothing */
+    if (align == HUGE_PAGE) madvise(raw, total, MADV_HUGEPAGE); /* harmless if it fails */
 #endif
     void *block = raw + ALIGNMENT;
     header_of(block)->capacity = total - ALIGNMENT;
@@ -143,7 +145,8 @@ static int cache_keep(void *block) {
 
 void kumiko_trim_memory(void) { cache_empty(&cache); }
 
-/* The main thread runs no key destructors, and a library that is unloaded must leave none behind. */
+/* The main thread does not run key destructors, and an unloaded library must not leave any
+ * registered. */
 __attribute__((destructor)) static void empty_at_unload(void) {
     cache_empty(&cache);
     if (exit_key_made) pthread_key_delete(exit_key);

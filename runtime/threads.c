@@ -1,17 +1,20 @@
 /* The default parallel_for: a pool of POSIX threads.
  *
- * How a loop runs. The caller owns the pool for the length of the loop (`owner`); who comes meanwhile runs serially. The
- * iterations are cut into one range per thread, so that a thread meets the same data in loop after loop; a thread that is
- * done with its range takes iterations from the others'. A range is a counter that grows by fetch_add, so each iteration
- * runs once.
+ * Running a loop. The caller owns the pool for the duration of the loop (`owner`); other callers
+ * run serially meanwhile. The iterations are split into one range per thread, so that a thread
+ * accesses the same data in successive loops; a thread that has finished its range steals
+ * iterations from the others. A range is a counter advanced by fetch_add, so each iteration runs
+ * once.
  *
- * How threads meet. `ticket` is odd while a loop is open. A worker enters by raising `inside`, then looking at `ticket`
- * again: if it has changed the loop is over, and the worker leaves without touching the loop's data. The caller closes the
- * loop by making `ticket` even, then waits until `inside` is 0. Both sides write one and then read the other, in the single
- * order of seq_cst, so either the worker sees the close or the caller sees the worker. A worker that wakes too late for a
- * small loop therefore costs its caller nothing.
+ * Synchronisation. `ticket` is odd while a loop is open. A worker enters by incrementing `inside`
+ * and reading `ticket` again: if it has changed, the loop is over, and the worker leaves without
+ * touching the loop's data. The caller closes the loop by making `ticket` even, then waits until
+ * `inside` is 0. Each side writes one variable and then reads the other, with seq_cst, so either
+ * the worker sees the close or the caller sees the worker. A worker that wakes up too late for a
+ * small loop therefore does not delay the caller.
  *
- * Waiting threads first spin for some 20 us, since kernels follow one another closely, and then sleep on a condition. */
+ * Waiting threads first spin for about 20 us, because kernels are called in quick succession, and
+ * then sleep on a condition variable. */
 #define _GNU_SOURCE
 #include "kumiko_runtime.h"
 
@@ -121,7 +124,7 @@ static void take_part(int thread) {
     for (int r = 0; r < pool.ranges; r++) {
         range *mine = &ranges[(thread + r) % pool.ranges];
         for (;;) {
-            /* Look before adding: counters of finished ranges stay in place, and their lines shared. */
+            /* Read before adding, so that cache lines of finished ranges' counters stay shared. */
             if (atomic_load_explicit(&mine->next, memory_order_relaxed) >= mine->end) break;
             long long i = atomic_fetch_add_explicit(&mine->next, mine->step, memory_order_relaxed);
             long long end = i + mine->step < mine->end ? i + mine->step : mine->end;
@@ -179,7 +182,7 @@ static void *worker(void *argument) {
     return NULL;
 }
 
-/* ---- Beginning and ending, by the owner only ----------------------------------------------------------------------- */
+/* ---- Starting and stopping, by the owner only ------------------------------------------------ */
 
 static void stop_workers(void) {
     pthread_mutex_lock(&pool.mutex);
@@ -218,7 +221,8 @@ static int ensure_workers(int threads) {
         pool.fork_handlers_set = 1;
         pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
     }
-    /* The program's signals go to the program's own threads, but for faults, which are of who causes them. */
+    /* Workers block the program's signals, which its own threads handle; not faults, which are
+     * delivered to the thread that causes them. */
     sigset_t all, old;
     sigfillset(&all);
     const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP};
@@ -251,7 +255,7 @@ void kumiko_shutdown_threads(void) {
 
 __attribute__((destructor)) static void at_unload(void) { kumiko_shutdown_threads(); }
 
-/* ---- A loop -------------------------------------------------------------------------------------------------------- */
+/* ---- A loop ---------------------------------------------------------------------------------- */
 
 static void open_loop(kumiko_task task, void *closure, int64_t begin, int64_t count, int threads) {
     pool.task = task;
@@ -263,14 +267,14 @@ static void open_loop(kumiko_task task, void *closure, int64_t begin, int64_t co
         int64_t length = count / pool.ranges + (r < count % pool.ranges);
         atomic_store_explicit(&ranges[r].next, at, memory_order_relaxed);
         ranges[r].end = at + length;
-        ranges[r].step = length / 64 > 1 ? length / 64 : 1; /* few claims, and little left to wait for at the end */
+        ranges[r].step = length / 64 > 1 ? length / 64 : 1; /* few atomic claims, small imbalance */
         at += length;
     }
     atomic_fetch_add(&pool.ticket, 1); /* now odd */
     int sleeping = atomic_load(&pool.sleepers);
     if (sleeping > 0) {
-        /* Once the mutex was ours, each sleeper either waits already or will see the ticket; signalling without it spares
-         * them waking into a lock. */
+        /* After the mutex was held once, each sleeper either waits already or will see the ticket.
+         * Signalling without the mutex keeps woken threads from blocking on it. */
         pthread_mutex_lock(&pool.mutex);
         pthread_mutex_unlock(&pool.mutex);
         if (pool.ranges - 1 >= sleeping) {
@@ -306,7 +310,7 @@ int kumiko_default_parallel_for(kumiko_task task, void *closure, int64_t begin, 
         take_part(0);
         close_loop();
         code = atomic_load(&pool.failed);
-        if (code != 0) kumiko_fail(code, pool.text); /* the text moves from the thread that failed to the caller */
+        if (code != 0) kumiko_fail(code, pool.text); /* copied to the caller's thread */
     }
     atomic_store(&pool.owned, 0);
     return code;
