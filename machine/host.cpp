@@ -1,7 +1,8 @@
-// The machine that this program runs on.
+// Detects the machine that this program runs on.
 //
-// What instruction sets there are is the runtime's to say, which libraries ask too: runtime/cpu_features.c asks the processor and the
-// operating system, and a limit may be set. Cache sizes come from the system's table where it has one, else from CPUID.
+// Instruction sets come from the runtime, which generated libraries also use:
+// runtime/cpu_features.c queries the processor and the operating system, and applies a limit if one
+// is set. Cache sizes come from the system's table if there is one, otherwise from CPUID.
 #include "machine/machine.h"
 
 #include "runtime/kumiko_runtime.h"
@@ -42,7 +43,7 @@ int processors() {
     return std::max(1u, std::thread::hardware_concurrency());
 }
 
-// "0-3,8" counts 5.
+// Counts the processors of a list: "0-3,8" has 5.
 int count_list(const std::string &list) {
     int count = 0, low = -1, number = -1;
     for (char c : list + ",") {
@@ -66,7 +67,7 @@ struct Cache {
     double latency = 0; // ns, 0: unknown
 };
 
-// Data and unified caches, by level 1 to 3, from the system's table of processor 0.
+// Data and unified caches of levels 1 to 3, from the system's table for processor 0.
 std::map<int, Cache> caches_of_system() {
     std::map<int, Cache> out;
     for (int index = 0; index < 8; index++) {
@@ -82,7 +83,8 @@ std::map<int, Cache> caches_of_system() {
     return out;
 }
 
-// Features by the names that Linux uses, and LLVM's, which the runtime knows.
+// Adds the features that the processor has: Linux's name, paired with LLVM's, which the runtime
+// uses.
 [[maybe_unused]] void add_known(Machine &m, std::initializer_list<std::pair<const char *, const char *>> names) {
     const uint64_t have = kumiko_cpu_features();
     for (const auto &[name, known] : names) {
@@ -124,7 +126,7 @@ std::map<int, Cache> caches_of_processor(bool amd) {
         Registers r = cpuid(amd ? 0x8000001du : 4u, sub);
         unsigned type = r.a & 31, level = (r.a >> 5) & 7;
         if (type == 0) break;
-        if (type == 2) continue; // instructions
+        if (type == 2) continue; // instruction cache
         Cache c;
         c.line_bytes = static_cast<int>(r.b & 0xfff) + 1;
         c.bytes = int64_t((r.b >> 22) + 1) * (((r.b >> 12) & 0x3ff) + 1) * c.line_bytes * (int64_t(r.c) + 1);
@@ -134,7 +136,8 @@ std::map<int, Cache> caches_of_processor(bool amd) {
     return out;
 }
 
-// Fills architecture, features, vectors and clock; returns the caches that the processor reports.
+// Fills in architecture, features, vectors and clock. Returns the caches that the processor
+// reports.
 std::map<int, Cache> identify(Machine &m) {
     m.architecture = "x86-64";
     m.description = brand();
@@ -171,13 +174,15 @@ std::map<int, Cache> identify(Machine &m) {
     unsigned family = (one.a >> 8) & 15;
     if (family == 15) family += (one.a >> 20) & 255;
     if (m.has("fma")) {
-        // Zen 4 (family 25) does a 512-bit multiply-add as two halves; other cores begin two vectors a cycle.
+        // Zen 4 (family 25) splits a 512-bit FMA into two halves; other cores issue two vectors per
+        // cycle.
         m.fmas_per_cycle = wide && amd && family < 26 ? 1 : 2;
     }
-    // The processor's highest frequency, which a virtual machine usually hides.
+    // The processor's maximum frequency; virtual machines usually hide it.
     if (unsigned mhz = cpuid(0x16).b & 0xffff) m.clock_ghz = mhz / 1000.0;
     std::map<int, Cache> caches = caches_of_processor(amd);
-    // Intel's servers with AVX-512 reach L3 through a mesh of many cores, which its clients do not.
+    // Intel server processors with AVX-512 reach L3 through a mesh of many cores; client processors
+    // do not.
     const unsigned model = ((one.a >> 4) & 15) | (((one.a >> 16) & 15) << 4);
     const bool skylake_to_ice_lake = model == 0x55 || model == 0x6a || model == 0x6c;
     if (auto l3 = caches.find(3); l3 != caches.end() && wide && !amd && (skylake_to_ice_lake || m.has("amx_tile")))
@@ -227,7 +232,8 @@ Machine Machine::host() {
     m.units = {{"core", cores}};
     if (m.clock_ghz == 0) {
         m.clock_ghz =
-            std::atof(file_line("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").c_str()) * 1e-6; // kHz
+            // kHz.
+            std::atof(file_line("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").c_str()) * 1e-6;
     }
     int64_t registers = m.vector_bits > 0 ? int64_t(m.vector_bits) / 8 * m.vector_registers : 256;
     m.memory.push_back({.name = "registers", .bytes = registers, .scope = "core", .explicit_placement = true});

@@ -10,7 +10,7 @@ namespace kumiko {
 
 namespace {
 
-// The extents of an operand's axes in the meaning; throws when one is not a number.
+// The extents of an operand's axes in the meaning. Throws if one is not a constant.
 std::vector<int64_t> extents_of(const std::vector<Axis> &axes, const std::string &instruction) {
     std::vector<int64_t> out;
     for (const Axis &axis : axes) {
@@ -23,7 +23,7 @@ std::vector<int64_t> extents_of(const std::vector<Axis> &axes, const std::string
     return out;
 }
 
-// The inputs that a tensor reads, in the order of first use.
+// The inputs that a tensor reads, in order of first use.
 std::vector<Tensor> inputs_of(const Tensor &tensor) {
     struct Visitor : Halide::Internal::IRVisitor {
         using IRVisitor::visit;
@@ -58,8 +58,8 @@ Instruction dot_product(const std::string &name, const std::string &description,
              {"b", b_type, groups * depth, {depth, 1}}}};
 }
 
-// Pairs of products of bytes, summed in 16 bits that saturate, and the pairs of those in 32 bits. With b of 7 bits no sum leaves 16 bits:
-// 2 · 255 · 64 = 32640.
+// Products of bytes are summed in pairs in 16 bits, with saturation, and these sums in pairs in 32
+// bits. With b in [-64, 64], the 16-bit sums do not saturate: 2 · 255 · 64 = 32640.
 Instruction byte_pairs(const std::string &name, const std::string &feature, int groups) {
     Instruction made = dot_product(
         name, std::to_string(groups) + " dot products of four bytes, unsigned by signed ones within [-64, 64]",
@@ -68,8 +68,8 @@ Instruction byte_pairs(const std::string &name, const std::string &feature, int 
     return made;
 }
 
-// c(i, j) += Σ_k,g a(i, k, g) · b(k, j, g): AMX's tiles of 16 rows of 64 bytes. Neighbouring steps stand together in b, as many as fill
-// 32 bits.
+// c(i, j) += Σ_k,g a(i, k, g) · b(k, j, g): AMX tiles of 16 rows of 64 bytes. b interleaves groups
+// of consecutive steps, as many as fill 32 bits.
 Instruction tile_product(const std::string &name, const std::string &description, const std::string &feature,
                          Type a_type, Type b_type, Type wide) {
     const int group = 32 / a_type.bits();
@@ -85,7 +85,8 @@ Instruction tile_product(const std::string &name, const std::string &description
     return made;
 }
 
-// y(i) += Σ_k W(i, k) · x(k): the chip's matrix unit, its face W times the vector of four neighbouring elements.
+// y(i) += Σ_k W(i, k) · x(k): the chip's matrix unit multiplies its matrix W by a vector of four
+// adjacent elements.
 Instruction face_times_vector(const std::string &name, const std::string &description, int rows, int columns, Type t) {
     Axis i("i", rows), k("k", columns);
     Tensor W = input("W", t, {i, k}), x = input("x", t, {k});
@@ -172,7 +173,7 @@ void Instruction::check() const {
             fail(fmt::format("operand '{}' has {} axes, but {} lane strides", o.tensor, extents.size(),
                              o.lane_strides.size()));
         }
-        // Dense in some order: taking the axes by growing stride, each begins where the ones before end.
+        // Dense in some axis order: sorted by stride, each axis starts where the previous ones end.
         std::vector<std::pair<int64_t, int64_t>> order;
         for (size_t d = 0; d < extents.size(); d++) {
             if (extents[d] != 1) order.emplace_back(o.lane_strides[d], extents[d]);
@@ -212,13 +213,14 @@ const InstructionSet &InstructionSet::builtin() {
                           {"avx512f", "avx512_vnni"}, 16, 4, u8, i8, i32));
         s.add(byte_pairs("avx2.vpmaddubsw", "avx2", 8));
         s.add(byte_pairs("avx512.vpmaddubsw", "avx512bw", 16));
-        // It rounds as the formula does, but takes denormal bfloat16 for zero and flushes denormal results: the declared
-        // meaning holds for normal numbers.
+        // It rounds as the formula does, but treats bfloat16 denormals as zero and flushes denormal
+        // results: the declared meaning holds for normal numbers.
         s.add(dot_product("avx512.vdpbf16ps", "16 dot products of two bfloat16", {"avx512f", "avx512_bf16"}, 16, 2,
                           bf16, bf16, f32));
-        // The same of denormals, and of sums of two products that are rounded once.
+        // The same holds for denormals. In addition, a sum of two products is rounded once.
         s.add(dot_product("neon.bfdot", "4 dot products of two bfloat16", {"neon", "bf16"}, 4, 2, bf16, bf16, f32));
-        // Even and odd steps are two chains of rounded multiply-adds, whose sums are added to c; denormals are as above.
+        // Even and odd steps form two chains of rounded FMAs, whose sums are added to c; denormals
+        // as above.
         s.add(tile_product("amx.tdpbf16ps", "a 16 x 32 by 32 x 16 product of tiles of bfloat16", "amx_bf16", bf16, bf16,
                            f32));
         for (const auto &[name, a, b] : {std::tuple("amx.tdpbssd", i8, i8), std::tuple("amx.tdpbsud", i8, u8),

@@ -105,7 +105,8 @@ std::string Machine::id() const {
     for (const std::string &f : features) h.text(f);
     for (const UnitLevel &u : units) h.text(u.name).number(u.count);
     for (const MemoryLevel &m : memory) {
-        // The whole memory of a computer is in nobody's schedule, and virtual machines report a little more or less.
+        // Main memory size is excluded: no schedule depends on it, and virtual machines report
+        // varying sizes.
         bool whole = m.scope == "machine" && !m.explicit_placement && &m == &memory.back();
         h.text(m.name).text(m.scope).number(whole ? 0 : m.bytes).number(m.shared_by).number(m.explicit_placement);
     }
@@ -121,7 +122,7 @@ std::string Machine::to_string() const {
     if (fmas_per_cycle > 0) out += fmt::format(", {} multiply-adds a cycle", fmas_per_cycle);
     if (clock_ghz > 0) out += fmt::format(", {:.2f} GHz", clock_ghz);
     out += "\n";
-    // A column stands only where some level has a number for it.
+    // A column is printed only if some level has a value for it.
     const auto any = [&](double MemoryLevel::*number) {
         return std::any_of(memory.begin(), memory.end(), [&](const MemoryLevel &m) { return m.*number > 0; });
     };

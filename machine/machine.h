@@ -1,7 +1,7 @@
-// A machine as a table: memory levels, units of execution, vectors, features. Whoever asks what fits where, how many run
-// at once or which instruction exists (placement, legality, cost features, capacity checks) asks this table, and so a
-// schedule is explained in the same words on a CPU and on a chip. Nothing here is an enumeration of CPU things: a machine
-// whose levels are LM0, GRF0 and L1BM and whose units are groups, blocks and elements is the same struct with other rows.
+// A machine description: memory levels, execution units, vectors, features. Placement, legality,
+// cost features and capacity checks all query it, so schedules are explained in the same terms for
+// CPUs and chips. Nothing in it is CPU-specific: a machine with the levels LM0, GRF0 and L1BM and
+// the units group, block and element uses the same struct.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,23 @@
 
 namespace kumiko {
 
-// A kind of memory. One instance of it belongs to one unit of the level `scope`.
+// A kind of memory. Each unit of level `scope` owns one instance.
 struct MemoryLevel {
     std::string name;  // "registers", "L1", "L2", "L3", "DRAM"; "LM0", "GRF0", "L1BM"
-    int64_t bytes = 0; // of one instance; 0: unlimited, or unknown
-    std::string scope; // the unit level that owns an instance: "core"; "machine" for the one of all
-    int shared_by = 1; // how many innermost units share one instance
-    bool explicit_placement =
-        false;            // programs say what is in it (registers, SRAM); false: a cache, which decides itself
-    double bandwidth = 0; // GB/s of one instance, 0: unknown
-    double latency = 0;   // ns of a load that depends on it, 0: unknown
-    int line_bytes = 0;   // what moves at once, 0: any
+    int64_t bytes = 0; // per instance; 0: unlimited or unknown
+    // Unit level that owns an instance: "core"; "machine" if there is one in all.
+    std::string scope;
+    int shared_by = 1;               // number of innermost units that share an instance
+    bool explicit_placement = false; // true: software-managed (registers, SRAM); false: a cache
+    double bandwidth = 0;            // GB/s per instance; 0: unknown
+    double latency = 0;              // ns per dependent load; 0: unknown
+    int line_bytes = 0;              // transfer size; 0: any
 
     bool operator==(const MemoryLevel &) const = default;
 };
 
-// A kind of unit. `count` instances stand in each unit of the level above (the first row: in the machine).
+// A kind of unit. Each unit of the level above (for the first row: the machine) has `count` of
+// them.
 struct UnitLevel {
     std::string name; // "core"; "group", "L2B", "L1B", "MAB", "PE"
     int64_t count = 1;
@@ -35,56 +36,61 @@ struct UnitLevel {
 };
 
 struct Machine {
-    std::string name;                // "host", "x86-64-avx2", or a user's
-    std::string description;         // for people: the processor's own name
-    std::string architecture;        // "x86-64", "aarch64", "riscv64"; another for chips
+    std::string name;                // "host", "x86-64-avx2", or user-defined
+    std::string description;         // for display: the processor's marketing name
+    std::string architecture;        // "x86-64", "aarch64", "riscv64"; others for chips
     double clock_ghz = 0;            // 0: unknown
-    std::vector<MemoryLevel> memory; // nearest to the arithmetic first
+    std::vector<MemoryLevel> memory; // innermost first
     std::vector<UnitLevel> units;    // outermost first
     int vector_bits = 0;             // of one register
     int vector_registers = 0;
-    double fmas_per_cycle = 0; // vector multiply-adds that one innermost unit begins in a cycle; 0: unknown
-    std::set<std::string>
-        features; // as Linux names them: "avx2", "fma", "avx512_vnni", "amx_tile"; on Arm "neon", "dotprod"
+    double fmas_per_cycle = 0; // vector FMAs issued per cycle and innermost unit; 0: unknown
+    // Linux names: "avx2", "fma", "avx512_vnni", "amx_tile"; on Arm "neon", "dotprod".
+    std::set<std::string> features;
 
-    // This processor, as its identification instructions and the operating system report it: an instruction set counts
-    // only if the system saves its registers, and if no limit is set (kumiko_set_cpu_features of runtime/kumiko_runtime.h). Sizes that
-    // are not reported are typical ones.
+    // This processor, as reported by CPUID or its equivalent and the operating system. An
+    // instruction set is included only if the system saves its registers and no limit is set
+    // (kumiko_set_cpu_features of runtime/kumiko_runtime.h). Typical values replace sizes that are
+    // not reported.
     static Machine host();
-    // A typical machine of a named level, for compiling elsewhere; "host" too. Throws UserError with a suggestion.
+    // A typical machine of a named level, for cross-compilation; also "host". Throws UserError with
+    // a suggestion.
     static Machine named(const std::string &name);
     static std::vector<std::string> names();
 
-    // JSON. load() throws UserError that names the document, the path and the cause.
+    // JSON conversion. load() throws UserError with the document, the path and the cause.
     std::string save() const;
     static Machine load(const std::string &text, const std::string &document = "machine");
     static Machine load_file(const std::string &path);
 
-    // Throws UserError when the table is not sensible: repeated names, negative sizes, a scope that is no unit.
+    // Throws UserError if the table is inconsistent: repeated names, negative sizes, a scope that
+    // is not a unit.
     void check() const;
 
-    // The memory level of that name; throws UserError with the nearest name, or a list.
+    // The memory level of that name. Throws UserError with the nearest name, or a list.
     const MemoryLevel &level(const std::string &name) const;
-    const MemoryLevel *find_level(const std::string &name) const; // null when there is none
+    const MemoryLevel *find_level(const std::string &name) const; // null if there is none
     std::vector<std::string> level_names() const;
-    // The unit level of that name; throws likewise.
+    // The unit level of that name; throws in the same way.
     const UnitLevel &unit(const std::string &name) const;
     const UnitLevel *find_unit(const std::string &name) const;
     std::vector<std::string> unit_names() const;
-    // Instances of that unit in the whole machine. units_in_all("core") on a CPU: its cores.
+    // The number of such units in the whole machine; units_in_all("core") is the number of cores.
     int64_t units_in_all(const std::string &unit) const;
 
     bool has(const std::string &feature) const { return features.count(feature) != 0; }
-    // Lanes of `bits` each in a vector register, at least 1.
+    // Number of lanes of `bits` bits in a vector register, at least 1.
     int lanes(int bits) const { return vector_bits >= 2 * bits ? vector_bits / bits : 1; }
-    // Multiply and add counted as two: GFLOP/s of float32 on that many innermost units; 0 when clock or rate is unknown.
+    // Peak GFLOP/s in float32 of that many innermost units, an FMA counted as two; 0 if clock or
+    // rate is unknown.
     double peak_gflops(int64_t units = 1) const;
 
-    // A short stable key for databases: the name, and a hash of what decides which schedule is good
-    // (architecture, features, vectors, levels, units), not of what varies between runs or was
-    // estimated (clock, bandwidth, latency). Detection derives L3's latency from the features.
+    // A short stable key for databases: the name, and a hash of what determines which schedule is
+    // good (architecture, features, vectors, levels, units). It excludes what varies between runs
+    // or is estimated (clock, bandwidth, latency). Detection derives the latency of L3 from the
+    // features.
     std::string id() const;
-    // A few lines for people.
+    // A few lines of text for display.
     std::string to_string() const;
 
     bool operator==(const Machine &) const = default;

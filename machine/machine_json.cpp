@@ -1,4 +1,4 @@
-// Machine tables as JSON files.
+// Machine descriptions as JSON files.
 #include "machine/machine.h"
 
 #include "support/error.h"

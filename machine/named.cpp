@@ -1,7 +1,8 @@
-// Typical machines of the levels that code is generated for. The names are those of targets/cpu/cpu_target.h.
+// Typical machines for the levels that code is generated for. The names are those of
+// targets/cpu/cpu_target.h.
 //
-// Cache sizes are those of common server cores of each level; a table of one's own (Machine::load) serves better when the
-// machine is known. They only steer defaults and capacity checks, never what is computed.
+// Cache sizes are those of common server cores of each level; for a known machine, a description of
+// its own (Machine::load) is better. They only affect defaults and capacity checks, never results.
 #include "machine/machine.h"
 
 #include "support/error.h"
@@ -15,11 +16,11 @@ struct Row {
     const char *name, *architecture, *description;
     int vector_bits, vector_registers;
     double fmas_per_cycle;
-    int l1_kib, l2_kib, l3_kib; // L3 of all cores; 0: none
+    int l1_kib, l2_kib, l3_kib; // L3 of all cores together; 0: none
     int cores;
     double l3_latency;    // ns; 0: unknown
-    const char *features; // separated by spaces, with those of `base`
-    const char *base;     // another row's name, or ""
+    const char *features; // space-separated, in addition to those of `base`
+    const char *base;     // name of another row, or ""
 };
 
 const Row rows[] = {
@@ -77,7 +78,8 @@ std::vector<std::string> Machine::names() {
 
 Machine Machine::named(const std::string &name) {
     if (name == "host") return host();
-    constexpr std::string_view bare = "-freestanding"; // the same machine without an operating system
+    // The same machine without an operating system.
+    constexpr std::string_view bare = "-freestanding";
     const Row *row = find_row(name.ends_with(bare) ? name.substr(0, name.size() - bare.size()) : name);
     if (!row) throw UserError("unknown machine '" + name + "'" + suggest(name, names()));
     Machine m;
