@@ -19,7 +19,7 @@ namespace {
     throw UserError("cannot write " + path + ": " + std::strerror(error) + "; no file was changed");
 }
 
-// Writes all; returns an error number, or 0.
+// Writes all bytes. Returns an error number, or 0.
 int write_all(int file, std::string_view bytes) {
     while (!bytes.empty()) {
         const ssize_t written = ::write(file, bytes.data(), bytes.size());
@@ -32,7 +32,7 @@ int write_all(int file, std::string_view bytes) {
     return 0;
 }
 
-// Where a path leads: behind symbolic links stands the file that is to change.
+// Follows symbolic links to the file that is to change.
 std::string target_of(const std::string &path) {
     std::error_code none;
     if (!std::filesystem::is_symlink(path, none)) return path;
@@ -40,7 +40,7 @@ std::string target_of(const std::string &path) {
     return none ? path : target.string();
 }
 
-// Devices and pipes are written into, never replaced. Returns false where the path leads to neither.
+// Writes directly to devices and pipes, which must not be replaced. Returns false for other files.
 bool write_through(const std::string &path, std::string_view bytes) {
     std::error_code none;
     const auto status = std::filesystem::status(path, none);
@@ -53,7 +53,7 @@ bool write_through(const std::string &path, std::string_view bytes) {
     return true;
 }
 
-// A file beside its place, removed unless it is moved there.
+// A temporary file next to its destination, removed unless it is moved there.
 class TemporaryFile {
 public:
     TemporaryFile(const std::string &path, std::string_view bytes) : path_(target_of(path)), name_(path_ + ".XXXXXX") {

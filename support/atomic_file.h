@@ -1,4 +1,4 @@
-// Files that are there whole or not at all.
+// Atomic file writes.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace kumiko {
 
-// Writes `bytes` to `path`: to a temporary file beside it, flushed to the disk, then renamed over it. When that fails (disk
-// full, no such folder, no permission) the temporary file is removed, what stood at `path` before is untouched, and
-// UserError says what could not be written and why.
+// Writes `bytes` to a temporary file next to `path`, flushes it to disk, and renames it to `path`.
+// If that fails (disk full, missing folder, no permission), the temporary file is removed, the
+// previous file is unchanged, and UserError states what could not be written and why.
 void write_file_atomically(const std::string &path, std::string_view bytes);
 
-// Several files that belong together: all are written beside their places before the first is renamed, so that a full disk
-// leaves none of them changed.
+// Writes several files that belong together: all temporary files are written before the first is
+// renamed, so a full disk changes none of them.
 void write_files_atomically(const std::vector<std::pair<std::string, std::string>> &path_and_bytes);
 
 } // namespace kumiko

@@ -1,5 +1,5 @@
-// JSON in headers that programs include: nlohmann's header takes a second to compile, its forward
-// declarations nothing.
+// JSON for public headers: nlohmann's header takes a second to compile, its forward declarations
+// take almost none.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -10,11 +10,11 @@
 
 namespace kumiko {
 
-// Keys keep the order in which they were written: files are read by people and compared by diff.
+// Keys keep their insertion order, because the files are read by people and compared with diff.
 using Json = nlohmann::ordered_json;
 
-// A JSON value behind a pointer that copies with it. Converts to the value; `*` and `->` reach its
-// methods, which need support/json.h.
+// A JSON value behind a pointer, copied by value. It converts to the JSON value; `*` and `->`
+// access its methods, which requires support/json.h.
 template<typename T>
 class Boxed {
 public:
@@ -23,7 +23,7 @@ public:
     Boxed(const T &value);
     Boxed(T &&value);
     Boxed(const Boxed &other);
-    Boxed(Boxed &&other) noexcept; // leaves null in the other
+    Boxed(Boxed &&other) noexcept; // leaves null in `other`
     Boxed &operator=(const Boxed &other);
     Boxed &operator=(Boxed &&other) noexcept;
     ~Boxed();
@@ -34,7 +34,7 @@ public:
     const T *operator->() const { return &**this; }
     operator const T &() const { return **this; }
     bool operator==(const Boxed &other) const;
-    std::string dump(int indent = -1) const; // as text; on one line unless indented
+    std::string dump(int indent = -1) const; // as text; on one line unless `indent` is given
 
 private:
     std::unique_ptr<T> value_; // null pointer: JSON null

@@ -6,13 +6,14 @@
 
 namespace kumiko {
 
-// Three significant digits below a minute, whole seconds above. Requires seconds >= 0; "?" otherwise.
+// Three significant digits below a minute, whole seconds above. Requires seconds >= 0; "?"
+// otherwise.
 std::string duration_text(double seconds);
 
 // "64 B", "1.5 KiB", "32 MiB".
 std::string bytes_text(double bytes);
 
-// Seconds since it was made or last restarted, on the steady clock.
+// Seconds since construction or the last restart, on the steady clock.
 class Stopwatch {
 public:
     double seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }

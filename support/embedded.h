@@ -1,5 +1,6 @@
-// The bytes of a file in a program's read-only data: KUMIKO_EMBEDDED_FILE(name, "path") declares `name` and `name_end`, between which
-// they lie, aligned to 16. One source file of the program says so; the assembler copies the file.
+// Embeds a file in a program's read-only data: KUMIKO_EMBEDDED_FILE(name, "path") defines the
+// symbols `name` and `name_end` around its bytes, aligned to 16. Use it in one source file; the
+// assembler includes the file.
 #pragma once
 
 #define KUMIKO_EMBEDDED_FILE(name, file)                                                                               \

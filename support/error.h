@@ -1,5 +1,5 @@
-// The three errors. Every entry point throws one of these and nothing else; Halide's own errors are caught at the door
-// and turned into one of them (dsl/halide_errors.h).
+// The three error types. Every entry point throws one of these and nothing else; Halide's errors
+// are caught at the API boundary and converted (dsl/halide_errors.h).
 #pragma once
 
 #include <source_location>
@@ -8,14 +8,14 @@
 
 namespace kumiko {
 
-// What UserError and Unsupported have in common: a message and, where it is known, the place in the user's own source.
-// what() is "file:line: kind: message", or the message alone.
+// Base of UserError and Unsupported: a message and, if known, the location in the user's source.
+// what() is "file:line: kind: message", or only the message.
 class PlacedError : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;
     std::string place() const { return std::string(what(), place_); } // "file:line", or ""
     std::string message() const { return what() + message_; }
-    // Without places inside the text, "(kernel.cpp:12)", for schedules that are not the user's.
+    // The message without locations, "(kernel.cpp:12)", for schedules that the user did not write.
     std::string message_without_places() const;
 
 protected:
@@ -23,18 +23,18 @@ protected:
 
 private:
     PlacedError(const std::string &place, const std::string &kind, const std::string &message);
-    size_t place_ = 0, message_ = 0; // where in what() the place ends and the message begins
+    size_t place_ = 0, message_ = 0; // offsets in what(): end of the location, start of the message
 };
 
-// The user wrote something that cannot mean anything, or is not legal here. The message names the cause first and what
-// would be legal last.
+// The user's input is invalid or illegal here. The message gives the cause first and the legal
+// alternatives last.
 class UserError : public PlacedError {
 public:
     using PlacedError::PlacedError;
     UserError(const std::source_location &where, const std::string &message) : PlacedError(where, "error", message) {}
 };
 
-// Legal in principle, but not built yet. The message says what is supported instead.
+// Legal in principle, but not implemented. The message says what is supported instead.
 class Unsupported : public PlacedError {
 public:
     using PlacedError::PlacedError;
@@ -42,7 +42,7 @@ public:
         : PlacedError(where, "unsupported", message) {}
 };
 
-// A broken invariant of Kumiko itself. If a user can cause one, that is a bug.
+// A violated invariant of Kumiko itself. It is a bug if user input can cause one.
 class InternalError : public std::logic_error {
 public:
     using std::logic_error::logic_error;

@@ -8,7 +8,8 @@ Hasher &Hasher::bytes(const void *data, size_t size) {
     const auto *p = static_cast<const unsigned char *>(data);
     for (size_t i = 0; i < size; i++) {
         a_ = (a_ ^ p[i]) * 0x100000001b3ULL;
-        b_ = (b_ ^ p[i]) * 0x9fb21c651e98df25ULL; // another odd multiplier, so that both lanes do not collide at once
+        // A different odd multiplier, so that both lanes do not collide together.
+        b_ = (b_ ^ p[i]) * 0x9fb21c651e98df25ULL;
         b_ ^= b_ >> 29;
     }
     return *this;

@@ -1,5 +1,6 @@
-// Content hashes that are the same on every machine and in every version, so that they may stand in files and databases.
-// FNV-1a over the bytes in two 64-bit lanes that begin differently, finished by a mixing function. Not for security.
+// Content hashes that are stable across machines and versions, so they can be stored in files and
+// databases. FNV-1a over the bytes in two 64-bit lanes with different initial values, with a final
+// mixing function. Not cryptographic.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +12,9 @@ namespace kumiko {
 class Hasher {
 public:
     Hasher &bytes(const void *data, size_t size);
-    // Text with its length, so that ("ab", "c") and ("a", "bc") differ.
+    // Hashes the text with its length, so that ("ab", "c") and ("a", "bc") differ.
     Hasher &text(std::string_view text);
-    // As eight little-endian bytes, whatever the machine's order.
+    // Hashes eight little-endian bytes, independently of the host's byte order.
     Hasher &number(uint64_t value);
 
     uint64_t value64() const;

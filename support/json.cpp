@@ -14,7 +14,7 @@
 namespace kumiko {
 
 Json parse_json(const std::string &text, const std::string &document) {
-    std::vector<std::set<std::string>> open; // the keys of the objects around
+    std::vector<std::set<std::string>> open; // the keys of the enclosing objects
     const auto once = [&](int, Json::parse_event_t event, Json &parsed) {
         if (event == Json::parse_event_t::object_start) open.emplace_back();
         if (event == Json::parse_event_t::object_end) open.pop_back();
@@ -25,7 +25,7 @@ Json parse_json(const std::string &text, const std::string &document) {
     try {
         return Json::parse(text, once);
     } catch (const nlohmann::json::parse_error &e) {
-        // e.byte counts from 1 to the byte that could not be read.
+        // e.byte is the 1-based position of the unreadable byte.
         size_t line = 1, column = 1;
         size_t end = std::min(text.size(), e.byte > 0 ? e.byte - 1 : 0);
         for (size_t i = 0; i < end; i++) {

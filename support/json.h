@@ -1,4 +1,4 @@
-// JSON with errors for people: every complaint names the document and the path, for example
+// JSON with readable errors: every message names the document and the path, for example
 //   machine.json: /levels/1/bytes: expected a whole number, found "big"
 #pragma once
 
@@ -15,17 +15,17 @@ namespace kumiko {
 
 // Throws UserError with line and column; `document` names the text in messages.
 Json parse_json(const std::string &text, const std::string &document);
-// Also throws UserError when the file cannot be read.
+// Also throws UserError if the file cannot be read.
 Json load_json(const std::string &path);
-// The pretty form with a final newline.
+// Pretty-printed, with a final newline.
 std::string dump_json(const Json &value);
 
-// A value together with where it stands. Cheap to copy; the Json must outlive it.
+// A value with its path in the document. Cheap to copy; the Json must outlive it.
 class JsonView {
 public:
     JsonView(const Json &value, std::string document) : value_(&value), document_(std::move(document)) {}
 
-    // The member or element; a missing one throws, naming near keys.
+    // A member or element. Throws if it is missing, with similar keys.
     JsonView operator[](const std::string &key) const;
     JsonView operator[](size_t index) const;
     // Requires an array (size, elements) or an object (has, keys); throws otherwise.
@@ -42,19 +42,19 @@ public:
 
     std::string string() const;
     bool boolean() const;
-    int64_t integer() const;                          // a whole number, not 2.5
+    int64_t integer() const;                          // an integer, not 2.5
     int64_t integer(int64_t low, int64_t high) const; // in [low, high]
     double number() const;
     std::vector<std::string> strings() const;
     std::vector<int64_t> integers() const;
 
-    // The member, or the value given when there is none.
+    // The member, or `otherwise` if it is missing.
     std::string string_or(const std::string &key, const std::string &otherwise) const;
     bool boolean_or(const std::string &key, bool otherwise) const;
     int64_t integer_or(const std::string &key, int64_t otherwise) const;
     double number_or(const std::string &key, double otherwise) const;
 
-    // Throws when the object has keys beyond these: a misspelt optional key is not passed over in silence.
+    // Throws if the object has other keys, so that a misspelt optional key is not silently ignored.
     void allow_only(const std::vector<std::string> &keys) const;
 
     // Throws UserError: "document: /path: message".

@@ -17,7 +17,7 @@ int64_t machine_memory() {
     bytes = std::max<int64_t>(0, sysconf(_SC_PHYS_PAGES)) * std::max<int64_t>(0, sysconf(_SC_PAGESIZE));
 #endif
     int64_t allowed = 0;
-    std::ifstream group("/sys/fs/cgroup/memory.max"); // a container's; "max" where there is no limit
+    std::ifstream group("/sys/fs/cgroup/memory.max"); // container limit; "max" if there is none
     if (group >> allowed && allowed > 0) bytes = bytes > 0 ? std::min(bytes, allowed) : allowed;
     return bytes;
 }
@@ -27,7 +27,8 @@ void ask_for_large_pages(void *array, size_t bytes) {
     if (bytes < size_t{4} << 20) return;
     const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE)), begin = reinterpret_cast<size_t>(array),
                first = (begin + page - 1) / page * page;
-    madvise(reinterpret_cast<void *>(first), begin + bytes - first, MADV_HUGEPAGE); // its failure changes nothing
+    // Only advice; failure is harmless.
+    madvise(reinterpret_cast<void *>(first), begin + bytes - first, MADV_HUGEPAGE);
 #else
     (void)array, (void)bytes;
 #endif

@@ -1,4 +1,4 @@
-// Memory: how much this machine has, and large arrays of it.
+// The machine's memory size, and allocation of large arrays.
 #pragma once
 
 #include <cstddef>
@@ -6,15 +6,17 @@
 
 namespace kumiko {
 
-// Bytes: what is built in, or less where this program's control group is allowed less. 0: unknown.
+// Bytes of physical memory, or the limit of this program's control group if that is lower. 0:
+// unknown.
 int64_t machine_memory();
 
-// Asks for large pages for an array of 4 MiB or more that has not been written yet, as NumPy does for its own: where each page of 4 KiB has
-// to be looked up, sums of what exceeds the caches take a third longer. Nothing happens where the system has none.
+// Requests large pages for an unwritten array of 4 MiB or more, as NumPy does for its arrays: with
+// 4 KiB pages, TLB misses make sums over more than the caches take a third longer. No effect on
+// systems without large pages.
 void ask_for_large_pages(void *array, size_t bytes);
 
-// Memory from the system, for which large pages are asked, aligned to lines of caches; std::free gives it back. Throws std::bad_alloc, and
-// never returns null.
+// Allocates cache-line-aligned memory with large pages; free it with std::free. Throws
+// std::bad_alloc and never returns null.
 void *allocate_bytes(size_t bytes);
 
 } // namespace kumiko

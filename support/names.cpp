@@ -10,7 +10,7 @@ namespace kumiko {
 
 namespace {
 
-// Of C23 and C++20, since generated headers are read by compilers of both.
+// Keywords of C23 and C++20, because compilers of both read generated headers.
 constexpr std::string_view keywords =
     " _Alignas _Alignof _Atomic _BitInt _Bool _Complex _Decimal128 _Decimal32 _Decimal64 _Generic _Imaginary _Noreturn "
     "_Static_assert _Thread_local and_eq char16_t char32_t char8_t co_await co_return co_yield concept consteval "
@@ -86,10 +86,10 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::string nearest_name(std::string_view name, const std::vector<std::string> &candidates) {
     std::string best;
-    size_t best_distance = std::max<size_t>(1, name.size() / 3) + 1; // must be nearer than this
+    size_t best_distance = std::max<size_t>(1, name.size() / 3) + 1; // the distance must be smaller
     for (const std::string &candidate : candidates) {
         size_t distance = lower(candidate) == lower(name) ? 0 : edit_distance(name, candidate);
-        // With nothing in common a short name is no likelier to be meant than any other.
+        // A short name without any common character is not a plausible match.
         if (distance >= std::max(name.size(), candidate.size())) continue;
         if (distance < best_distance) {
             best_distance = distance;

@@ -1,4 +1,4 @@
-// Names: what users may call things, fresh names that never clash, and the nearest name for an error's "did you mean".
+// Names: valid identifiers, unique names, and the nearest name for "did you mean" in errors.
 #pragma once
 
 #include <set>
@@ -8,34 +8,38 @@
 
 namespace kumiko {
 
-// A letter or underscore, then letters, digits and underscores. Such a name is an identifier in C as well, unless it is one
-// of C's keywords, which are refused too: names of ops and tensors become names in generated headers.
+// Whether the name is a letter or underscore followed by letters, digits and underscores, and not a
+// keyword: op and tensor names become identifiers in generated C headers.
 bool is_identifier(std::string_view name);
 bool is_keyword(std::string_view name); // of C or C++
 
-// Ensures is_identifier(name), or throws a UserError that says which rule `name` breaks; `what` is for example "axis".
+// Throws UserError with the violated rule unless is_identifier(name). `what`: for example "axis".
 void require_identifier(std::string_view name, std::string_view what);
 
-// The text as an identifier: other characters become '_', and a leading digit or a keyword gets a '_' in front.
+// Converts the text to an identifier: other characters become '_'; a leading digit or a keyword is
+// prefixed with '_'.
 std::string to_identifier(std::string_view text);
 
-// How many characters have to be inserted, removed, replaced, or swapped with their neighbour (optimal string alignment).
+// The number of insertions, deletions, replacements and swaps of adjacent characters (optimal
+// string alignment).
 size_t edit_distance(std::string_view a, std::string_view b);
 
-// The candidate nearest to `name`, or "" when none is near enough to be what was meant (about a third of its characters;
-// a difference in case alone is always near). Ties go to the earlier candidate.
+// The candidate nearest to `name`, or "" if none is close enough to be what was meant (edit
+// distance of about a third of its length; a difference only in case is always close). Ties go to
+// the earlier candidate.
 std::string nearest_name(std::string_view name, const std::vector<std::string> &candidates);
 
-// The end of a message about an unknown name: " (did you mean 'ko'?)" or "; there are: i, j, k", or "" without candidates.
+// The end of an error message about an unknown name: " (did you mean 'ko'?)", "; there are: i, j,
+// k", or "" without candidates.
 std::string suggest(std::string_view name, const std::vector<std::string> &candidates);
 
 // 'a', 'b' and 'c', with the quotes; "none" for an empty list.
 std::string quoted_list(const std::vector<std::string> &names);
 
-// Hands out names that differ from all names so far: the wish itself, else the wish with _1, _2, ...
+// Generates unique names: the wish itself if it is free, otherwise with a suffix _1, _2, …
 class UniqueNames {
 public:
-    // Marks a name as taken. Returns false if it was taken already.
+    // Reserves a name. Returns false if it was already in use.
     bool take(const std::string &name) { return taken_.insert(name).second; }
     bool taken(const std::string &name) const { return taken_.count(name) != 0; }
     std::string fresh(const std::string &wish);

@@ -28,7 +28,7 @@ int terminal_columns(int descriptor) {
 
 namespace {
 
-// Characters, not bytes.
+// Counts characters, not bytes.
 size_t characters_in(const std::string &text) {
     return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
 }
@@ -47,7 +47,7 @@ double Progress::seconds_left() const {
     return std::min(each * static_cast<double>(std::max<int64_t>(0, total_ - done_)), std::max(0.0, most_ - passed));
 }
 
-// What a line of the terminal has room for; in the last column some of them begin another.
+// Usable characters per line. Some terminals wrap when the last column is written.
 size_t Progress::room() const {
     const int columns = columns_ ? columns_() : 0;
     return columns <= 0 ? std::string::npos : static_cast<size_t>(std::max(1, columns - 1));
@@ -92,7 +92,8 @@ void Progress::draw() {
         std::string text = fitting();
         const size_t width = characters_in(text);
         const size_t before = std::min(drawn_width_, room());
-        if (width < before) text += std::string(before - width, ' '); // wipes the longer line before
+        // Overwrites the rest of a longer line.
+        if (width < before) text += std::string(before - width, ' ');
         out_ << '\r' << text << (finished_ ? "\n" : "") << std::flush;
         drawn_width_ = width;
     } else {

@@ -1,7 +1,8 @@
-// A progress bar: on a terminal one line that is redrawn, elsewhere a plain line now and then, or nothing.
+// A progress bar: on a terminal one line that is redrawn, otherwise a line from time to time, or
+// nothing.
 //   tuning matmul [######----------] 96/256  112.4 GFLOP/s  0:41 left
 //
-// Library code does not print: a Progress writes to the stream that its maker hands in, which is the program's to choose.
+// Library code does not print: a Progress writes to the stream that the program passes in.
 #pragma once
 
 #include "support/duration.h"
@@ -15,42 +16,44 @@
 
 namespace kumiko {
 
-// Bar on a terminal, Plain otherwise. `descriptor` is a file descriptor, usually 2.
+// Bar if `descriptor`, usually 2, is a terminal, otherwise Plain.
 ProgressStyle progress_style(int descriptor, bool quiet = false);
 
-// How many columns the terminal has by now; 0 where the descriptor is none.
+// The current width of the terminal in columns; 0 if the descriptor is not a terminal.
 int terminal_columns(int descriptor);
 
 class Progress {
 public:
-    // `total` is the number of steps, 0 when unknown. The stream must outlive the Progress. A line of the style Bar has less than
-    // columns() characters, so that it can be redrawn: it goes without the bar, then without its end. Null, or 0: as many as it takes.
+    // `total`: number of steps, 0 if unknown. The stream must outlive the Progress. With style Bar,
+    // a line has fewer than columns() characters so that it can be redrawn: if it is too long, the
+    // bar is dropped, then the end. If `columns` is null or returns 0, the length is unlimited.
     Progress(std::ostream &out, ProgressStyle style, std::string title, int64_t total,
              std::function<int()> columns = nullptr);
     ~Progress(); // finishes
     Progress(const Progress &) = delete;
     Progress &operator=(const Progress &) = delete;
 
-    // Now `done` steps are done; `note` is what to show beside the bar, such as the best so far.
+    // Reports that `done` steps are done. `note` is shown next to the bar, for example the best
+    // result so far.
     void update(int64_t done, const std::string &note = "");
     void advance(const std::string &note = "") { update(done_ + 1, note); }
     void set_total(int64_t total) { total_ = total; }
-    // So many were done before, and say nothing of the pace.
+    // Sets the steps that were done earlier; they do not count for the pace.
     void set_known(int64_t done) { known_ = done_ = done; }
-    // It will end after this time in any case.
+    // An upper limit on the total time.
     void set_most(double seconds) { most_ = seconds; }
-    // Prints the last state and goes to a new line. Later updates do nothing.
+    // Prints the final state and a newline. Later updates have no effect.
     void finish(const std::string &note = "");
-    // Prints a line of its own above the bar.
+    // Prints a separate line above the bar.
     void line(const std::string &text);
 
-    // Expected seconds left by the mean pace so far, at most what set_most leaves; negative when unknown.
+    // Estimated seconds left at the mean pace, at most what set_most leaves; negative if unknown.
     double seconds_left() const;
 
 private:
     std::string state(bool bar) const;
     std::string fitting() const;
-    size_t room() const; // characters of a line
+    size_t room() const; // characters per line
     void draw();
 
     std::ostream &out_;

@@ -4,8 +4,8 @@ namespace kumiko {
 
 enum class ProgressStyle {
     Quiet, // nothing
-    Plain, // a line at most every two seconds, and one at the end: for logs
-    Bar    // one line, redrawn up to ten times a second: for terminals
+    Plain, // a line at most every two seconds, and one at the end; for logs
+    Bar    // one line, redrawn up to ten times per second; for terminals
 };
 
 } // namespace kumiko

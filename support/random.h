@@ -1,6 +1,6 @@
-// Random numbers that are the same on every machine and compiler for a given seed, unlike the distributions of <random>.
-// The generator is xoshiro256**, seeded by splitmix64 (D. Blackman and S. Vigna, "Scrambled linear pseudorandom number
-// generators", ACM TOMS 47, 2021).
+// Random numbers that are the same for a given seed on every machine and compiler, unlike the
+// distributions in <random>. The generator is xoshiro256**, seeded by splitmix64 (D. Blackman and
+// S. Vigna, "Scrambled linear pseudorandom number generators", ACM TOMS 47, 2021).
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@
 
 namespace kumiko {
 
-// Also a good mixing function by itself: consecutive states give independent-looking values.
+// Also usable as a mixing function: consecutive states give values that look independent.
 inline uint64_t splitmix64(uint64_t &state) {
     uint64_t z = state += 0x9e3779b97f4a7c15ULL;
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
@@ -20,7 +20,8 @@ inline uint64_t splitmix64(uint64_t &state) {
 
 class Random {
 public:
-    using result_type = uint64_t; // a UniformRandomBitGenerator, for std::shuffle where the order need not be portable
+    // a UniformRandomBitGenerator, for std::shuffle if its order need not be portable.
+    using result_type = uint64_t;
 
     explicit Random(uint64_t seed = 0) {
         for (uint64_t &s : state_) s = splitmix64(seed);
@@ -41,7 +42,7 @@ public:
         return result;
     }
 
-    // Uniform in [0, n). Requires n > 0. Rejects the few values that would favour small results.
+    // Uniform in [0, n). Requires n > 0. Rejects the few values that would bias the result.
     uint64_t below(uint64_t n) {
         uint64_t limit = -n % n;
         for (;;) {
@@ -50,18 +51,18 @@ public:
         }
     }
 
-    // Uniform in [low, high], both included. Requires low <= high.
+    // Uniform in [low, high], inclusive. Requires low <= high.
     int64_t between(int64_t low, int64_t high) {
         uint64_t span = static_cast<uint64_t>(high) - static_cast<uint64_t>(low) + 1;
         return static_cast<int64_t>(static_cast<uint64_t>(low) + (span == 0 ? (*this)() : below(span)));
     }
 
-    // Uniform in [0, 1), a multiple of 2^-53.
+    // Uniform in [0, 1), in multiples of 2^-53.
     double real() { return static_cast<double>((*this)() >> 11) * 0x1p-53; }
 
     bool chance(double probability) { return real() < probability; }
 
-    // One of the values. Requires that there is one.
+    // A random element. Requires that `values` is not empty.
     template<typename T>
     const T &pick(const std::vector<T> &values) {
         return values[below(values.size())];
@@ -72,7 +73,7 @@ public:
         for (size_t i = values.size(); i > 1; i--) std::swap(values[i - 1], values[below(i)]);
     }
 
-    // A generator of its own for a part of the work, so that parts can be done in any order.
+    // A separate generator for a part of the work, so that parts can be done in any order.
     Random fork() { return Random((*this)()); }
 
 private:

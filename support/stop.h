@@ -1,4 +1,4 @@
-// A wish, told from another thread, that what takes long ends early.
+// Cancellation of long operations by another thread.
 #pragma once
 
 #include "support/error.h"
@@ -8,7 +8,7 @@
 
 namespace kumiko {
 
-// Throws UserError, "<what> was stopped", when *stop is true; null: never.
+// Throws UserError, "<what> was stopped", if *stop is true. `stop` may be null.
 inline void end_when_stopped(const std::atomic<bool> *stop, const char *what) {
     if (stop && stop->load(std::memory_order_relaxed)) throw UserError(std::string(what) + " was stopped");
 }

@@ -1,4 +1,5 @@
-// Plain text tables for terminals and logs: columns as wide as their widest cell, numbers to the right.
+// Plain-text tables for terminals and logs: columns fit their widest cell, numbers are
+// right-aligned.
 #pragma once
 
 #include <string>
@@ -10,12 +11,13 @@ class Table {
 public:
     explicit Table(std::vector<std::string> headings);
 
-    // Missing cells are empty. Requires no more cells than headings.
+    // Missing cells are empty. Requires at most as many cells as headings.
     void row(std::vector<std::string> cells);
-    // Lines under the headings, two spaces between columns, no trailing spaces. Columns whose cells are all numbers (or
-    // numbers with a unit, as "1.3x", "12 %", or "-") are set to the right. UTF-8 counts by code point.
+    // A rule below the headings, two spaces between columns, no trailing spaces. Columns in which
+    // all cells are numbers (also with units, such as "1.3x" or "12 %", or "-") are right-aligned.
+    // Width is counted in Unicode code points.
     std::string text() const;
-    // A Markdown table of the same cells.
+    // The same cells as a Markdown table.
     std::string markdown() const;
     size_t rows() const { return rows_.size(); }
 

@@ -1,4 +1,4 @@
-// A folder in the system's folder of temporary files, deleted with its contents by the destructor.
+// A temporary folder, which the destructor deletes with its contents.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,7 @@ namespace kumiko {
 
 class TemporaryFolder {
 public:
-    // Throws UserError if it cannot be made.
+    // Throws UserError if it cannot be created.
     TemporaryFolder();
     ~TemporaryFolder();
     TemporaryFolder(const TemporaryFolder &) = delete;
