@@ -1,5 +1,5 @@
-// Judges candidates for the chip: each is compiled, simulated and compared with the formula, several at a time; its time is that of the
-// cycles that the simulator counts, so it is the same whenever it is asked for.
+// Measures candidates for the chip: several at a time are compiled, simulated and compared with the
+// formula. The time is the simulator's cycle count, so it is reproducible.
 #pragma once
 
 #include "autotune/arrays.h"
@@ -15,26 +15,31 @@
 namespace kumiko {
 
 struct ChipJudgeOptions {
-    int jobs = 0;                                         // simulations at a time, 0: one per core of this machine
-    double longest_reference = kumiko::longest_reference; // of make_judged_arrays (autotune/arrays.h)
-    std::function<bool()> over = nullptr;                 // when true, next() waits no longer; asked in its thread
+    int jobs = 0; // parallel simulations; 0: one per core of this machine
+    // For make_judged_arrays (autotune/arrays.h).
+    double longest_reference = kumiko::longest_reference;
+    std::function<bool()> over = nullptr; // when true, next() returns early; called in its thread
 };
 
 class ChipJudge : public Judge {
 public:
-    // The space's machine is a chip; it must outlive the judge. Throws UserError when the op cannot be evaluated.
+    // The space's machine must be a chip; the space must outlive the judge. Throws UserError if the
+    // op cannot be evaluated.
     explicit ChipJudge(const Space &space, const ChipJudgeOptions &options = {});
     ~ChipJudge() override;
 
     void submit(std::vector<Candidate> candidates) override;
-    // In the order of submission, so that a search does not depend on which simulation ends first.
+    // Results come in submission order, so that a search does not depend on which simulation
+    // finishes first.
     std::optional<Verdict> next(double best) override;
     std::vector<Verdict> cancel() override;
     std::vector<Measured> compare(std::vector<Candidate> candidates, double seconds,
                                   const std::function<bool()> &over) override;
-    size_t wanted() const override { return 8; } // on every host, so that a seed proposes the same
+    // Independent of the host, so that a seed gives the same proposals.
+    size_t wanted() const override { return 8; }
     JudgeFacts facts() const override { return {reference_seconds_, arrays_.exact, 0, arrays_.sampled}; }
-    // How many candidates were simulated to their ends and were right, those counted that had been cancelled by then.
+    // The number of candidates simulated to the end with correct results, including those cancelled
+    // by then.
     int finished() const { return finished_; }
 
 private:
@@ -50,7 +55,8 @@ private:
 
     struct Job {
         size_t number;
-        double best; // when it was submitted: what is waited for does not depend on which simulation ends first
+        // At submission, so that the cut-off does not depend on which simulation ends first.
+        double best;
         Candidate candidate;
     };
     std::deque<Job> waiting_;
@@ -58,9 +64,9 @@ private:
     size_t submitted_ = 0, returned_ = 0;
     int busy_ = 0;
     bool stopping_ = false;
-    std::atomic<bool> ending_ = false; // what is being simulated is wanted no more
-    std::atomic<int> finished_ = 0;    // simulated to their ends
-    size_t generation_ = 0;            // of cancel(): what began before is dropped
+    std::atomic<bool> ending_ = false; // the running simulations are cancelled
+    std::atomic<int> finished_ = 0;    // simulations that ran to the end
+    size_t generation_ = 0;            // incremented by cancel(): older results are dropped
     double best_;
     std::mutex mutex_;
     std::condition_variable changed_;

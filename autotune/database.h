@@ -1,14 +1,15 @@
-// The tuning database: one SQLite file that any number of sessions may use at once, and any of them be killed at any
-// moment.
+// The tuning database: a single SQLite file that any number of sessions can use concurrently. A
+// session can be killed at any time.
 //
-// Every candidate is a row of `records`, of a task (formula, sizes, machine, threads). A row is written in a
-// transaction of its own in SQLite's write-ahead log, so an interrupted session loses at most the candidate that it was
-// measuring.
+// Every candidate is a row of `records` and belongs to a task (formula, sizes, machine, threads).
+// Each row is written in its own transaction, in SQLite's write-ahead log, so an interrupted
+// session loses at most the candidate being measured.
 //
-// The file states whose it is (application_id) and of which format (user_version). A file of an older format is changed to
-// today's, in one transaction, when it is opened for writing; opened for reading, it is read as it is. Errors are UserErrors that name the
-// file and the cause: not a database, another program's database, of a newer format, locked by another session for
-// longer than the time-out, read-only, damaged, disk full.
+// The file identifies itself (application_id) and its format (user_version). A file of an older
+// format is migrated in one transaction when it is opened for writing; opened for reading, it is
+// read as it is. Errors are UserErrors with the file and the cause: not a database, another
+// program's database, a newer format, locked by another session beyond the time-out, read-only,
+// corrupt, disk full.
 #pragma once
 
 #include "autotune/record.h"
@@ -20,10 +21,10 @@
 
 namespace kumiko {
 
-// A task as the database describes it: the op itself is not kept.
+// A task as stored in the database; the op itself is not stored.
 struct DatabaseTask {
     TaskKey key;
-    std::string formula; // for people
+    std::string formula; // for display
     Boxed<Json> tensors; // name, type and shape of inputs and outputs
 };
 
@@ -32,43 +33,46 @@ public:
     static constexpr int format_version = 2;
 
     enum class Mode {
-        ReadWrite, // made if it does not exist
+        ReadWrite, // created if it does not exist
         Read,      // must exist
     };
-    // `lock_timeout`: seconds to wait for another session's lock. ":memory:" is a database of this object alone.
+    // `lock_timeout`: seconds to wait for another session's lock. ":memory:" is a private database.
     explicit Database(const std::string &path, Mode mode = Mode::ReadWrite, double lock_timeout = 10);
     ~Database();
     Database(Database &&) noexcept;
     Database &operator=(Database &&) noexcept;
 
-    // Adds the record, or, where there is one of the same task and schedule, what merged() makes of the two (database_merge.h).
+    // Adds a record. If there is one for the same task and schedule, stores their merged() record
+    // (database_merge.h).
     void add(const Op &op, const Record &record);
     void add(const DatabaseTask &task, const Record &record);
-    // The same, but an older record goes, whatever it says.
+    // The same, but replaces an existing record unconditionally.
     void replace(const Op &op, const Record &record);
     void replace(const DatabaseTask &task, const Record &record);
     static DatabaseTask task_of(const Op &op, const TaskKey &key);
-    // Notes the result of the last comparison; nothing for what took no part in it.
+    // Stores the result of the last comparison; nullopt for a candidate that was not compared.
     void set_final(const TaskKey &key, const std::string &schedule_hash, std::optional<double> seconds);
 
-    // Takes a record away, and its task with the last one.
+    // Removes a record, and its task if it was the last one.
     void remove(const Record &record);
-    // What f writes to this database becomes one transaction: nothing of it is kept when f throws.
+    // Runs f in one transaction: if f throws, nothing is written.
     void all_or_nothing(const std::function<void()> &f);
-    // What f reads of this database is of one moment, whatever other sessions write meanwhile. f must not write to it.
+    // Runs f on a consistent snapshot, regardless of concurrent writers. f must not write.
     void at_one_moment(const std::function<void()> &f) const;
-    // Gives room that removed records left back to the disk. Not within all_or_nothing().
+    // Returns the space of removed records to the disk. Not inside all_or_nothing().
     void compact();
 
-    // All records of a task, oldest first. `machine` is given to the records: the database knows only its id.
+    // All records of a task, oldest first. `machine` is set in the records, because the database
+    // stores only its id.
     std::vector<Record> records(const TaskKey &key, const Machine &machine) const;
-    // Those that were written, or written anew, since `row`, which becomes the last one; 0 before any was seen. What set_final() notes is no
-    // news.
+    // Records written or rewritten after row `row`, which is advanced to the last one; 0 for all.
+    // Changes by set_final() are not reported.
     std::vector<Record> records_since(int64_t &row, const TaskKey &key, const Machine &machine) const;
-    // The best of those that were compared side by side, else the best measured once.
+    // The best of the records that were compared side by side; if there are none, the best single
+    // measurement.
     std::optional<Record> best(const TaskKey &key, const Machine &machine) const;
 
-    // The record of the same task and schedule.
+    // The record for the same task and schedule.
     std::optional<Record> find(const Record &like) const;
 
     struct TaskSummary : DatabaseTask {
@@ -76,11 +80,12 @@ public:
         double best_seconds = 0; // 0: none
     };
     std::vector<TaskSummary> tasks() const;
-    // Everything, task by task, oldest first, one record in memory at a time. Their machine is empty but for the id in the key.
+    // Visits everything, task by task, oldest first, with one record in memory at a time. Records
+    // have an empty machine, except for the id in the key.
     void for_each(const std::function<void(const TaskSummary &, const Record &)> &f) const;
 
     const std::string &path() const;
-    // The format of the file: less than format_version when an older file was opened for reading.
+    // The format of the file; less than format_version if an older file was opened for reading.
     int version() const;
 
 private:

@@ -1,4 +1,4 @@
-// What a tuning database holds, in numbers, and how it is kept small.
+// Statistics of a tuning database, and pruning.
 #pragma once
 
 #include "autotune/database.h"
@@ -13,40 +13,42 @@ struct DatabaseStats {
     std::vector<Database::TaskSummary> tasks;
     std::map<std::string, int> machines; // id → records
     std::map<std::string, int> outcomes; // name → records
-    std::map<std::string, int> origins;  // "model" → records; "" for those of before it was kept
-    int records = 0, trials = 0;         // trials: those that were built and measured
-    int with_features = 0;               // of this Kumiko's versions: what cost models learn from
-    std::string oldest, newest;          // when records were made; empty: there are none
+    // "model" → records; "" for records from before origins were stored.
+    std::map<std::string, int> origins;
+    int records = 0, trials = 0; // trials: records that were built and measured
+    int with_features = 0;       // with current feature versions, usable to train cost models
+    std::string oldest, newest;  // creation times; "" if there are no records
 
     Json json() const;
 };
 
-// Of DatabaseTask::tensors: "A: f32 64 × 64, B: …".
+// Formats DatabaseTask::tensors: "A: f32 64 × 64, B: …".
 std::string tensors_text(const Json &tensors);
 
 DatabaseStats database_stats(const Database &database);
 
 struct PruneOptions {
-    // Which records it is about: all that fit both.
-    std::string machine;        // id, for all that it measured, or KeyMachine::text(); empty: every machine
+    // Selects records: those that match both filters.
+    // Id, for all its records, or KeyMachine::text(); empty: every machine.
+    std::string machine;
     double older_than_days = 0; // 0: any age
-    // Which of them go. With neither, all of them.
-    std::optional<int>
-        keep; // those that are not among the fastest so many of their task; failed ones are not counted, and stay
-    bool failed = false; // those that failed
+    // Which of them to remove. If neither is set, all.
+    // Removes all but this number of the fastest per task; failed records are not counted and stay.
+    std::optional<int> keep;
+    bool failed = false; // removes failed records
 
-    bool dry_run = false; // only count
-    std::string now;      // "2026-11-21T09:30:00Z"; empty: by the clock
+    bool dry_run = false; // only counts
+    std::string now;      // "2026-11-21T09:30:00Z"; empty: the current time
 };
 
 struct PruneCount {
     int removed = 0, left = 0;
-    int tasks_removed = 0; // of which no record is left
-    std::string as_large;  // why the file could not be made smaller; new records use the room
+    int tasks_removed = 0; // tasks without remaining records
+    std::string as_large;  // why the file could not be compacted; new records reuse the space
 };
 
-// Removes records, all or nothing, and makes the file smaller. Throws UserError when the options name nothing (which
-// would be everything), or a machine that the database does not know.
+// Removes records, all or none, and compacts the file. Throws UserError if the options select
+// nothing specific (that would remove everything), or a machine that is not in the database.
 PruneCount prune(Database &database, const PruneOptions &options);
 
 } // namespace kumiko

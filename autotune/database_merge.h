@@ -1,4 +1,4 @@
-// Records of one database into another.
+// Merges records of one database into another.
 #pragma once
 
 #include "autotune/database.h"
@@ -6,23 +6,24 @@
 namespace kumiko {
 
 struct MergeCount {
-    int added = 0;  // candidates that it did not have
-    int better = 0; // candidates that it had, of which more or better is now known
-    int same = 0;   // nothing to learn
+    int added = 0;  // new candidates
+    int better = 0; // candidates with new or better information
+    int same = 0;   // nothing new
 
     int all() const { return added + better + same; }
     MergeCount &operator+=(const MergeCount &other);
 };
 
-// Of two records of one candidate, what both know. A good one wins over one that failed, unless that one is the later
-// and says that results are wrong; one that was compared side by side wins over one that was measured once; then the
-// faster; of two that failed, the later. What the winner does not know (features, estimate, score, origin) is the
-// other's.
+// Merges two records of one candidate. A good record wins over a failed one, unless the failed one
+// is later and reports wrong results. A comparison side by side wins over a single measurement,
+// then the faster one. Of two failures, the later one wins. Fields that the winner lacks (features,
+// estimate, score, origin) come from the other.
 Record merged(const Record &a, const Record &b);
 
-// Adds the record, or merges it with the one that is there.
+// Adds the record, or merges it with the existing one.
 MergeCount merge(Database &into, const DatabaseTask &task, const Record &record);
-// All records, in one transaction: all or nothing. Throws UserError also when both are the same file.
+// Merges all records in one transaction, all or none. Also throws UserError if both are the same
+// file.
 MergeCount merge(Database &into, const Database &from);
 
 } // namespace kumiko

@@ -1,4 +1,4 @@
-// Inputs on which every legal schedule of an op computes the same bits.
+// Inputs for which every legal schedule of an op computes the same bits.
 #pragma once
 
 #include "dsl/buffers.h"
@@ -10,16 +10,16 @@
 
 namespace kumiko {
 
-// The largest m of 127 (where an input holds bytes), 4, 2 and 1 such that with integer inputs in
-// [-m, m] (in [0, m] for unsigned types) every value that the op computes is an integer which its
-// type holds exactly: then neither the order of sums nor contraction to FMA changes a bit, and a
-// check may demand equal bits. Nothing when the op divides, calls functions (of C too), or sums too
-// many terms. A last rounding to a narrower output type is allowed: it is done once, whatever the
-// schedule.
+// The largest m out of 127 (if an input has bytes), 4, 2 and 1 such that, for integer inputs in
+// [-m, m] (unsigned: [0, m]), every intermediate value is an integer that its type represents
+// exactly. Summation order and FMA contraction then do not change the result, and checks can
+// require equal bits. nullopt if the op divides, calls functions (including extern ones), or sums
+// too many terms. A final rounding to a narrower output type is allowed, because it happens once in
+// every schedule.
 std::optional<int> exact_input_magnitude(const Op &op, const Sizes &sizes);
 
-// The tensors of any op that are exact for integer inputs of at most this magnitude. What is
-// computed from results of an extern function does not count as exact.
+// The tensors of any op that are exact for integer inputs of at most this magnitude. Values
+// computed from the results of an extern function do not count as exact.
 std::set<std::string> exact_tensors(int magnitude, const Op &op, const Sizes &sizes);
 
 } // namespace kumiko

@@ -1,4 +1,4 @@
-// What went wrong with a candidate, as a reason to keep, and reasons of one kind counted together.
+// Failure reasons of candidates, and their grouping by kind.
 #pragma once
 
 #include "autotune/record.h"
@@ -8,11 +8,11 @@
 
 namespace kumiko {
 
-// Runs f. The first line of what it throws, which tells the kind of failure (the rest shows nests; the place is one in the source of the
-// library's schedules); nothing when it returns.
+// Runs f. Returns the first line of the exception's message, which identifies the kind of failure,
+// without the location in the library's sources; nullopt if f returns.
 std::optional<std::string> failure_of(const std::function<void()> &f);
 
-// "wrong: element # of tensor # differs": the outcome and the reason without its numbers.
+// "wrong: element # of tensor # differs": the outcome and the reason with numbers replaced.
 std::string failure_kind(const Record &record);
 
 } // namespace kumiko

@@ -1,4 +1,5 @@
-// Shows, with a connection and a thread of its own, that a worker lives, whatever is being built or measured.
+// Reports that a worker is alive, with its own connection and thread, independently of builds and
+// measurements.
 #pragma once
 
 #include "autotune/queue_format.h"
@@ -12,7 +13,7 @@ namespace kumiko {
 
 class Heartbeat {
 public:
-    // The worker is there when this returns. Throws ServerLost.
+    // The worker is registered when this returns. Throws ServerLost.
     Heartbeat(const RedisAddress &address, const std::string &worker, const WorkerOffer &offer);
     ~Heartbeat();
     Heartbeat(const Heartbeat &) = delete;

@@ -1,4 +1,5 @@
-// What other machines found for an op: schedules to begin with, not measurements of this one.
+// Schedules that other machines found for an op: starting points for a search, not measurements of
+// this machine.
 #pragma once
 
 #include "autotune/tune.h"
@@ -7,12 +8,12 @@ namespace kumiko {
 
 struct Hint {
     Record record;
-    std::string unfit; // why its schedule is not legal on this machine; empty: it is
+    std::string unfit; // why its schedule is illegal on this machine; "" if it is legal
 };
 
-// The best of each other machine for the op at these sizes, of what was measured and is called in the same way (cold,
-// ahead): those that are legal here first, then those for as many threads, then by their seconds. Throws UserError when
-// there is no such database.
+// The best record of each other machine for the op at these sizes and the same call conditions
+// (cold, ahead). Legal ones come first, then those for the same number of threads, then by time.
+// Throws UserError if the database does not exist.
 std::vector<Hint> hints(const Op &op, const Machine &machine, const std::string &database,
                         const BestOptions &options = {});
 

@@ -1,4 +1,5 @@
-// Who builds and measures candidates: this machine (autotune/local_judge.h), or others.
+// Interface for building and measuring candidates, on this machine (autotune/local_judge.h) or on
+// others.
 #pragma once
 
 #include "autotune/build.h"
@@ -10,48 +11,53 @@
 
 namespace kumiko {
 
-// What became of one candidate.
+// The result for one candidate.
 struct Verdict {
-    Candidate candidate;     // with its object, where this process built it
-    Measured measured;       // its outcome is the candidate's own when it could not be built
-    std::string worker = {}; // whose verdict it is; empty: of this process
+    Candidate candidate;     // with its object, if this process built it
+    Measured measured;       // if it could not be built: the candidate's outcome
+    std::string worker = {}; // the worker that measured it; "" for this process
 };
 
 struct JudgeFacts {
-    double reference_seconds = 0; // that evaluating the formula took
-    bool exact = false;           // outputs have to have equal bits
-    double clock_hz = 0;          // of the unit that measures, 0: unknown
-    int64_t sampled = 0;          // elements of the outputs that are checked, 0: all
+    double reference_seconds = 0; // time to evaluate the formula
+    bool exact = false;           // outputs are compared bit for bit
+    double clock_hz = 0;          // of the measuring unit; 0: unknown
+    int64_t sampled = 0;          // number of output elements that are checked; 0: all
 };
 
-// The least seconds that a measurement can take and be true, at the clock of the unit that measures; 0: unknown.
+// The shortest possible time of a measurement in seconds, at the measuring unit's clock; 0:
+// unknown.
 using LeastPossible = std::function<double(double clock_hz)>;
 
-// Whether a measurement is good, and takes as long as it must. One that does not, as after a clock that was set back, becomes
-// Impossible: nothing may be measured by it, nor called best. Where single samples take less, as where a system takes a thread's time for
-// stolen, the median stands for the least.
+// Whether a measurement is good and not impossibly fast. An impossibly fast one, for example after
+// the clock was set back, becomes Impossible: it is neither a reference nor called best. If only
+// single samples are too fast, as when the system counts a thread's time as stolen, the median
+// replaces the minimum.
 bool accept(Measured &measured, double least_possible);
 
-constexpr std::chrono::milliseconds look_pause(50); // of who waits, from one question whether it is over to the next
+constexpr std::chrono::milliseconds look_pause(50); // polling interval for cancellation
 
 class Judge {
 public:
     virtual ~Judge() = default;
-    // Takes candidates to build and measure. Their outcome is Ok so far.
+    // Takes candidates to build and measure. Their outcome must be Ok.
     virtual void submit(std::vector<Candidate> candidates) = 0;
-    // Waits for the next verdict; nothing when no candidate is under way. `best`: the least seconds of a good one so far,
-    // infinite when there is none: what is far slower may be timed less closely. Also nothing when it is over, as the judge was told to
-    // ask.
+    // Waits for the next verdict; nullopt if no candidate is under way, or if the judge's `over`
+    // callback ended it. `best`: the shortest good time so far, or infinity. Far slower candidates
+    // may be timed less precisely.
     virtual std::optional<Verdict> next(double best) = 0;
-    // Ends and forgets what was submitted and has no verdict yet. Verdicts that there are already and were not asked for.
+    // Cancels all candidates without a verdict. Returns finished verdicts that next() has not
+    // returned yet.
     virtual std::vector<Verdict> cancel() = 0;
-    // What becomes of each of at most 16 candidates when they are measured in turns, so that what differs is the candidates and not
-    // the hour; nothing is under way meanwhile. One that fails, though it was good before, is left out, and the others are compared
-    // without it; of a hang who does not end a call in its own time. Good ones have no timings where they could not be compared: `over`
-    // (null: never) said so before the end, all together took far longer than `seconds`, or there was no room for them (no_room).
+    // Measures at most 16 candidates in alternation, so that all see the same machine load; nothing
+    // else may be under way. A candidate that fails, though it was good before, is dropped, and the
+    // others are compared without it; a hang counts for the one whose call does not end in its own
+    // time limit. Good candidates have no timings if they could not be compared: `over` (may be
+    // null) became true, all together took far longer than `seconds`, or memory was insufficient
+    // (no_room).
     virtual std::vector<Measured> compare(std::vector<Candidate> candidates, double seconds,
                                           const std::function<bool()> &over) = 0;
-    // How many candidates under way keep it busy.
+    // The number of candidates under way that keeps the judge busy.
     virtual size_t wanted() const = 0;
     virtual JudgeFacts facts() const = 0;
 };

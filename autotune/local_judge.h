@@ -15,18 +15,22 @@ namespace kumiko {
 struct LocalJudgeOptions {
     MeasurerOptions measurer;
     double trial_seconds = 0.1; // timing of one candidate
-    double timeout = 10;        // of one call, before a good candidate is known; then 100 times that one's, at least 1
-    double build_timeout = 60;  // of a candidate's compiling
-    double longest_reference = kumiko::longest_reference; // of make_judged_arrays (autotune/arrays.h)
-    LeastPossible least_possible = nullptr;               // null: unknown
-    std::function<bool()> over = nullptr;                 // when true, next() waits no longer; asked in its thread
+    // Of one call, until a good candidate is known; then 100 times its time, at least 1.
+    double timeout = 10;
+    double build_timeout = 60; // for compiling one candidate
+    // For make_judged_arrays (autotune/arrays.h).
+    double longest_reference = kumiko::longest_reference;
+    LeastPossible least_possible = nullptr; // null: unknown
+    std::function<bool()> over = nullptr;   // when true, next() returns early; called in its thread
 };
 
-// Each candidate is timed in turns with the anchor, a good one of before: their ratio does not change with the weather of the host, and
-// times are the anchor's own, as first measured, times the ratio.
+// Each candidate is timed in alternation with the anchor, an earlier good candidate. Their ratio is
+// independent of the host's load; reported times are the ratio times the anchor's first measured
+// time.
 //
-// Verdicts come in the order of submission. While a kernel of one thread is timed, the next ones are built, and the caller is free
-// to think; kernels that use more than half of the cores are timed with nothing beside them.
+// Verdicts come in submission order. While a single-threaded kernel is timed, the next ones are
+// built and the caller can search; kernels that use more than half of the cores are timed with
+// nothing else running.
 class LocalJudge : public Judge {
 public:
     // Space and target must outlive the judge. Throws as MeasureTask and Measurer do.
@@ -39,15 +43,17 @@ public:
     std::vector<Measured> compare(std::vector<Candidate> candidates, double seconds,
                                   const std::function<bool()> &over) override;
     size_t wanted() const override { return 4; }
-    // From now on candidates are timed against this one, and times are on the scale of `timing`, which another judge measured.
-    // Changes nothing when it cannot be built. No other thread may submit meanwhile.
+    // From now on, candidates are timed against this anchor, on the scale of `timing`, which
+    // another judge measured. No effect if it cannot be built. No other thread may submit
+    // meanwhile.
     void use_anchor(Candidate anchor, const Timing &timing);
-    // How often an anchor failed, and another candidate took its place, on a scale of this judge's own.
+    // How often an anchor failed and was replaced by another candidate, which starts a new time
+    // scale.
     int lost_anchors() const { return lost_anchors_; }
     JudgeFacts facts() const override;
 
 private:
-    static constexpr size_t ahead = 3; // built and not yet measured
+    static constexpr size_t ahead = 3; // candidates built ahead of measuring
 
     void build(Candidate &candidate, const std::function<bool()> &over) const;
     Measured measure(const Candidate &candidate, double best);
@@ -71,19 +77,19 @@ private:
 
     Candidate anchor_; // without an object: none yet
     Timing anchor_timing_;
-    int anchor_process_ = 0; // in which it is loaded
+    int anchor_process_ = 0; // the process in which it is loaded
     std::atomic<int> lost_anchors_ = 0;
 
     std::deque<Candidate> waiting_, built_;
     std::deque<Verdict> done_;
     bool building_ = false, measuring_ = false, stopping_ = false;
-    std::atomic<bool> ending_ = false; // what is being measured is wanted no more
-    size_t generation_ = 0;            // of cancel(): what began before is dropped
+    std::atomic<bool> ending_ = false; // the running measurement is cancelled
+    size_t generation_ = 0;            // incremented by cancel(): older results are dropped
     double best_;
     std::exception_ptr failed_; // of the measuring itself, not of a candidate
     std::mutex mutex_;
     std::condition_variable changed_;
-    const bool beside_; // whether building and thinking go on beside the timing
+    const bool beside_; // whether builds and search run in parallel with timing
     std::thread builder_, timer_;
 };
 

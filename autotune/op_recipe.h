@@ -1,4 +1,4 @@
-// How another process makes an op that this one has: ops::make(name, parameters).
+// How another process constructs the same op: ops::make(name, parameters).
 #pragma once
 
 #include "support/boxed_json.h"
@@ -6,7 +6,7 @@
 namespace kumiko {
 
 struct OpRecipe {
-    std::string name; // of the registry, or "/path/of/libmyops.so:NAME"; empty: not known
+    std::string name; // registry name, or "/path/of/libmyops.so:NAME"; "" if unknown
     Boxed<Json> parameters;
 };
 

@@ -1,5 +1,5 @@
-// What the parameters' values of measured points say of others, without a look at their nests: it costs microseconds a point, so
-// it thins thousands before the nests of a few are made.
+// Predicts times from the parameter values of measured points, without lowering. It costs
+// microseconds per point, and so filters thousands of points before a few are lowered.
 #pragma once
 
 #include "autotune/model/boosted_trees.h"
@@ -11,10 +11,10 @@ class ParameterModel {
 public:
     explicit ParameterModel(const Space &space) : space_(space) {}
 
-    void tell(const Point &point, double seconds); // infinite for one that failed
-    // Whether enough was told to say anything.
+    void tell(const Point &point, double seconds); // infinite if the point failed
+    // Whether there are enough measurements.
     bool useful() const { return points_.size() >= 10; }
-    // Greater is faster.
+    // Higher is predicted faster.
     std::vector<float> score(const std::vector<Point> &points);
 
 private:

@@ -1,20 +1,20 @@
-// What sessions and workers tell each other through Redis: the names of keys, and the JSON in them.
+// The protocol between sessions and workers over Redis: key names and JSON values.
 //
 //   kumiko:3:workers                       set of the workers' names
 //   kumiko:3:worker:<worker>               what it offers; a sign of life, which expires
-//   kumiko:3:held:<worker>                 list of the items that it has taken
-//   kumiko:3:sessions:<machine>:<threads>  set of the sessions that workers of that machine may serve
+//   kumiko:3:held:<worker>                 list of the items that it holds
+//   kumiko:3:sessions:<machine>:<threads>  set of the sessions for workers of that machine
 //   kumiko:3:task:<session>                what it tunes; a sign of life, which expires
 //   kumiko:3:items:<session>               hash: number → what to do
-//   kumiko:3:queue:<session>               list of items to be taken, first the next
-//   kumiko:3:alone:<session>               likewise of those for which a worker holds no others: comparisons, and
-//                                          candidates with which a worker died
+//   kumiko:3:queue:<session>               list of waiting items, the next one first
+//   kumiko:3:alone:<session>               the same for items that a worker must run alone:
+//                                          comparisons, and candidates with which a worker died
 //   kumiko:3:answers:<session>             list of answers
 //   kumiko:3:refusals:<session>            hash: worker → why it does not serve this session
 //
-// An item's name is "<session>/<number>". It moves from a queue to `held` in one step (LMOVE), and from there to
-// `answers` in one transaction: whoever dies, and wherever, it is in some list, or its session puts it back. All keys of a
-// session expire after it.
+// An item's name is "<session>/<number>". It moves from a queue to `held` atomically (LMOVE), and
+// from there to `answers` in one transaction. So whoever crashes, and wherever, the item is in some
+// list, or its session puts it back. All keys of a session expire after it.
 #pragma once
 
 #include "autotune/judge.h"
@@ -37,13 +37,13 @@ std::string item_name(const std::string &session, int64_t number);
 // Session and number.
 std::pair<std::string, int64_t> parse_item_name(const std::string &name);
 
-constexpr int worker_seconds = 6;     // after which a worker without a sign of life is dead
-constexpr int session_seconds = 120;  // likewise a session
-constexpr int leftover_seconds = 600; // what is left of either is kept so long
+constexpr int worker_seconds = 6;     // time without a sign of life after which a worker is dead
+constexpr int session_seconds = 120;  // the same for a session
+constexpr int leftover_seconds = 600; // expiry of what either leaves behind
 
 } // namespace queue
 
-// What a worker offers.
+// The capabilities of a worker.
 struct WorkerOffer {
     std::string machine; // Machine::id()
     int threads = 1;
@@ -65,20 +65,22 @@ struct QueueTask {
     bool cold = false;
 
     std::string to_json() const;
-    // Throws UserError for what is not a task of this version; so do the others.
+    // Throws UserError if it is not a task of this version; the other from_json do likewise.
     static QueueTask from_json(const std::string &text);
 };
 
-// What all workers of a session time candidates against, so that their times are on one scale.
+// The reference against which all workers of a session time candidates, so that times are
+// comparable.
 struct QueueAnchor {
-    nlohmann::json schedule; // null: there is none yet
+    nlohmann::json schedule; // null: none yet
     double least = 0, median = 0;
 };
 
 struct QueueItem {
-    std::vector<nlohmann::json> schedules;                 // one; of a comparison, several
-    double compare_seconds = 0;                            // above 0: a comparison
-    double best = std::numeric_limits<double>::infinity(); // the least seconds of a good candidate so far
+    std::vector<nlohmann::json> schedules; // one; for a comparison, several
+    double compare_seconds = 0;            // > 0: a comparison
+    // Shortest time of a good candidate so far.
+    double best = std::numeric_limits<double>::infinity();
     QueueAnchor anchor;
 
     std::string to_json() const;
@@ -90,7 +92,7 @@ struct QueueAnswer {
     std::string worker;
     Measured measured;
     double build_seconds = 0;
-    std::vector<Measured> compared; // of a comparison, one for each candidate
+    std::vector<Measured> compared; // for a comparison, one per candidate
     JudgeFacts facts;
 
     std::string to_json() const;

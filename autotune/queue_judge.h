@@ -1,8 +1,10 @@
-// Hands candidates to workers (autotune/worker.h) through a Redis server, and waits for their verdicts.
+// Distributes candidates to workers (autotune/worker.h) through a Redis server, and waits for their
+// verdicts.
 //
-// This process still searches, and lowers candidates for their features; a worker gets the op's recipe and saved
-// schedules, builds and measures. What a dead worker held is put back, to be taken alone; a candidate with which two
-// workers died is a crash. What no list holds any more, as after the server was started anew, is put back too.
+// This process still searches, and lowers candidates for their features. A worker gets the op's
+// recipe and saved schedules, and builds and measures. Items of a dead worker are requeued, to be
+// run alone; a candidate with which two workers died counts as a crash. Items that are in no list,
+// for example after a server restart, are requeued too.
 #pragma once
 
 #include "autotune/queue_format.h"
@@ -15,51 +17,52 @@
 
 namespace kumiko {
 
-// Nobody measures: next() has waited as long as it may.
+// No worker is available within the time that next() may wait.
 class NoWorker : public UserError {
 public:
     using UserError::UserError;
 };
 
 struct QueueJudgeOptions {
-    std::string server;  // RedisAddress::parse
-    double patience = 0; // seconds until next() and compare() end when no worker is there; 0: they wait for ever
+    std::string server;  // for RedisAddress::parse
+    double patience = 0; // seconds that next() and compare() wait without a worker; 0: forever
     double reconnect_seconds = 60;
-    std::function<bool()> over = nullptr;   // when true, next() waits no longer
+    std::function<bool()> over = nullptr;   // when true, next() returns early
     LeastPossible least_possible = nullptr; // null: unknown
-    // Told what people should know: that there is no worker yet, that one is gone.
+    // Receives messages for the user, for example that there is no worker yet or that one died.
     std::function<void(const std::string &)> notice = nullptr;
 };
 
 class QueueJudge : public Judge {
 public:
-    // Throws ServerLost when there is no server, and UserError when the recipe does not make an op of the hash in
-    // `task`.
+    // Throws ServerLost if the server cannot be reached, and UserError if the recipe does not
+    // produce an op with the hash in `task`.
     QueueJudge(const QueueTask &task, QueueJudgeOptions options);
-    ~QueueJudge() override; // takes away what the session has in the server
+    ~QueueJudge() override; // removes the session's keys from the server
 
     void submit(std::vector<Candidate> candidates) override;
-    // Verdicts come as workers give them. Also nothing when it is over. Throws NoWorker when patience has ended before
-    // any worker gave a verdict, and UserError when those that are there refuse the task.
+    // Verdicts come in the order in which workers finish. Also returns nullopt when `over` is true.
+    // Throws NoWorker if there is no verdict when `patience` ends, and UserError if all available
+    // workers refuse the task.
     std::optional<Verdict> next(double best) override;
     std::vector<Verdict> cancel() override;
-    // By one worker.
+    // Runs on one worker.
     std::vector<Measured> compare(std::vector<Candidate> candidates, double seconds,
                                   const std::function<bool()> &over) override;
     size_t wanted() const override;
-    // Of the last verdict; unknown before.
+    // From the last verdict; unknown before.
     JudgeFacts facts() const override { return facts_; }
 
     const std::string &session() const { return session_; }
-    // Workers that serve this session.
+    // The number of workers that serve this session.
     size_t workers() const { return live_.size(); }
 
 private:
     struct Item {
         Candidate candidate;
         QueueItem what;
-        std::vector<std::string> died; // workers, with it
-        bool missing = false;          // from all lists, when last looked at
+        std::vector<std::string> died; // workers that died with this item
+        bool missing = false;          // in no list at the last check
     };
     struct Lists;
 
@@ -68,7 +71,7 @@ private:
     std::string of(const char *what) const { return queue::of_session(what, session_); }
     void put(int64_t number, const Item &item, bool first);
     std::optional<QueueAnswer> receive(const std::function<bool()> &over);
-    // Looks after the session: signs of life, workers that came or died, items that are nowhere.
+    // Maintains the session: signs of life, new and dead workers, lost items.
     void look_around();
     void look_at_workers(const Lists &lists);
     Verdict taken(QueueAnswer answer);
@@ -81,13 +84,13 @@ private:
     Redis redis_;
     std::string session_;
     std::map<int64_t, Item> under_way_;
-    std::vector<QueueAnswer> own_answers_; // for candidates that are judged without a worker
+    std::vector<QueueAnswer> own_answers_; // for candidates that need no worker
     int64_t last_number_ = 0;
     std::set<std::string> live_;
     JudgeFacts facts_;
     double best_ = std::numeric_limits<double>::infinity();
     QueueAnchor anchor_;  // the first good candidate
-    std::string refusal_; // of a worker that could else serve the session, where none does
+    std::string refusal_; // reason of a worker that refused, while no worker serves the session
     bool answered_ = false, said_nobody_ = false;
     Stopwatch looked_, without_worker_;
 };

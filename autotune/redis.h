@@ -1,4 +1,4 @@
-// A connection to a Redis server, through the library hiredis. One thread at a time.
+// A connection to a Redis server through hiredis. Not thread-safe.
 #pragma once
 
 #include "support/error.h"
@@ -17,17 +17,17 @@ namespace kumiko {
 struct RedisAddress {
     std::string host = "localhost";
     int port = 6379;
-    std::string socket; // the path of a Unix socket, in place of host and port
+    std::string socket; // path of a Unix socket, instead of host and port
     std::string user, password;
     int database = 0;
 
-    // redis://[[user]:password@]host[:port][/database], or unix:///path/of/socket[?db=database]. Throws UserError, and
-    // Unsupported for rediss:// (TLS).
+    // redis://[[user]:password@]host[:port][/database], or unix:///path/of/socket[?db=database].
+    // Throws UserError if malformed, Unsupported for rediss:// (TLS).
     static RedisAddress parse(const std::string &url);
     std::string text() const; // as a URL, without the password
 };
 
-// The server cannot be reached, or does not answer any more.
+// The server cannot be reached or stopped responding.
 class ServerLost : public UserError {
 public:
     using UserError::UserError;
@@ -37,30 +37,32 @@ struct RedisReply {
     bool null = false;
     int64_t integer = 0;
     std::string text;
-    std::string error; // of a command within a transaction, which refuses it alone
+    std::string error; // of a single command in a transaction
     std::vector<RedisReply> elements;
 
-    std::vector<std::string> texts() const; // of the elements
+    std::vector<std::string> texts() const; // the texts of the elements
 };
 
 class Redis {
 public:
     using Command = std::vector<std::string>;
 
-    // Connects. Throws ServerLost when there is no server, and UserError when it does not let this program in.
+    // Connects. Throws ServerLost if there is no server, and UserError if it denies access.
     explicit Redis(const RedisAddress &address);
     ~Redis();
     Redis(Redis &&) noexcept;
     Redis &operator=(Redis &&) noexcept;
 
-    // Throws ServerLost, after which only reconnect() is of use, and UserError when the server refuses the command.
+    // Throws ServerLost, after which only reconnect() is valid, and UserError if the server rejects
+    // the command.
     RedisReply command(const Command &words);
-    // All of them, with nobody's commands in between; the replies of each. Throws as command(); where the server refuses one after it
-    // has begun, as of a key that holds something else, the others are done nevertheless.
+    // Runs all commands atomically and returns their replies. Throws as command() does. If a
+    // command fails during execution, for example on a key of another type, the others are executed
+    // nevertheless.
     std::vector<RedisReply> transaction(const std::vector<Command> &commands);
-    // Tries again and again for some seconds, or until `stop` says so, then throws ServerLost.
+    // Retries for up to `seconds`, or until `stop` returns true, then throws ServerLost.
     void reconnect(double seconds, const std::function<bool()> &stop);
-    void reconnect(); // once
+    void reconnect(); // tries once
 
     const RedisAddress &address() const { return address_; }
 

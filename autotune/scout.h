@@ -1,5 +1,6 @@
-// Looks at points before they are measured: makes their schedules, takes features of their nests or programs, and asks the model of the task. What it found out about
-// a schedule it keeps, for a point that was not taken is often asked about again.
+// Examines points before they are measured: makes their schedules, extracts features of their nests
+// or programs, and asks the task's model. Results are cached per schedule: points that were not
+// chosen are frequently revisited.
 #pragma once
 
 #include "autotune/build.h"
@@ -16,18 +17,19 @@ public:
     Scout(const Space &space, int threads, const Sizes &sizes, std::shared_ptr<const CostModel> before);
 
     std::string schedule_of(const Point &point, const char *origin) override;
-    // Those that were not yet looked at when it is over have none.
+    // Points not yet examined when over() becomes true have no score.
     std::vector<float> scores(const std::vector<Point> &points, const char *origin) override;
     bool over() const override { return over_ && over_(); }
-    // When to end looking at points, however many were asked for: each may take as long as lowering a schedule.
+    // When to stop examining points: each may take as long as lowering a schedule.
     void end_when(std::function<bool()> over) { over_ = std::move(over); }
-    // The candidate of a proposal, described; one that was asked about keeps its score.
+    // The described candidate for a proposal; keeps the score of an earlier query.
     Candidate candidate(const Proposal &proposal);
-    // Forgets the schedules of points that were asked about and not taken.
+    // Drops the schedules of points that were queried but not taken.
     void forget() { at_hand_.clear(); }
 
     TaskModel &model() { return model_; }
-    // Points that were found illegal, or not to be lowered, while the search asked; and why. Emptied by the call.
+    // Returns and clears the points that turned out illegal or could not be lowered during the
+    // search, with reasons.
     std::vector<Candidate> take_rejected();
 
 private:
@@ -38,20 +40,21 @@ private:
     };
     struct AtHand {
         Candidate candidate;
-        std::optional<Schedule> schedule; // where it is legal
+        std::optional<Schedule> schedule; // if it is legal
     };
     AtHand &look_at(const Point &point, const char *origin);
     void describe(Candidate &candidate, const Schedule &schedule);
-    // Nothing where it cannot be lowered.
+    // null if it cannot be lowered.
     const Described *described(const Point &point, const char *origin);
 
     const Space &space_;
     int threads_;
     const Sizes &sizes_;
     TaskModel model_;
-    std::optional<Features>
-        default_; // of the space's default point, beside which candidates are described; empty ones where it has none
-    std::map<Point, std::string> hashes_; // of schedules
+    // Of the space's default point, the reference of the difference features; empty if it cannot be
+    // described.
+    std::optional<Features> default_;
+    std::map<Point, std::string> hashes_; // schedule hash by point
     std::map<std::string, Described> described_;
     std::map<Point, AtHand> at_hand_;
     std::vector<Candidate> rejected_;

@@ -1,8 +1,9 @@
-// Which points of a space to try next: the default first, then evolution. Each round makes a pool of unknown points (random
-// samples, changes of the best known ones, crosses of two of them), thins it by what the parameters' values of measured
-// points tell, leaves out those that are a known schedule under another name, asks an advisor for scores of those that are left,
-// and proposes the best of them and a few by chance. Towards the end it walks from the best point to its neighbours. For a seed,
-// what is proposed depends only on what was told and on the scores.
+// Proposes the points of a space to try next: the default first, then an evolutionary search. Each
+// round builds a pool of new points (random samples, mutations of the best known points, crossovers
+// of two of them), filters it with a model of the parameter values of measured points, drops points
+// whose schedule is already known, asks an advisor for scores of the rest, and proposes the best of
+// them plus a few random ones. Towards the end it does a local search from the best point. For a
+// given seed, the proposals depend only on the reported results and the scores.
 #pragma once
 
 #include "autotune/parameter_model.h"
@@ -15,16 +16,16 @@
 
 namespace kumiko {
 
-// Judges points before anything is measured.
+// Examines and scores points before they are measured.
 class Advisor {
 public:
     virtual ~Advisor() = default;
-    // Equal for points whose schedules are equal; empty for a point that is not legal. `origin`: how the search came to it; "pool" for those
-    // of which it proposes the best.
+    // A key that is equal for points with equal schedules; "" for an illegal point. `origin`: how
+    // the search proposed it; "pool" for those of which only the best are proposed.
     virtual std::string schedule_of(const Point &point, const char *origin) = 0;
-    // Greater is better. Not a number for a point that is not to be measured.
+    // Higher is better. NaN for a point that must not be measured.
     virtual std::vector<float> scores(const std::vector<Point> &points, const char *origin) = 0;
-    // Whether nothing more is to be proposed; asked between thoughts that take long.
+    // Whether to stop proposing; polled between slow steps.
     virtual bool over() const { return false; }
 };
 
@@ -35,18 +36,19 @@ struct Proposal {
 
 class Search {
 public:
-    // Without an advisor, Model is Evolution. Both must outlive the search.
+    // Without an advisor, Model behaves like Evolution. Both must outlive the search.
     Search(const Space &space, uint64_t seed, SearchMethod method = SearchMethod::Evolution,
            Advisor *advisor = nullptr);
 
-    // Up to n points that were not proposed or told before; fewer when the space seems used up. `left`: how many will be proposed
-    // in all from here on, 0: unknown.
+    // Up to n points that were neither proposed nor reported before; fewer if the space seems
+    // exhausted. `left`: how many will be proposed in total from now on; 0: unknown.
     std::vector<Proposal> propose(size_t n, size_t left = 0);
-    // Proposed right after the default: one of the space's starts, or a point that did well
-    // elsewhere.
+    // Proposes this point right after the default: one of the space's starting points, or a point
+    // that did well elsewhere.
     void suggest(const Point &point) { suggested_.push_back(point); }
-    // What became of a point: seconds, or infinity. `schedule`: as the advisor would name it, so that no other point of that
-    // schedule is proposed. Returns whether nothing was told of the point before.
+    // Reports the result of a point: seconds, or infinity. `schedule`: the advisor's key, so that
+    // no other point with that schedule is proposed. Returns whether this is the first result for
+    // the point.
     bool tell(const Point &point, double seconds, const std::string &schedule = "");
 
     size_t told() const { return told_.size(); }
@@ -61,7 +63,7 @@ private:
 
     bool compares_schedules() const { return method_ == SearchMethod::Model && advisor_; }
     bool fresh(const Point &point) const { return !seen_.count(point) && space_.reason_against(point).empty(); }
-    // Unless it is known, or its schedule was proposed before.
+    // Proposes the point unless it is known or its schedule was proposed before.
     bool take(const Point &point, const char *origin, std::vector<Proposal> &proposals);
     Point step(const Point &from);
     Point changed(Point point, int parameters);

@@ -4,8 +4,8 @@ namespace kumiko {
 
 enum class SearchMethod {
     Model,     // evolution, ranked by the cost model
-    Evolution, // evolution by measurements alone
-    Random,    // uniform samples of the space: the baseline, and training data for a model
+    Evolution, // evolution, based only on measurements
+    Random,    // uniform samples of the space: a baseline, and training data for models
 };
 
 } // namespace kumiko

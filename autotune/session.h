@@ -1,5 +1,5 @@
-// One task being tuned: what is known of it, what to try next, and the best so far. It goes on in steps, so that several tasks can
-// share a budget.
+// One task being tuned: the known results, the next candidates, and the best so far. It advances in
+// steps, so that several tasks can share a budget.
 #pragma once
 
 #include "autotune/judge.h"
@@ -15,42 +15,46 @@ namespace kumiko {
 
 class Session {
 public:
-    // Reads what the database knows. All must outlive the session; `report` is emptied. Throws as tune() does.
+    // Reads the known results from the database. All arguments must outlive the session; `report`
+    // is cleared. Throws as tune() does.
     Session(const Op &op, const Machine &machine, const CpuTarget &cpu, const TuneOptions &options, TuneReport &report);
     ~Session();
 
-    // Measures up to n candidates more; fewer when the options' trials are done, the space is used up, or time is over, and none but
-    // a first one is begun after so many seconds.
+    // Measures up to n more candidates. Fewer if the options' trials are done, the space is
+    // exhausted, or time is over; after `seconds`, only a first candidate is still started.
     void advance(int n, const std::function<void()> &after_each = nullptr,
                  double seconds = std::numeric_limits<double>::infinity());
     // Whether advance() has nothing left to do.
     bool over() const;
-    // Whether the options' seconds leave no time for more, be there trials left or not.
+    // Whether the time budget (options.seconds) is used up, regardless of remaining trials.
     bool budget_over() const { return options_.seconds > 0 && !interrupted() && late(); }
-    // Leaves so many seconds of the budget for comparing, where several sessions share it; TuneOptions::final_seconds unless stated.
+    // Reserves time of the budget for the final comparison, if several sessions share it; by
+    // default TuneOptions::final_seconds.
     void leave_to_compare(double seconds) { seconds_to_compare_ = seconds; }
-    // Compares the best few and returns the best. Throws UserError when no candidate is good. Where it is interrupted, or the budget is
-    // over, what the search measured decides.
+    // Compares the finalists and returns the best. Throws UserError if no candidate is good. If
+    // interrupted or out of time, the search's own measurements decide.
     Record finish();
-    // The same, but nothing when no candidate is good.
+    // The same, but nullopt if no candidate is good.
     std::optional<Record> conclude();
 
-    int trials() const { return trials_; } // those of earlier sessions counted
+    int trials() const { return trials_; } // includes earlier sessions
     const std::optional<Record> &best() const { return best_; }
     // "best 1.2 ms, 112 GFLOP/s, 0.93 of the roofline"
     std::string note() const;
-    // Seconds a call that the next trials may save, judged by what the last ones did; next to none while no candidate is good.
+    // Expected reduction of the time per call by the next trials, from the progress of the last
+    // ones; almost 0 while no candidate is good.
     double expected_gain() const;
-    // Lets go of the process that measures and of its arrays; the next advance() makes them again.
+    // Releases the measuring process and its arrays; the next advance() recreates them.
     void rest();
-    // Where to say what people should know at once: that no worker is there. Nowhere unless it is set.
+    // Sets the receiver of immediate messages for the user, for example that there is no worker. By
+    // default they are dropped.
     void on_notice(std::function<void(const std::string &)> notice) { notice_ = std::move(notice); }
 
 private:
-    static constexpr size_t compared_at_most = 10; // and the default
-    static constexpr double calls_to_compare = 10; // of each at least, about
+    static constexpr size_t compared_at_most = 10; // including the default
+    static constexpr double calls_to_compare = 10; // approximate minimum per candidate
 
-    // Adds the seconds that pass until the end of its life.
+    // Adds the seconds of its lifetime to `to`.
     struct Adding {
         const Stopwatch &watch;
         double &to;
@@ -63,15 +67,16 @@ private:
     void take_hints();
     bool interrupted() const;
     double seconds_left() const; // infinite without a budget
-    bool late() const;           // interrupted, or nothing is left of the budget but what comparing takes
-    bool out_of_time() const;    // the same, but for the first candidate, which is measured in any case
+    bool late() const;           // interrupted, or only the time for the comparison is left
+    // The same, except for the first candidate, which is always measured.
+    bool out_of_time() const;
     bool used_up() const;
     std::vector<Candidate> next_batch(size_t n);
     void begin_measuring();
     std::unique_ptr<Judge> make_judge();
     void take_facts();
     void measure(Verdict verdict);
-    // `instead`: of what the database has, be that better.
+    // `instead`: replaces the database's record even if that is better.
     Record keep(const Candidate &candidate, const Measured &measured, bool instead = false);
     void count_failure(const Record &record);
     void compare();
@@ -101,16 +106,18 @@ private:
     JudgeFacts facts_;
     std::function<void(const std::string &)> notice_;
     Stopwatch watch_;
-    std::map<std::string, Record> records_;      // by schedule hash
-    std::map<std::string, Candidate> finalists_; // good candidates with their objects, by schedule hash
-    std::set<std::string> under_way_schedules_;  // hashes of those that are with the judge
-    std::set<std::string> sound_;                // hashes of those whose nests the verifier found right
+    std::map<std::string, Record> records_; // by schedule hash
+    // Good candidates with their objects, by schedule hash.
+    std::map<std::string, Candidate> finalists_;
+    std::set<std::string> under_way_schedules_; // schedule hashes of candidates at the judge
+    // Schedule hashes of candidates whose nests were verified.
+    std::set<std::string> sound_;
     std::optional<Record> best_;
     double seconds_to_compare_;
     int64_t seen_row_ = 0; // of the database
     int trials_ = 0;       // counted towards options_.trials
-    int under_way_ = 0;    // with the judge
-    bool in_hand_ = false; // some candidate waits to be submitted
+    int under_way_ = 0;    // at the judge
+    bool in_hand_ = false; // a candidate is about to be submitted
     bool exhausted_ = false;
 };
 

@@ -1,4 +1,4 @@
-// Private to autotune: SQLite statements that throw.
+// Internal to autotune: SQLite statements that throw.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,7 +9,7 @@
 
 namespace kumiko {
 
-// Turns the connection's last error into a UserError about the file.
+// Converts the connection's last error to a UserError about the file.
 [[noreturn]] void throw_sqlite(sqlite3 *connection, int code, const std::string &path, double lock_timeout);
 
 struct Connection {
@@ -22,16 +22,17 @@ struct Connection {
     ~Connection() { sqlite3_close_v2(handle); }
 
     void run(const char *sql);
-    // For what SQLite refuses at once where another has a lock, without the wait of its own: another journal.
+    // For statements that SQLite rejects immediately if another connection has a lock, without its
+    // busy time-out: changing the journal mode.
     void run_patiently(const char *sql);
     void check(int code) {
         if (code != SQLITE_OK && code != SQLITE_ROW && code != SQLITE_DONE)
             throw_sqlite(handle, code, path, lock_timeout);
     }
-    int64_t integer(const char *sql); // the first column of the first row
+    int64_t integer(const char *sql); // first column of the first row
 };
 
-// One prepared statement; parameters are bound in order.
+// A prepared statement; parameters are bound in order.
 class Statement {
 public:
     Statement(Connection &connection, const char *sql) : connection_(connection) {
@@ -64,7 +65,7 @@ public:
     }
     Statement &bind(const std::optional<double> &value) { return value ? bind(*value) : bind(std::nullopt); }
 
-    // Advances; false when there are no more rows.
+    // Advances to the next row; false if there is none.
     bool next() {
         const int code = sqlite3_step(handle_);
         connection_.check(code);

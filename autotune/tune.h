@@ -1,12 +1,13 @@
-// Finds a good schedule for an op by measuring.
+// Finds a good schedule for an op by measuring candidates.
 //
 //   Record best = tune(op, Target::host(), {.trials = 128, .database = "tuning.db"});
 //   Kernel k = compile(best.schedule(op), Target::host());
 //
-// The space is that of the library schedule that fits the op, or one made from its formula. Candidates are built here and run in another process
-// (autotune/measurer.h), so that one which crashes or hangs costs itself alone, be it while it is compiled; each is checked against the formula
-// before it is timed. A model that learnt from other tasks, and learns from this one, says which to try (autotune/model/). The
-// best few are compared once more, side by side, before one is called best.
+// The space is that of the matching library schedule, or one derived from the formula. Candidates
+// are built here and run in another process (autotune/measurer.h), so that a crash or a hang, even
+// during compilation, costs only that candidate. Each candidate is checked against the formula
+// before it is timed. A cost model, pre-trained on other tasks and refined on this one, selects the
+// candidates (autotune/model/). The finalists are compared side by side before one is called best.
 #pragma once
 
 #include "autotune/arrays.h"
@@ -24,97 +25,110 @@ namespace kumiko {
 
 class Space; // schedules/library/space.h
 
-// What is searched.
+// The space to search.
 enum class SpaceKind {
-    // The library's schedule that fits the op; Auto where that is the one for anything and the op reduces, or one for rows and a
-    // reduction reads the same for several of its results; on the chip where the library has none.
-    // On a processor, a space in which no tried point can be lowered is skipped. The next schedule
-    // of the library that matches is taken. The last one has the plain nest, which every op has.
+    // The matching library schedule. Auto is used instead if that is the generic one and the op
+    // reduces, or if it is one for rows and a reduction has reads that several of its results
+    // share; and on the chip, if the library has none. On a processor, a space in which no sampled
+    // point can be lowered is skipped in favour of the library's next matching schedule. The last
+    // one includes the plain nest, which every op has.
     Fitting,
-    Library, // Unsupported where it has none
-    Auto,    // a space made from the formula's structure (autotune/spaces/auto_space.h)
+    Library, // Unsupported if there is none
+    Auto,    // derived from the formula (autotune/spaces/auto_space.h)
 };
 
-// The space, and the name under which a database keeps its parameters.
-// Throws Unsupported where the caller shall pack and that space has no such schedules.
+// The space, and the name under which the database stores its parameters.
+// Throws Unsupported if the caller packs weights and the space has no such schedules.
 std::pair<std::string, std::unique_ptr<Space>> space_for(const Op &op, const Machine &machine, SpaceKind kind,
                                                          PackedBy packed_by = PackedBy::Kernel);
 
 struct TuneOptions {
-    // Candidates to measure, those of earlier sessions in the database counted: an interrupted session is resumed by
-    // running it again, and a finished one costs nothing.
+    // Candidates to measure, including those of earlier sessions in the database: an interrupted
+    // session is resumed by running it again, and a finished one costs nothing.
     int trials = 64;
-    std::string database; // a file; empty: results are not kept
-    uint64_t seed = 1;    // the search proposes the same for a seed, given the same measurements
-    double seconds = 0;   // end after this time, 0: when the trials are done. The default is measured in any case.
+    std::string database; // path; "": results are not stored
+    uint64_t seed = 1;    // for equal measurements, a seed gives the same proposals
+    // Time limit; 0: until the trials are done. The default is always measured.
+    double seconds = 0;
     bool quiet = false;
-    int threads = 0;    // that a kernel may use; 0: one per core of the machine
-    Sizes sizes = {};   // values of the op's symbolic sizes to tune for
-    bool fresh = false; // measure again what the database knows
+    int threads = 0;    // threads per kernel; 0: one per core of the machine
+    Sizes sizes = {};   // values of the op's symbolic sizes
+    bool fresh = false; // ignores the database's results
 
     double trial_seconds = 0.1; // timing of one candidate
-    // Kernels find their arrays out of the caches, as in a program that does other things in between; else in them, as far as they fit. What was
-    // measured the one way counts as another machine's the other way.
+    // Arrays are evicted from the caches before each call, as in a program that does other work in
+    // between; otherwise they are cached as far as they fit. Results of the two modes are stored as
+    // those of different machines.
     bool cold = false;
-    // The caller packs weights, once, ahead of all calls, and the kernel takes them so: another kernel, whose results are kept apart. Of
-    // matrix products and convolutions, in the library's spaces alone.
+    // Pre-packed weights: the caller packs them once before all calls. Such kernels' results are
+    // stored separately. Only for matrix products and convolutions in the library's spaces.
     bool ahead = false;
-    double final_seconds = 0.6; // the comparison at the end, 0: none
-    double timeout = 10;        // of one call's worth of a candidate, before a good one is known; then 100 times that
-    double build_timeout =
-        60; // of a candidate's compiling; what does not end is left behind in a thread (autotune/build.h)
-    double longest_reference =
-        kumiko::longest_reference; // an op whose formula takes longer is checked on a sample (autotune/arrays.h)
-    int64_t memory_mib = 0;        // that the measuring process may take; 0: three quarters of the machine's
-    std::string measurer = {};     // the program kumiko_measurer; empty: found beside this one
-    const Space *space = nullptr;  // a space of the caller's own
+    double final_seconds = 0.6; // for the final comparison; 0: none
+    // Of one call, until a good candidate is known; then 100 times its time.
+    double timeout = 10;
+    // For compiling one candidate; a compiler that hangs is abandoned in its thread
+    // (autotune/build.h).
+    double build_timeout = 60;
+    // Ops that take longer to evaluate are checked on a sample (autotune/arrays.h).
+    double longest_reference = kumiko::longest_reference;
+    // Limit of the measuring process; 0: three quarters of the machine's.
+    int64_t memory_mib = 0;
+    std::string measurer = {};    // path of kumiko_measurer; "": next to this program
+    const Space *space = nullptr; // a user-defined space
     SpaceKind spaces = SpaceKind::Fitting;
     SearchMethod search = SearchMethod::Model;
-    std::string cost_model =
-        {}; // a file that `kumiko learn` made; empty: the one that comes with Kumiko; "none": begin with nothing
-    // The address of a Redis server, redis://host:port, whose workers (`kumiko worker`) build and measure in place of this
-    // process; empty: this process does.
+    // File from `kumiko learn`; "": the shipped model; "none": start untrained.
+    std::string cost_model = {};
+    // Address of a Redis server, redis://host:port, whose workers (`kumiko worker`) build and
+    // measure instead of this process; "": this process does.
     std::string workers = {};
-    OpRecipe recipe = {};             // of the op, for workers
-    std::ostream *progress = nullptr; // where progress is shown; null: nowhere
+    OpRecipe recipe = {};             // for workers
+    std::ostream *progress = nullptr; // null: no progress output
     ProgressStyle style = ProgressStyle::Plain;
-    std::function<int()> columns = nullptr;       // of the terminal, as Progress takes it
-    const std::atomic<bool> *interrupt = nullptr; // when it becomes true, tuning ends in order with the best so far
+    std::function<int()> columns = nullptr; // of the terminal, for Progress
+    // When it becomes true, tuning ends cleanly with the best so far.
+    const std::atomic<bool> *interrupt = nullptr;
 };
 
 struct TuneReport {
-    std::string error; // why it could not be tuned at all, of several tasks; empty: it could
+    std::string error; // with several tasks: why this one could not be tuned; "" if it could
     int measured = 0;  // in this session
     int known = 0;     // in the database before
-    int rejected = 0;  // not legal; these cost next to nothing and are not trials
-    // "wrong: wrong result: element # of tensor #…" → how many, those of the database among them; numbers are left out.
+    int rejected = 0;  // illegal candidates; they cost little and are not trials
+    // "wrong: wrong result: element # of tensor #…" → count, including those in the database;
+    // numbers are replaced.
     std::map<std::string, int> failures;
-    std::map<std::string, std::string> failure_examples; // of each kind the first, with its numbers
-    double default_seconds = 0;   // of the schedule with default parameters; from the final comparison if there was one
-    double seconds = 0;           // that the session took; of several tasks, this one
-    double search_seconds = 0;    // of them, those in which the tuner thought: spaces, nests, features, models
-    double reference_seconds = 0; // that evaluating the formula took
+    // The first example of each kind, with its numbers.
+    std::map<std::string, std::string> failure_examples;
+    // Of the schedule with default parameters; from the final comparison if there was one.
+    double default_seconds = 0;
+    double seconds = 0;           // duration of the session; with several tasks, of this one
+    double search_seconds = 0;    // of these, spent in the search: spaces, nests, features, models
+    double reference_seconds = 0; // time to evaluate the formula
     double clock_hz = 0;
-    bool exact = false;           // outputs had to have equal bits
-    int64_t checked_elements = 0; // of the outputs, where only a sample was checked; 0: all
+    bool exact = false;           // outputs had to be equal bit for bit
+    int64_t checked_elements = 0; // number of output elements checked, if only a sample was; 0: all
     bool interrupted = false;
-    bool budget_ended = false; // before its trials were done; of several tasks, before those of all were
-    std::string
-        unmeasured; // why nothing was measured, where what was known is returned all the same; empty: something was, or need not be
-    std::string used_up; // why it ended before its trials, where nothing was left to try; empty: something was
-    std::vector<double> best_so_far;      // seconds, after each trial of this session; infinite until one is good
+    // Before its trials were done; with several tasks, before those of all were.
+    bool budget_ended = false;
+    // Why nothing was measured, if known results are returned anyway; "" otherwise.
+    std::string unmeasured;
+    // Why it ended before its trials because nothing was left to try; "" otherwise.
+    std::string used_up;
+    // After each trial of this session; infinite until one is good.
+    std::vector<double> best_so_far;
     std::vector<Record> records;          // of this session's trials, in order
-    std::vector<Record> rejections;       // of the candidates that were not legal
-    std::map<std::string, int> by_worker; // how many of them each worker measured
+    std::vector<Record> rejections;       // of the illegal candidates
+    std::map<std::string, int> by_worker; // candidates measured per worker
 };
 
-// Throws UserError when no candidate is good (it says what was wrong with how many), when a symbolic size has no value,
-// when the database cannot be used, or when there is no server or no recipe for workers; Unsupported when neither the
-// library nor the formula gives a space for the op.
+// Throws UserError if no candidate is good (with counts of the reasons), if a symbolic size has no
+// value, if the database cannot be used, or if there is no server or no recipe for workers. Throws
+// Unsupported if neither the library nor the formula provides a space for the op.
 Record tune(const Op &op, const Machine &machine, const CpuTarget &cpu, const TuneOptions &options = {},
             TuneReport *report = nullptr);
 
-// With a Target (driver/target.h).
+// Overload for a Target (driver/target.h).
 template<typename T>
 requires requires(const T &target) {
     { target.machine } -> std::convertible_to<Machine>;
@@ -127,17 +141,19 @@ Record tune(const Op &op, const T &target, const TuneOptions &options = {}, Tune
 // One of several tasks that share a budget.
 struct TuneTask {
     Op op;
-    double weight = 1;    // how often it runs, as compared with others
+    double weight = 1;    // relative call frequency
     OpRecipe recipe = {}; // for workers
-    bool ahead = false;   // in place of TuneOptions::ahead
+    bool ahead = false;   // overrides TuneOptions::ahead
 };
 
-// Tunes all, options.trials each on average: the first trials of each, then more where the last ones brought most, by weight ×
-// expected gain, but at most four times the average; one without a good candidate by then gets what the others leave. What is in
-// options.seconds is for all together, and shared alike for the first trials. Tasks of one formula are tuned once.
+// Tunes all tasks with options.trials each on average: first an initial number each, then more for
+// the tasks that gained most from the last ones, by weight × expected gain, but at most four times
+// the average. A task without a good candidate by then gets what the others leave. options.seconds
+// is the budget of all together, divided equally for the initial trials. Tasks with the same
+// formula are tuned once.
 //
-// A task without a good candidate, or one that cannot be tuned, is an empty record; its report says why. Throws what tune() would
-// where none can be tuned.
+// A task without a good candidate, or one that cannot be tuned, returns nullopt; its report has the
+// reason. If no task can be tuned, throws what tune() would.
 std::vector<std::optional<Record>> tune_all(const std::vector<TuneTask> &tasks, const Machine &machine,
                                             const CpuTarget &cpu, const TuneOptions &options,
                                             std::vector<TuneReport> *reports = nullptr);
@@ -146,18 +162,18 @@ struct BestOptions {
     int threads = 0; // 0: one per core of the machine
     Sizes sizes = {};
     bool cold = false;  // tuned for cold caches
-    bool ahead = false; // taking weights that are packed ahead
+    bool ahead = false; // with pre-packed weights
 };
 
-// Those with which a session's results are found again.
+// The options that find a session's results again.
 BestOptions best_options(const TuneOptions &options);
 
 TaskKey task_key(const Op &op, const Machine &machine, const BestOptions &options = {});
-// What a key says of the machine, and of how it was measured.
+// The machine part of a key: the machine's id and the measuring conditions.
 std::string machine_of_key(const Machine &machine, const BestOptions &options);
 
-// The best that a database knows for the op on this machine; nothing when it knows none. Throws UserError when there is
-// no such database.
+// The best record in the database for the op on this machine; nullopt if there is none. Throws
+// UserError if the database does not exist.
 std::optional<Record> best(const Op &op, const Machine &machine, const std::string &database,
                            const BestOptions &options = {});
 

@@ -1,4 +1,4 @@
-// What tuning shows of itself on the way.
+// Progress output of tuning.
 #pragma once
 
 #include "autotune/tune.h"
@@ -8,9 +8,9 @@
 
 namespace kumiko {
 
-// Of no style but Quiet where nothing is to be shown.
+// Uses style Quiet if nothing is to be shown.
 std::unique_ptr<Progress> make_progress(const TuneOptions &options, const std::string &title, int total);
-// Without a bar, too: who waits for nothing should know.
+// Also shown without a progress bar, because the user should know what tuning waits for.
 void show_notice(const TuneOptions &options, Progress *progress, const std::string &text);
 
 } // namespace kumiko

@@ -1,4 +1,4 @@
-// How much an op has to do, and the least time in which this machine could.
+// The work of an op, and lower bounds on its time on a machine.
 #pragma once
 
 #include "dsl/buffers.h"
@@ -7,38 +7,40 @@
 namespace kumiko {
 
 struct Work {
-    // Arithmetic in sums: a product and an addition count two. An upper bound where there is
-    // padding or where conditions exclude terms.
+    // Arithmetic in sums: a product and an addition count as two. An upper bound if there is
+    // padding or conditions exclude terms.
     double operations = 0;
-    // Of those, the ones that every schedule executes: of sums all of whose elements and terms are
-    // needed. An upper bound where there is padding.
+    // The part that every schedule executes: sums of which all elements and terms are needed. An
+    // upper bound if there is padding.
     double least_operations = 0;
-    double bytes = 0; // of all inputs and outputs, each once
+    double bytes = 0; // of all inputs and outputs, once each
     double output_bytes = 0;
-    int narrowest_bits = 64; // of the types that are multiplied
-    bool padded = false;     // zeros around an input may be skipped
+    int narrowest_bits = 64; // of the multiplied types
+    bool padded = false;     // zero padding can be skipped
 };
 
 Work count_work(const Op &op, const Sizes &sizes);
 
-// Seconds below which a measurement cannot be true: the least arithmetic at 1.25 times the peak of
-// `threads` units at that clock (half as much where padding may be skipped), and the outputs at two
-// vector stores a cycle. 0 when the clock or the machine's rate is unknown, or tensor instructions
-// beyond its table may be at work.
+// The shortest plausible time in seconds: the least arithmetic at 1.25 times the peak of `threads`
+// units at that clock (half as much if padding can be skipped), and the outputs at two vector
+// stores per cycle. 0 if the clock or the machine's rate is unknown, or if tensor instructions that
+// its table does not describe may be used.
 double least_possible_seconds(const Work &work, const Machine &machine, int threads, double clock_hz);
 
-// The roofline: the sums' arithmetic at the peak of `threads` units at that clock, and every byte once at a vector a cycle. 0 when the
-// clock or the machine's rate is unknown. Of a chip, whose clock is known: products at the rate of its matrix units, and every byte once
-// at that of its DRAM. What skips padding, or transforms the sums (Winograd), may be faster.
+// The roofline: the arithmetic of the sums at the peak of `threads` units at that clock, and each
+// byte transferred once, at one vector per cycle. 0 if the clock or the machine's rate is unknown.
+// For a chip, whose clock is known: products at the rate of its matrix units, and each byte once at
+// its DRAM bandwidth. Schedules that skip padding or transform the sums (Winograd) can be faster.
 double bound_seconds(const Work &work, const Machine &machine, int threads, double clock_hz);
 
-// "0.93 of the roofline", or that it is beaten, and so no bound of this op: by a clock above the one that was measured, padding that is
-// skipped, products that are saved, or data that stand in caches with more than a vector a cycle.
+// "0.93 of the roofline", or that it is exceeded and so is not a bound for this op: because of a
+// clock above the measured one, skipped padding, saved products, or caches that deliver more than
+// one vector per cycle.
 std::string roofline_text(double bound, double seconds);
 
-// Whether arithmetic rather than memory is what the op is measured by: GFLOP/s, not GB/s.
+// Whether the op's rate is stated in GFLOP/s (arithmetic) instead of GB/s (memory).
 bool measured_by_operations(const Work &work);
-// "112 GFLOP/s", or GB/s for an op that does little with each byte.
+// "112 GFLOP/s", or GB/s for an op with little arithmetic per byte.
 std::string rate_text(const Work &work, double seconds);
 
 } // namespace kumiko

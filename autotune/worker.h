@@ -1,5 +1,5 @@
-// Builds and measures candidates for sessions elsewhere (autotune/queue_judge.h), which come and go through a Redis
-// server: what `kumiko worker` runs.
+// Builds and measures candidates for remote sessions (autotune/queue_judge.h), which connect
+// through a Redis server. `kumiko worker` runs this.
 #pragma once
 
 #include <atomic>
@@ -11,23 +11,25 @@
 namespace kumiko {
 
 struct WorkerOptions {
-    std::string queue;         // RedisAddress::parse
-    int threads = 1;           // serves tasks that are tuned for so many; 0: one per core of the machine
-    std::string measurer = {}; // the program kumiko_measurer; empty: found beside this one
-    int64_t memory_mib = 0;    // that a measuring process may take at most; 0: three quarters of the machine's
-    double idle = 0;           // ends after so many seconds without work; 0: never
+    std::string queue;         // for RedisAddress::parse
+    int threads = 1;           // serves tasks tuned for this number; 0: one per core of the machine
+    std::string measurer = {}; // path of kumiko_measurer; "": next to this program
+    int64_t memory_mib = 0;    // limit of a measuring process; 0: three quarters of the machine's
+    double idle = 0;           // ends after this time without work; 0: never
     double reconnect_seconds = 60;
-    // When it becomes true, what is being measured is finished, what else is held goes back to its queue, and the worker
-    // ends.
+    // When it becomes true, the running measurement is finished, other held items are requeued, and
+    // the worker ends.
     const std::atomic<bool> *interrupt = nullptr;
-    std::function<void(const std::string &)> log = nullptr; // a line for people
+    std::function<void(const std::string &)> log = nullptr; // receives log lines
 };
 
-// How many candidates of each op it judged. Serves the tasks of its own machine (Machine::id()) alone: times of others
-// would say nothing. Throws ServerLost when there is no server, or it stays away for longer than reconnect_seconds.
+// Returns the number of candidates measured per op. Serves only tasks for its own machine
+// (Machine::id()), because times of others are not comparable. Throws ServerLost if there is no
+// server, or it is unreachable for longer than reconnect_seconds.
 //
-// A task whose op it cannot make is refused, with the reason. Whoever writes to the server decides what is compiled and
-// run here, and which shared objects are loaded: it should be reachable by friends only.
+// A task whose op cannot be constructed is refused with the reason. Whoever can write to the server
+// decides what is compiled and run here, and which shared objects are loaded: make it reachable
+// only by trusted clients.
 std::map<std::string, int> serve(const WorkerOptions &options);
 
 } // namespace kumiko

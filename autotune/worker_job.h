@@ -1,4 +1,4 @@
-// One session's task in a worker: the op made again, and the judge of its candidates.
+// One session's task in a worker: the reconstructed op, and the judge of its candidates.
 #pragma once
 
 #include "autotune/local_judge.h"
@@ -9,7 +9,7 @@
 
 namespace kumiko {
 
-// Schedules as they come, numbered; a point is the number.
+// A space of saved schedules; a point is the number of one.
 class SavedSchedules : public Space {
 public:
     SavedSchedules(Op op, Machine machine) : Space(std::move(op), std::move(machine)) {}
@@ -19,23 +19,24 @@ public:
     Schedule schedule(const Point &point) const override;
 
 private:
-    mutable std::mutex mutex_; // the judge builds in a thread of its own
+    mutable std::mutex mutex_; // the judge builds in a separate thread
     std::map<uint32_t, nlohmann::json> saved_;
     uint32_t last_ = 0;
 };
 
 class WorkerJob {
 public:
-    // Makes the op and what it should compute. The task says with how many threads, and may allow less memory. `over` (null: never) tells
-    // that the worker ends, and is asked in the thread that asks for answers. Throws UserError or Unsupported: why this worker cannot
+    // Constructs the op and its expected results. The task sets the number of threads, and may
+    // lower the memory limit. `over` (may be null) returns true when the worker ends; it is called
+    // in the thread that waits for answers. Throws UserError or Unsupported if this worker cannot
     // serve the task.
     WorkerJob(const QueueTask &task, const Machine &machine, const MeasurerOptions &measurer,
               std::function<bool()> over = nullptr);
 
     void submit(int64_t number, const QueueItem &item);
-    // Of the item that was submitted first. Requires one. Nothing when it is over.
+    // The answer for the item submitted first. Requires one. nullopt when `over` is true.
     std::optional<QueueAnswer> next();
-    // Requires that nothing is under way. Nothing when it is over.
+    // Requires that nothing is under way. nullopt when `over` is true.
     std::optional<QueueAnswer> compare(int64_t number, const QueueItem &item);
     void cancel();
 
@@ -54,8 +55,8 @@ private:
     const std::function<bool()> over_;
     LocalJudge judge_;
     std::map<uint32_t, UnderWay> under_way_; // by point
-    bool anchored_ = false;                  // by the session
-    int lost_anchors_ = 0;                   // when that was so last
+    bool anchored_ = false;                  // the session has set the anchor
+    int lost_anchors_ = 0;                   // judge's count at that time
 };
 
 } // namespace kumiko

@@ -1,4 +1,4 @@
-// Index expressions as sums of multiples of loop variables: what an access does when a loop takes a step.
+// Index expressions as affine functions of loop variables: how an access moves per loop step.
 #pragma once
 
 #include "dsl/buffers.h"
@@ -11,22 +11,22 @@
 
 namespace kumiko {
 
-// constant + sum of coefficient × loop. Divisions and remainders are taken as what they do on the way: x / 4 moves a quarter
-// as far. `known` is false where the value depends on what memory holds.
+// constant + sum of coefficient × loop. Divisions and remainders are approximated by their average
+// effect: x / 4 moves a quarter as far. `known` is false if the value is data-dependent.
 struct Affine {
     double constant = 0;
     std::vector<std::pair<int, double>> terms; // loops in ascending order; coefficients are not 0
     bool known = true;
 
     double coefficient(int loop) const;
-    // With loop number i at values[i].
+    // The value with loop i at values[i].
     double at(const std::vector<double> &values) const;
 
     Affine &operator+=(const Affine &other);
     Affine &operator*=(double factor);
 };
 
-// Names in scope: loop variables are numbered, other names have a value, sizes are given.
+// Names in scope: loop variables are numbered; other names map to values; sizes are given.
 class AffineScope {
 public:
     explicit AffineScope(const Sizes &sizes);
@@ -34,9 +34,10 @@ public:
     void push(const std::string &name, Affine value);
     void pop(const std::string &name);
 
-    // Of a scalar; of a ramp or broadcast, that of its first lane.
+    // The affine form of a scalar; for a ramp or broadcast, that of its first lane.
     Affine of(const Expr &e) const;
-    // A number for the expression, which may compare and choose, with loop i at values[i]; `otherwise` when it cannot be known.
+    // The numeric value of the expression, including comparisons and selects, with loop i at
+    // values[i]; `otherwise` if it is unknown.
     double value(const Expr &e, const std::vector<double> &values, double otherwise) const;
 
 private:

@@ -1,9 +1,9 @@
-// Numbers that describe a candidate for a chip, counted of the program that it would become (targets/chip/count.h), and an estimate of its
-// time that needs no learning.
+// Features of a candidate for the chip, counted on its program (targets/chip/count.h), and an
+// analytical estimate of its time.
 //
-// The estimate is a roofline with latency: the steps of the busiest unit, the cycles of DRAM, and the steps that data takes on its way if
-// there were units enough. Features are shares of that estimate, or relative to what the op has to do at least on that chip, so that what
-// is learnt of one shape or chip holds for another.
+// The estimate is a roofline with latency: the steps of the busiest unit, the DRAM cycles, and the
+// latency of the data path. Features are fractions of that estimate, or relative to the minimum
+// work of the op on that chip, so that a model generalises over shapes and chips.
 #pragma once
 
 #include "autotune/features/features.h"
@@ -11,15 +11,15 @@
 
 namespace kumiko {
 
-// Versions of these count from 1001 on, those of nests (features_version) from 1, so that neither is read as the other.
+// Versions start at 1001, those of nests (features_version) at 1, so that they are never confused.
 inline constexpr int chip_features_version = 1001;
 
-// What each value is, "unit.mau".
+// The name of each value, "unit.mau".
 const std::vector<std::string> &chip_feature_names();
 
-// `expected`: cycles that the space's author expects (Space::estimate), 0: he does not say.
+// `expected`: cycles predicted by the space (Space::estimate); 0: none.
 NestCost chip_cost_of(const ChipCounts &counts, double expected = 0);
-// Of a schedule, whose machine is a chip. Throws as compile_chip.
+// For a schedule whose machine is a chip. Throws as compile_chip does.
 NestCost chip_cost_of(const Schedule &schedule, double expected = 0);
 
 } // namespace kumiko

@@ -1,4 +1,5 @@
-// The kinds of features that there are: those of nests, and those of programs for a chip. Each kind numbers its versions in a range of its own.
+// The kinds of features: those of nests, and those of chip programs. Each kind has its own range of
+// version numbers.
 #pragma once
 
 #include "autotune/features/features.h"
@@ -9,24 +10,25 @@ struct FeatureSet {
     int version;
     const char *of; // "nests", "programs of the chip"
     const std::vector<std::string> &names;
-    size_t
-        own; // of these, the first ones, that differ within a task by more than a constant: what the task's own measurements teach
-    // What a score begins with, before anything is learnt: −`weight` × the value in `base`, a logarithm of estimated time; trees learn what is
-    // missing. 0: it begins with nothing.
+    // The number of leading values that vary within a task; a task's own measurements train on
+    // these.
+    size_t own;
+    // Initial score before any training: −`weight` × the value at `base`, the logarithm of an
+    // estimated time. The trees learn the residual. weight 0: no initial score.
     size_t base = 0;
     float weight = 0;
 
     float begin(const Features &features) const { return weight > 0 ? -weight * features.values.at(base) : 0.f; }
 };
 
-// Those that candidates for the machine have.
+// The features that candidates for the machine have.
 const FeatureSet &features_for(const Machine &machine);
-// Null: of another version of Kumiko.
+// null if the version is from another version of Kumiko.
 const FeatureSet *find_features(int version);
-// Of a version that this Kumiko has, and as long as that is.
+// Whether the version and the length match this version of Kumiko.
 bool is_current(const Features &features);
-// "7 values, but features of version 2, of nests, are 123"; empty where they are as many as their version has, or of one that this Kumiko
-// does not have.
+// "7 values, but features of version 2, of nests, are 123"; "" if the length is right, or the
+// version is unknown.
 std::string wrong_length(const Features &features);
 // "version 2, of nests"; "version 7, which this Kumiko does not have".
 std::string describe_features(int version);

@@ -1,10 +1,12 @@
-// Numbers that describe a nest on a machine, for a model to learn from, and an estimate of its time that needs no learning.
+// Features of a nest on a machine, as input of the cost model, and an analytical estimate of its
+// time.
 //
-// The estimate follows the roofline and execution-cache-memory models (Williams, Waterman and Patterson 2009; Treibig and Hager
-// 2010): cycles of the arithmetic units, of loads and stores and of chains of dependent sums, body by body, beside cycles that
-// bytes take between levels of memory. Features are those terms as logarithms, relative to what the op has to do at least, so that
-// what is learnt of one shape holds for another; and each once more as its difference from the same of the space's default schedule, a good
-// one whose weaknesses show in what others do otherwise.
+// The estimate follows the roofline and execution-cache-memory models (Williams, Waterman and
+// Patterson 2009; Treibig and Hager 2010): per loop body, the cycles of arithmetic units, of loads
+// and stores, and of dependence chains, plus the cycles of transfers between memory levels.
+// Features are these terms as logarithms, relative to the minimum work of the op, so that a model
+// generalises over shapes. Each feature also appears as the difference from the space's default
+// schedule, which is a good reference.
 #pragma once
 
 #include "dsl/buffers.h"
@@ -17,7 +19,7 @@ namespace kumiko {
 
 struct Nest;
 
-// Numbers that describe a candidate, in the order that `version` fixes; equal length for all candidates.
+// Feature values, in an order fixed by `version`; the length is equal for all candidates.
 struct Features {
     int version = 0; // 0: none
     std::vector<float> values;
@@ -25,20 +27,22 @@ struct Features {
 
 inline constexpr int features_version = 3;
 
-// What each value is, "bodies.0.multiply_adds"; then "bodies.0.multiply_adds beside the default".
+// The name of each value, "bodies.0.multiply_adds"; then "bodies.0.multiply_adds beside the
+// default".
 const std::vector<std::string> &feature_names();
-// How many of them, the first ones, describe a nest by itself.
+// The number of leading values, which describe the nest itself.
 size_t own_features();
 
 struct NestCost {
     Features features;
-    double seconds = 0; // the estimate
+    double seconds = 0; // the analytical estimate
 };
 
-// Of a lowered nest that runs on `threads` cores. A machine without clock or bandwidths counts as a typical one. `operations`: that the op
-// needs (autotune/work.h), so that a nest which does more is seen to; 0: what the nest does.
+// For a lowered nest that runs on `threads` cores. A machine without clock or bandwidths is treated
+// as a typical one. `operations`: the operations that the op needs (autotune/work.h), which exposes
+// redundant work; 0: those of the nest.
 NestCost cost_of(const Nest &nest, const Machine &machine, int threads, const Sizes &sizes, double operations = 0);
-// With differences from what the other is by itself; until then they are 0.
+// Sets the difference values relative to `other`; before, they are 0.
 void set_beside(Features &features, const Features &other);
 
 } // namespace kumiko

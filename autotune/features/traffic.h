@@ -1,8 +1,9 @@
-// How many bytes a nest moves into caches, by which loops' iterations still find what earlier ones brought.
+// Bytes that a nest transfers into caches, from the reuse between loop iterations.
 //
-// A loop's iterations reuse what the last one touched if all that one iteration touches fits the cache; else each iteration brings
-// it anew. Lines are counted from the strides of accesses, as in Ding and Zhong, "Predicting whole-program locality through reuse
-// distance analysis" (PLDI 2003), for loops whose trip counts are known.
+// An iteration reuses what the previous one touched if the footprint of one iteration fits in the
+// cache; otherwise it loads everything again. Cache lines are counted from access strides, as in
+// Ding and Zhong, "Predicting whole-program locality through reuse distance analysis" (PLDI 2003),
+// for loops with known trip counts.
 #pragma once
 
 #include "autotune/features/loop_tree.h"
@@ -14,11 +15,11 @@ struct Traffic {
     double total() const { return read + written; }
 };
 
-// For each capacity in bytes, what has to come from beyond a cache of that size (and what is written). Ascending capacities; with
-// the last entry for an endless cache: what is touched at all.
+// For each capacity in bytes (ascending): the traffic from beyond a cache of that size, and the
+// bytes written. The last entry is for an infinite cache: the footprint.
 std::vector<Traffic> count_traffic(const LoopTree &tree, const std::vector<double> &capacities);
 
-// Pieces of memory of `line` bytes that one run of the whole loop `node` touches: cache lines, or pages.
+// Number of `line`-byte blocks (cache lines or pages) touched by one run of loop `node`.
 double touched_lines(const LoopTree &tree, int node, double line = 64);
 
 } // namespace kumiko

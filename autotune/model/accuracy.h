@@ -1,4 +1,4 @@
-// How well scores order candidates that were measured.
+// Ranking quality of scores, compared with measured times.
 #pragma once
 
 #include <vector>
@@ -6,16 +6,17 @@
 namespace kumiko {
 
 struct Accuracy {
-    double pairs = 0;     // of pairs whose seconds differ by more than 1 %, the part that is ordered rightly
-    double recall_30 = 0; // of the 30 fastest, the part among the 30 best scores
-    double top_1 = 0;     // the fastest's seconds ÷ those of the best score
-    double top_5 = 0;     // ÷ the least seconds among the five best scores
+    // Fraction of correctly ordered pairs, of those that differ by more than 1 %.
+    double pairs = 0;
+    double recall_30 = 0; // fraction of the 30 fastest among the 30 best scores
+    double top_1 = 0;     // time of the fastest ÷ time of the best score
+    double top_5 = 0;     // ÷ shortest time among the five best scores
     double top_16 = 0;
 };
 
-// Scores: greater is faster; among equal scores chance decides, which counts half. Seconds may be infinite.
+// Scores: higher is predicted faster; pairs with equal scores count half. Seconds may be infinite.
 Accuracy accuracy(const std::vector<double> &scores, const std::vector<double> &seconds);
-// Each figure's mean.
+// The mean of each figure.
 Accuracy mean(const std::vector<Accuracy> &all);
 
 } // namespace kumiko

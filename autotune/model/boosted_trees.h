@@ -1,7 +1,7 @@
-// Gradient-boosted trees by XGBoost, trained to order rows or to give a number.
+// Gradient-boosted trees with XGBoost, for ranking or regression.
 //
-// The order's objective is the pairwise logistic loss over all pairs of a group (Burges, "From RankNet to LambdaRank to LambdaMART",
-// 2010): no pair is drawn by chance, so training is deterministic.
+// Ranking uses the pairwise logistic loss over all pairs of a group (Burges, "From RankNet to
+// LambdaRank to LambdaMART", 2010). Pairs are not sampled, so training is deterministic.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,23 @@
 
 namespace kumiko {
 
-// Rows of equal length, one after the other.
+// Rows of equal length, stored contiguously.
 struct Rows {
     size_t columns = 0;
     std::vector<float> values;
 
     size_t size() const { return columns ? values.size() / columns : 0; }
-    void add(const std::vector<float> &row); // the first decides the length; throws InternalError for another
+    // The first row sets the length; throws InternalError for others.
+    void add(const std::vector<float> &row);
 };
 
 struct TreeOptions {
     int rounds = 100, depth = 6;
     double rate = 0.1, keep_rows = 1, keep_columns = 1, min_weight = 1, shrink = 1;
     uint64_t seed = 1;
-    // Of an order: every pair counts alike, which finds the order of all; or by how much its two differ, and more among the best, which
-    // takes fewer rows to find these.
+    // For ranking. true: all pairs have equal weight, which optimises the whole order. false: pairs
+    // are weighted by the difference in quality, and more among the best, which finds the best with
+    // fewer rows.
     bool alike = false;
 };
 
@@ -37,28 +39,29 @@ public:
     BoostedTrees &operator=(BoostedTrees &&) noexcept;
 
     bool trained() const { return contents_ != nullptr; }
-    size_t columns() const; // of the rows that it learnt from; 0 when untrained
+    size_t columns() const; // of the training rows; 0 if untrained
 
-    // Learns to give greater scores to greater qualities, 0 to 1, in each group: groups are consecutive rows, their sizes given.
-    // `offsets`, one a row or empty, are scores that others have given: what is learnt is added to them.
-    // `before`: trees that stay, and to which trees are added; null: none. Throws UserError if they
-    // learnt from rows of another length.
+    // Trains a ranking: in each group, higher scores for higher qualities (0 to 1). Groups are
+    // consecutive rows with the given sizes. `offsets`, one per row or empty: initial scores that
+    // the trees add to. `before`: existing trees that are kept and extended; may be null. Throws
+    // UserError if they were trained on rows of another length.
     void order(const Rows &rows, const std::vector<float> &quality, const std::vector<size_t> &groups,
                const std::vector<float> &offsets, const TreeOptions &options, const BoostedTrees *before = nullptr);
-    // Learns the number itself, by least squares.
+    // Trains a regression by least squares.
     void fit(const Rows &rows, const std::vector<float> &targets, const TreeOptions &options);
 
-    // Throws UserError when the rows have another length than those learnt from; 0 for each row when untrained.
+    // Throws UserError if the rows have another length than the training rows. Returns 0 for each
+    // row if untrained.
     std::vector<float> predict(const Rows &rows) const;
-    // How much each column adds to the row's score, and last what every row begins with (Lundberg and others, "Consistent
-    // individualized feature attribution for tree ensembles", 2018).
+    // The contribution of each column to the row's score, and last the bias (Lundberg and others,
+    // "Consistent individualized feature attribution for tree ensembles", 2018).
     std::vector<float> contributions(const std::vector<float> &row) const;
 
-    // A few named texts go with the trees.
+    // Named texts saved with the trees.
     void set_note(const std::string &name, const std::string &text);
-    std::string note(const std::string &name) const; // empty when there is none
+    std::string note(const std::string &name) const; // "" if there is none
     std::string save() const;                        // with a checksum
-    // Throws UserError when the bytes are no trees, or not those that were saved.
+    // Throws UserError if the bytes are not saved trees or are corrupt.
     static BoostedTrees load(const std::string &bytes, const std::string &document);
 
 private:

@@ -1,4 +1,4 @@
-// From records of tuning to a cost model, and how good it is on tasks that it never saw.
+// Trains a cost model on tuning records, and validates it on held-out tasks.
 #pragma once
 
 #include "autotune/model/accuracy.h"
@@ -9,17 +9,18 @@
 
 namespace kumiko {
 
-// The records that have all features of that version; those that failed are kept, as infinitely slow.
+// The records that have all features of that version; failed ones are included as infinitely slow.
 ModelTask model_task(const std::string &name, const std::vector<Record> &records, int version = features_version);
 
 struct Validation {
     std::vector<std::string> tasks;
-    // Of each task. `learned`: by a model that saw only tasks of other folds. `before`: by the
-    // model from which that learnt on, which may have seen the task; empty where there is none.
+    // Per task. `learned`: a model trained only on other folds. `before`: the model that it
+    // extends, which may have seen the task; empty if there is none.
     std::vector<Accuracy> learned, analytical, before;
 };
 
-// Task i is in fold i mod `folds`. Tasks with fewer than 30 candidates teach but are not asked about. `progress` hears of each fold.
+// Task i is in fold i mod `folds`. Tasks with fewer than 30 candidates are used for training but
+// not validated. `progress` is called for each fold.
 Validation cross_validate(const std::vector<ModelTask> &tasks, size_t folds,
                           const TreeOptions &options = CostModel::default_options(),
                           const std::function<void(size_t)> &progress = nullptr, const CostModel *before = nullptr);

@@ -1,4 +1,4 @@
-// Private to autotune's report: what the records of a task say, as numbers.
+// Internal to the report: statistics of the records of a task.
 #pragma once
 
 #include "autotune/model/accuracy.h"
@@ -9,17 +9,18 @@
 
 namespace kumiko::report {
 
-// What a search by chance alone would reach: of records that were taken by chance, the expected least seconds among n
-// of them. As the search does, it tries the default first.
+// The expected result of a purely random search: the expected minimum among n of the records that
+// were sampled at random. Like the search, it tries the default first.
 struct ChanceCurve {
-    std::vector<double> seconds; // after 1, 2, … trials; ends with the samples
-    int samples = 0;             // that it is drawn from
-    bool session = false;        // they are of a search by chance; else what another search tried by chance
+    std::vector<double> seconds; // after 1, 2, … trials, up to the number of samples
+    int samples = 0;             // number of random samples
+    // From a random-search session; otherwise from the random trials of another search.
+    bool session = false;
 
     bool empty() const { return seconds.empty(); }
 };
 
-// Of at least four samples; otherwise empty. Failed ones count as drawn in vain.
+// Requires at least four samples; otherwise empty. Failed samples count as trials.
 ChanceCurve chance_curve(const std::vector<Record> &records);
 
 struct Failures {
@@ -28,34 +29,36 @@ struct Failures {
 };
 
 struct Numbers {
-    std::vector<Record> trials; // built and measured, in order, without those of a search by chance beside
+    std::vector<Record> trials; // built and measured, in order; excludes a random-search session
     std::vector<double> best_so_far;
     ChanceCurve chance;
-    std::optional<Record> best;                            // as Database::best() takes it
-    std::optional<Record> begun;                           // the default candidate, when it is good
-    int good = 0, failed = 0, rejected = 0, by_chance = 0; // by_chance: trials of a search by chance
-    std::map<std::string, Failures> failures, rejections;  // kinds of reasons
+    std::optional<Record> best;                            // as Database::best() selects it
+    std::optional<Record> begun;                           // the default candidate, if it is good
+    int good = 0, failed = 0, rejected = 0, by_chance = 0; // by_chance: trials of a random search
+    std::map<std::string, Failures> failures, rejections;  // by kind of reason
 
-    // The good candidates: seconds, and what was thought of them; not a number: nothing.
+    // The good candidates: seconds and predictions; NaN: unknown.
     std::vector<Record> judged;
     std::vector<double> seconds, predicted, estimated;
-    std::vector<double> scored; // by the model given, before it learnt from this task
+    std::vector<double> scored; // by the given model, before it was refined on this task
 };
 
-// Whether the model is one for such features.
+// Whether the model applies to these features.
 bool judges(const CostModel &model, const Features &features);
 
-// Requires records of one task, in any order; `model` may know nothing.
+// Requires records of one task, in any order; `model` may be untrained.
 Numbers numbers_of(std::vector<Record> records, const CostModel &model);
 
-// Of the pairs whose score is known.
+// Statistics of the pairs with known scores.
 struct PairAccuracy {
-    int candidates = 0; // with a score
-    double pairs = 0;   // of pairs that differ by more than 1 %, the part ordered rightly
+    int candidates = 0; // candidates with a score
+    // Fraction of correctly ordered pairs, of those that differ by more than 1 %.
+    double pairs = 0;
 };
 PairAccuracy pair_accuracy(const std::vector<double> &scores, const std::vector<double> &seconds);
 
-// Why the model sets one candidate above another: contributions to both scores, the largest difference first.
+// Why the model prefers one candidate to another: the contributions to both scores, the largest
+// difference first.
 struct Contribution {
     std::string feature;
     double value = 0, other_value = 0; // of the feature

@@ -1,4 +1,4 @@
-// Private to autotune's report: points and lines as SVG that takes its colours from the page.
+// Internal to the report: plots as SVG with colours from the page's style.
 #pragma once
 
 #include <functional>
@@ -8,7 +8,8 @@
 
 namespace kumiko::report {
 
-// For text between tags and in attributes in double quotes. Control characters, which XML cannot hold, become spaces.
+// Escapes text for elements and double-quoted attributes. Control characters, which XML forbids,
+// become spaces.
 std::string escaped(const std::string &text);
 
 struct PlotSeries {
@@ -16,29 +17,31 @@ struct PlotSeries {
     std::string name;
     std::string colour; // a class of the page's style: "best", "chance", "dot", "dot2"
     Kind kind = Kind::Dots;
-    std::vector<std::pair<double, double>> points; // those beyond 1e±15, and no numbers, are left out
-    std::vector<std::string> notes;                // of each point, shown where one points at it; or empty
+    std::vector<std::pair<double, double>> points; // NaN and values beyond 1e±15 are omitted
+    std::vector<std::string> notes;                // tooltip of each point, or empty
 };
 
 struct PlotAxis {
     std::string title;
     bool logarithmic = false;
-    std::function<std::string(double)> text; // of a tick
+    std::function<std::string(double)> text; // label of a tick
 };
 
 struct Plot {
     PlotAxis x, y;
     std::vector<PlotSeries> series;
-    // Beside the y axis a second one, of factor ÷ y: where y is seconds a call, operations a second. 0: none.
+    // A second y axis on the right with factor ÷ y, for example operations per second where y is
+    // seconds per call. 0: none.
     double factor = 0;
     PlotAxis right;
-    bool diagonal = false; // where x = y
+    bool diagonal = false; // draws the line x = y
 
-    // A figure with a legend; "" when there are no points.
+    // A figure with a legend; "" if there are no points.
     std::string html() const;
 };
 
-// Round numbers between the two: 1, 2, 5, 10, … where `logarithmic`, else evenly spaced; at least one, and about n.
+// Round values in [low, high]: 1, 2, 5, 10, … if `logarithmic`, otherwise evenly spaced; at least
+// one, about n.
 std::vector<double> ticks(double low, double high, bool logarithmic, int n);
 
 } // namespace kumiko::report

@@ -1,4 +1,4 @@
-// Private to autotune's report: its sections, as HTML.
+// Internal to the report: its sections as HTML.
 #pragma once
 
 #include "autotune/report.h"
@@ -6,15 +6,15 @@
 
 namespace kumiko::report {
 
-// What all sections of a task are about.
+// The data that all sections of a task use.
 struct Subject {
     const ReportTask &task;
     const Numbers &numbers;
     const CostModel &model;
 
-    // "12.3 us", with the rate where the op multiplies: "12.3 us, 87.0 GFLOP/s".
+    // "12.3 us", with the rate if the op multiplies: "12.3 us, 87.0 GFLOP/s".
     std::string time(double seconds) const;
-    double operations() const; // 0: not known, or not what the op is measured by
+    double operations() const; // 0: unknown, or not the measure of this op
 };
 
 std::string facts_section(const Subject &s);

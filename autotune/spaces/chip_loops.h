@@ -1,4 +1,4 @@
-// The directives of a chain that is dealt out as decisions say.
+// The directives of a chain with a given distribution.
 #pragma once
 
 #include "autotune/spaces/chip_dealing.h"

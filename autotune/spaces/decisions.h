@@ -1,4 +1,4 @@
-// A point of a space by the names of its parameters: "C.tile_i" is `tile_i` of stage C.
+// A point of a space by parameter name: "C.tile_i" is `tile_i` of stage C.
 #pragma once
 
 #include "schedules/library/space.h"
@@ -11,7 +11,7 @@ public:
         for (size_t n = 0; n < point.size(); n++)
             values_.emplace(space.parameters()[n].name, &space.parameters()[n].values.at(point[n]));
     }
-    // What is not decided is as `otherwise` says.
+    // `otherwise` is returned for parameters that the point does not have.
     int64_t number(const std::string &name, int64_t otherwise) const {
         const auto found = values_.find(name);
         return found == values_.end() ? otherwise : found->second->get<int64_t>();

@@ -1,5 +1,5 @@
-// The loops of one stage as decisions say: an outer part, in which other stages may be computed, blocks for the caches, tiles for the
-// registers, vectors inside.
+// Makes the loops of one stage from the decisions: outer loops in which other stages may be
+// computed, cache blocks, register tiles, vectors inside.
 #pragma once
 
 #include "autotune/spaces/decisions.h"
@@ -11,20 +11,22 @@ namespace kumiko {
 struct LoopsPlan {
     const StageSketch &sketch;
     const Decisions &decisions;
-    const library::MatrixProduct *product = nullptr; // the stage's, which a tensor instruction may compute
-    std::vector<std::string> held = {};              // leading axes in whose loops others are computed
-    int64_t held_block = 1;                          // so many of the last of them at a time
-    bool parallel = false;                           // the outermost loop over cores
+    // That of the stage, which a tensor instruction may compute.
+    const library::MatrixProduct *product = nullptr;
+    std::vector<std::string> held = {}; // leading axes in whose loops other stages are computed
+    int64_t held_block = 1;             // block size of the last of them
+    bool parallel = false;              // the outermost loop runs on several cores
 };
 
-// The vector axis that is decided for: "" for none.
+// The decided vector axis; "" if none.
 std::string decided_vectors(const StageSketch &sketch, const Decisions &decisions);
-// Vectors of results that a reduction's tile holds; 0: it holds no tile.
+// The number of result vectors in a reduction's register tile; 0: no tile.
 int64_t decided_accumulators(const StageSketch &sketch, const Decisions &decisions);
-// The tensors of which a reduction may read copies.
+// The tensors of which the reduction may read packed copies.
 std::vector<const SketchRead *> packable_reads(const StageSketch &sketch);
 
-// Splits, orders, vectorizes. Returns the innermost loop that holds others, "" when there is none. Throws as the directives do.
+// Applies splits, reorders and vectorization. Returns the innermost loop that holds others, "" if
+// there is none. Throws as the directives do.
 std::string schedule_loops(Schedule &schedule, const LoopsPlan &plan);
 
 } // namespace kumiko
