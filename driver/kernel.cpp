@@ -39,10 +39,9 @@ struct Kernel::Contents {
     bool symbolic = false;
     std::vector<std::string> warnings;
     CodegenOptions codegen;
-    std::vector<HalideModule>
-        // Instead of module and entry: code from Halide's generator, the kernel first, then its
-        // packing functions.
-        halide;
+    // Instead of module and entry: code from Halide's generator, the kernel first, then its packing
+    // functions.
+    std::vector<HalideModule> halide;
 
     int run(void *const *tensors, const int64_t *sizes) const {
         return halide.empty() ? entry(tensors, sizes) : halide[0].call(tensors, sizes);

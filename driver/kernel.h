@@ -28,9 +28,8 @@ struct CompileOptions {
     bool perf_map = false; // registers the code with perf
     // Generates code with Halide instead of our own generator, for comparison.
     bool through_halide = false;
-    std::shared_ptr<const EmitterRegistry>
-        // Code emitters of tensor instructions (targets/cpu/emit.h); null: the built-in ones.
-        emitters;
+    // Code emitters of tensor instructions (targets/cpu/emit.h); null: the built-in ones.
+    std::shared_ptr<const EmitterRegistry> emitters;
     std::map<std::string, void *> symbols; // functions that the code may call: threads, allocation
     std::function<void(const std::string &pass, const Halide::Internal::Stmt &)> print;
 };

@@ -111,10 +111,9 @@ struct LibraryOptions {
     // objects for the host's architecture, otherwise a cross compiler from PATH.
     std::string compiler = {};
     ScheduleSource source; // for kernels without a schedule; empty: the description's database
-    std::function<void(size_t done, size_t total, const std::string &kernel)>
-        // Called as "lowering X" for each kernel X (done = 0), then before each kernel is compiled
-        // and at the end.
-        progress;
+    // Called as "lowering X" for each kernel X (done = 0), then before each kernel is compiled and
+    // at the end.
+    std::function<void(size_t done, size_t total, const std::string &kernel)> progress;
 };
 
 struct LibraryReport {

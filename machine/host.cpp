@@ -232,7 +232,7 @@ Machine Machine::host() {
     m.units = {{"core", cores}};
     if (m.clock_ghz == 0) {
         m.clock_ghz =
-            // kHz.
+            // The file is in kHz.
             std::atof(file_line("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq").c_str()) * 1e-6;
     }
     int64_t registers = m.vector_bits > 0 ? int64_t(m.vector_bits) / 8 * m.vector_registers : 256;
