@@ -17,7 +17,8 @@ std::vector<Alternative> alternatives(const Space &space, const Point &point, co
         auto [candidate, schedule] = make_with_schedule(space, p);
         if (schedule) {
             describe(candidate, *schedule, space, threads, sizes);
-            // As the model has learnt: beside the default, which is the point itself here.
+            // The model was trained on differences from the default; here the point itself takes
+            // that role.
             if (candidate.features.version == features_version)
                 set_beside(candidate.features, Features(made.empty() ? candidate.features : made[0].features));
             if (candidate.outcome == Outcome::Ok) {

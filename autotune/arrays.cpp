@@ -63,7 +63,7 @@ Buffer<> in_double(const Buffer<> &values) {
     return copy;
 }
 
-// Nothing if an extern function took rounded values.
+// Returns nullopt if an extern function received rounded values.
 std::optional<JudgedArrays> bounded_arrays(const Op &op, const Sizes &sizes, std::vector<Buffer<>> inputs,
                                            const std::set<std::string> &exact = {}) {
     JudgedArrays a;
@@ -86,12 +86,12 @@ bool data_decide_indices(const Op &op) {
     return false;
 }
 
-// How many elements of each output, 0: all, of those that cannot or need not be sampled.
+// The sample size per output; 0 (all elements) if sampling is impossible or unnecessary.
 int64_t elements_of_sample(const Op &op, const Sizes &sizes, bool exact, double longest) {
     const double whole = interpret_seconds(op, sizes, !exact);
     if (whole <= longest || has_extern(op) || data_decide_indices(op)) return 0;
     if (std::any_of(op.inputs().begin(), op.inputs().end(), [](const Input &in) { return in.inout; })) return 0;
-    double each = 0; // of an element of each output
+    double each = 0; // time for one element of each output
     for (const std::string &output : op.outputs()) {
         std::vector<int64_t> last = make_output(op, output, sizes).extents();
         for (int64_t &i : last) i--;
@@ -103,7 +103,8 @@ int64_t elements_of_sample(const Op &op, const Sizes &sizes, bool exact, double 
     return static_cast<double>(elements) * each < 0.5 * whole ? elements : 0;
 }
 
-// Corners first, up to half of the sample, then one element in each of as many parts of every axis, in an order drawn for each.
+// Corners first, up to half of the sample. The rest is stratified: each axis is divided into as
+// many parts, and the parts are combined in random order.
 std::vector<std::vector<int64_t>> sampled_indices(const std::vector<int64_t> &extents, int64_t n, Random &random) {
     std::vector<std::vector<int64_t>> all;
     for (int64_t corner = 0; corner < n / 2 && corner < int64_t(1) << std::min<size_t>(extents.size(), 20); corner++) {
@@ -161,18 +162,19 @@ double bytes_of(const std::vector<Axis> &axes, const Sizes &sizes, int each) {
     return bytes;
 }
 
-// How results are checked, where there is memory for that.
+// How results are checked, within the available memory.
 struct Checking {
-    std::optional<int> magnitude; // of the integers that inputs are; nothing: by bounds
-    int64_t sample = 0;           // elements of each output, 0: all
+    std::optional<int> magnitude; // magnitude of integer inputs; nullopt: compare within bounds
+    int64_t sample = 0;           // elements per output; 0: all
 };
 
-// Of inputs, and of what outputs are compared with, there are copies for the process that measures, which has arrays of its own.
+// The measuring process has its own copy of the inputs and of the expected outputs.
 double bytes_to_tune(const Op &op, const Sizes &sizes, const Checking &c) {
     double bytes = 0;
     for (const Input &input : op.inputs()) bytes += 2 * bytes_of(input.axes, sizes, input.type.bytes());
     for (const Stage &stage : op.stages()) {
-        const int type = stage.type.bytes(), compared = c.sample > 0 ? 0 : c.magnitude ? type : 16; // f64 and a bound
+        // f64 and a bound.
+        const int type = stage.type.bytes(), compared = c.sample > 0 ? 0 : c.magnitude ? type : 16;
         if (op.is_output(stage.name)) bytes += bytes_of(stage.axes, sizes, type + 2 * compared);
     }
     return bytes;
@@ -188,7 +190,8 @@ void require_bytes(const Op &op, double bytes) {
 }
 
 Checking choose_checking(const Op &op, const Sizes &sizes, double longest) {
-    require_bytes(op, bytes_to_tune(op, sizes, {.sample = 1})); // at least, before arrays as large are asked about
+    // Lower bound, before larger arrays are considered.
+    require_bytes(op, bytes_to_tune(op, sizes, {.sample = 1}));
     Checking c{exact_input_magnitude(op, sizes)};
     c.sample = elements_of_sample(op, sizes, c.magnitude.has_value(), longest);
     require_bytes(op, bytes_to_tune(op, sizes, c));
@@ -206,7 +209,7 @@ std::string JudgedArrays::fault_of(size_t output, const Buffer<> &actual) const 
             check_within(actual, expected[output], bounds[output]);
             return "";
         }
-        // The sample of it, in one row.
+        // Copies the sampled elements into one row.
         Buffer<double> found({static_cast<int64_t>(places[output].size())});
         for (size_t i = 0; i < places[output].size(); i++) {
             int64_t rest = places[output][i], offset = 0;
@@ -224,7 +227,7 @@ std::string JudgedArrays::fault_of(size_t output, const Buffer<> &actual) const 
 
 namespace {
 
-// Integers may also be indices, which must lie inside what they index: smaller ones are tried before giving up.
+// Integers may be indices, which must be in bounds: smaller magnitudes are tried before giving up.
 JudgedArrays checked_arrays(const Op &op, const Sizes &sizes, uint64_t seed, const Checking &checking) {
     const auto [magnitude, sample] = checking;
     if (!magnitude) {
@@ -234,7 +237,7 @@ JudgedArrays checked_arrays(const Op &op, const Sizes &sizes, uint64_t seed, con
         }
         if (sample) return sampled_arrays(op, sizes, std::move(inputs), false, sample, seed);
         if (auto arrays = bounded_arrays(op, sizes, std::move(inputs))) return *std::move(arrays);
-        for (const int m : {4, 2, 1}) { // fewer operations round small integers
+        for (const int m : {4, 2, 1}) { // small integers are rounded by fewer operations
             if (auto arrays =
                     bounded_arrays(op, sizes, make_integers(op, sizes, seed, -m, m), exact_tensors(m, op, sizes)))
                 return *std::move(arrays);
@@ -265,7 +268,7 @@ JudgedArrays make_judged_arrays(const Op &op, const Sizes &sizes, uint64_t seed,
     const Checking checking = choose_checking(op, sizes, longest);
     try {
         return checked_arrays(op, sizes, seed, checking);
-    } catch (const std::bad_alloc &) { // others have it, or this program may take less
+    } catch (const std::bad_alloc &) { // used by other programs, or limited for this one
         throw UserError("there is no memory to tune " + op.name() + ", which takes some " +
                         bytes_text(bytes_to_tune(op, sizes, checking)) +
                         " for its arrays and what they are compared with: of the " +

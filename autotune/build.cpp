@@ -23,13 +23,13 @@ namespace kumiko {
 
 namespace {
 
-// Runs f; what it throws becomes the candidate's outcome.
+// Runs f; an exception becomes the candidate's outcome.
 void attempt(Candidate &candidate, Outcome outcome, const std::function<void()> &f) {
     if (auto reason = failure_of(f)) candidate.outcome = outcome, candidate.reason = std::move(*reason);
 }
 
-// Loads and stores. Unrolled without measure, a nest takes seconds to compile and never wins. A
-// step of a reduction loads and stores each of its components.
+// Limit on loads and stores: an excessively unrolled nest takes seconds to compile and is never the
+// fastest. A reduction step loads and stores each of its components.
 size_t most_accesses(const Op &op) {
     constexpr size_t of_nest = 4000, of_stage = 200, of_component = 2000;
     size_t most = of_nest;
@@ -66,7 +66,7 @@ Nest lower_candidate(const Schedule &schedule, bool verify, bool to_count = fals
     lowering.kernel_name = "kumiko_candidate";
     lowering.most_accesses = most_accesses(schedule.op());
     Nest nest = lower(schedule, lowering);
-    // Not after their inputs, whose names may be longer than the measurer takes.
+    // Not named after the inputs: their names may exceed the measurer's limit.
     for (size_t i = 0; i < nest.packs.size(); i++) nest.packs[i].name = fmt::format("{}_pack_{}", nest.name, i);
     return nest;
 }
@@ -92,7 +92,8 @@ void describe(Candidate &candidate, const Schedule &schedule, const Space &space
 }
 
 std::string fault_of(const Space &space, const Candidate &candidate) {
-    if (space.machine().architecture == "chip") return ""; // the simulator has refused what breaks a rule
+    // The simulator already rejects rule violations.
+    if (space.machine().architecture == "chip") return "";
     Candidate again;
     attempt(again, Outcome::Unbuildable,
             [&] { lower_candidate(candidate.made ? *candidate.made : space.schedule(candidate.point), true); });
@@ -103,10 +104,10 @@ namespace {
 
 constexpr std::chrono::milliseconds ask_pause(50);
 
-// One build, kept by whoever still has to do with it: the thread may be left behind.
+// One build, shared with its thread, which may be abandoned.
 struct Build {
     std::optional<Schedule> schedule;
-    std::shared_ptr<const Nest> nest; // null: of the schedule
+    std::shared_ptr<const Nest> nest; // null: lower the schedule
     CodegenOptions codegen;
     std::string object;
     std::optional<std::string> failure;
@@ -128,7 +129,7 @@ struct Build {
 
 std::atomic<int> left_behind = 0;
 
-// Takes what others leave of the processors, so that candidates are timed as before.
+// Runs the thread at idle priority, so that it does not disturb timing, and detaches it.
 void leave_behind(std::thread thread) {
     left_behind++;
     const sched_param none{};
@@ -145,7 +146,7 @@ void run_build(const std::shared_ptr<Build> &build, const std::function<bool(dou
             if (give_up(watch.seconds()))
                 throw UserError("the compiler did not end in " + duration_text(watch.seconds()));
         }
-    } catch (...) { // also of give_up
+    } catch (...) { // also thrown by give_up
         leave_behind(std::move(thread));
         throw;
     }
@@ -153,7 +154,7 @@ void run_build(const std::shared_ptr<Build> &build, const std::function<bool(dou
     if (build->failure) throw UserError(*build->failure);
 }
 
-// The inputs that a kernel takes packed, at these sizes of the op.
+// The pre-packed inputs of a kernel at these sizes of the op.
 std::vector<PackedInput> packed_inputs(const Nest &kernel, const Sizes &sizes) {
     if (kernel.packs.size() > Measurer::packs)
         throw Unsupported(fmt::format("{} inputs packed ahead of time: of a candidate that is measured at most {} are",

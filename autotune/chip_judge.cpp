@@ -13,7 +13,7 @@ namespace kumiko {
 
 namespace {
 
-constexpr double patience = 8; // times the best one's steps
+constexpr double patience = 8; // cancels a simulation after this multiple of the best one's steps
 
 } // namespace
 
@@ -145,7 +145,7 @@ Measured ChipJudge::measure(Candidate &candidate, double best) const {
 std::vector<Measured> ChipJudge::compare(std::vector<Candidate> candidates, double, const std::function<bool()> &over) {
     cancel();
     std::vector<Measured> results(candidates.size());
-    submit(std::move(candidates), std::numeric_limits<double>::infinity()); // all to their ends
+    submit(std::move(candidates), std::numeric_limits<double>::infinity()); // run all to the end
     for (Measured &result : results) {
         std::optional<Verdict> verdict = take(over);
         if (!verdict) break;

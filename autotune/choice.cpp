@@ -12,12 +12,12 @@ namespace kumiko {
 
 namespace {
 
-constexpr size_t most_counted = 4;          // stages of an op
-constexpr double accepted_with_model = 0.9; // of the counted time, if the model expects less too
-constexpr double accepted_alone = 0.55;     // of the counted time, without the model
-constexpr int64_t fewest_steps = 1 << 12;   // of a stage, times the values that each folds
+constexpr size_t most_counted = 4;          // stages per op
+constexpr double accepted_with_model = 0.9; // fraction of the counted time, if the model agrees
+constexpr double accepted_alone = 0.55;     // fraction of the counted time, without the model
+constexpr int64_t fewest_steps = 1 << 12;   // steps of a stage times its folded values
 
-// Whether all steps for one result of the reduction fill few vectors.
+// Whether all steps for one result of the reduction fill only a few vectors.
 bool fills_few_vectors(const Stage &stage, const Machine &machine) {
     constexpr int64_t few_vectors = 4;
     int64_t steps = 1;
@@ -25,15 +25,15 @@ bool fills_few_vectors(const Stage &stage, const Machine &machine) {
     return steps < few_vectors * library::vector_lanes(machine, stage.type);
 }
 
-// Whether they are a row of which several values are folded together. Rules run lanes along it,
-// which no instruction joins, or take none.
+// Whether the stage folds several values along a row that fills few vectors. The rules then run
+// lanes along the row, which need a scalar reduction at the end, or use none.
 bool folds_short_rows(const Stage &stage, const Machine &machine) {
     return stage.is_reduction() && stage.components.size() > 1 &&
            library::reads_along(stage, stage.reduction_axes.back().name()) && fills_few_vectors(stage, machine);
 }
 
-// Whether a row index is data-dependent. Tiles reuse no such rows, but the cost count assumes that
-// they lie in one cached array.
+// Whether a row index is data-dependent. Tiles cannot reuse such rows, but the cost count assumes
+// that they are in one cached array.
 bool gathers_rows(const Stage &stage) {
     if (stage.axes.empty()) return false;
     const std::string &last = stage.axes.back().name();
@@ -47,8 +47,8 @@ bool gathers_rows(const Stage &stage) {
     return false;
 }
 
-// Whether axes of the stage are fused. The cost count sees loops before they are partitioned, and
-// takes reads at quotients and remainders of a fused loop for gathers.
+// Whether axes of the stage are fused. The cost count sees loops before partitioning, and treats
+// reads at quotients and remainders of a fused loop as gathers.
 bool joins_axes(const StageState &stage) {
     return std::any_of(stage.relations.begin(), stage.relations.end(),
                        [](const Relation &r) { return std::holds_alternative<FuseRelation>(r); });
@@ -56,14 +56,14 @@ bool joins_axes(const StageState &stage) {
 
 struct OpenStage {
     std::string name;
-    int64_t steps = 0; // times the values that each folds
+    int64_t steps = 0; // times the folded values
     bool short_rows = false;
 };
 
-// The stages to count, in the order of their steps, which begins with the most.
+// The stages to count, by descending number of steps.
 std::vector<OpenStage> open_stages(const Op &op, const Schedule &by_rules) {
-    constexpr size_t most_components = 4; // of any stage: lowering the networks of more takes long
-    constexpr int64_t smallest_part = 64; // 1 / 64 of all steps
+    constexpr size_t most_components = 4; // of any stage: larger networks take long to lower
+    constexpr int64_t smallest_part = 64; // at least 1 / 64 of all steps
     const Machine &machine = by_rules.machine();
     const auto holds_others = [&](const std::string &name) { // apart from its own partial results
         return std::any_of(op.stages().begin(), op.stages().end(), [&](const Stage &other) {
@@ -93,7 +93,7 @@ std::vector<OpenStage> open_stages(const Op &op, const Schedule &by_rules) {
     return open;
 }
 
-// The place of the space's parameter of this name.
+// The index of the space's parameter with this name.
 std::optional<size_t> find_parameter(const Space &space, const std::string &name) {
     for (size_t n = 0; n < space.parameters().size(); n++) {
         if (space.parameters()[n].name == name) return n;
@@ -101,7 +101,7 @@ std::optional<size_t> find_parameter(const Space &space, const std::string &name
     return std::nullopt;
 }
 
-// The point that is expected to be fastest of those considered.
+// Keeps the point that is predicted to be fastest among those considered.
 class Comparison {
 public:
     Comparison(const Space &space, const Point &first, std::vector<ComparedPoint> &compared)
@@ -112,8 +112,8 @@ public:
     }
     const Point &point() const { return point_; }
 
-    // A point whose counted time is at most `alone` of the best one's is taken whatever the model
-    // says.
+    // Accepts a point whose counted time is at most `alone` times the best one's, regardless of the
+    // model.
     void consider(const Point &point, double alone = accepted_alone) {
         if (!best_) return;
         ComparedPoint &compared = compared_.emplace_back(ComparedPoint{space_.difference(point_, point)});
@@ -123,7 +123,8 @@ public:
         if (other->estimated_seconds > accepted_with_model * best_->estimated_seconds) return;
         set_beside(other->features, beside_);
         if (other->estimated_seconds > alone * best_->estimated_seconds) {
-            const auto model = CostModel::shipped(space_.machine()); // reading it takes milliseconds, once
+            // Loading it takes milliseconds, once.
+            const auto model = CostModel::shipped(space_.machine());
             if (model->empty()) return;
             const std::vector<float> scores = model->score({best_->features, other->features});
             compared.score = double(scores[1]) - double(scores[0]);
@@ -137,11 +138,12 @@ public:
 private:
     const Space &space_;
     std::optional<Candidate> best_;
-    Features beside_; // of the first point, which the model has learnt to compare with
+    // Features of the first point, the reference of the model's difference features.
+    Features beside_;
     Point point_;
     std::vector<ComparedPoint> &compared_;
 
-    // With features and counted time; nothing where the point has no schedule that can be counted.
+    // The point with features and counted time; nullopt if it has no schedule that can be counted.
     std::optional<Candidate> counted(const Point &point) const {
         auto [candidate, schedule] = make_with_schedule(space_, point);
         if (!schedule) return std::nullopt;

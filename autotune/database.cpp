@@ -45,11 +45,12 @@ struct Database::Contents {
 
     int version = database_format_version; // of the file
     bool writing = false, reading = false;
-    std::optional<std::pair<dev_t, ino_t>> file; // of one that is written and has a name
-    std::string place;                           // its, wherever the program goes
+    std::optional<std::pair<dev_t, ino_t>> file; // identity of a file opened for writing
+    std::string place;                           // its absolute path
 
-    // Begins a transaction that will write, so that two sessions wait for each other rather than fail half way. Within
-    // another, f is part of that.
+    // Runs f in a transaction that locks the database for writing from the start, so that two
+    // sessions wait for each other instead of failing halfway. Inside another transaction, f
+    // becomes part of it.
     template<typename F>
     void write(F f) {
         if (mode == Mode::Read)
@@ -60,7 +61,7 @@ struct Database::Contents {
         connection.run("BEGIN IMMEDIATE");
         writing = true;
         try {
-            // A newer program may have changed the file since it was opened.
+            // A newer program may have migrated the file since it was opened.
             if (const int64_t now = connection.integer("PRAGMA user_version"); now > format_version) throw_newer(now);
             f();
             connection.run("COMMIT");
@@ -72,7 +73,7 @@ struct Database::Contents {
         }
     }
 
-    // What is written to a file without a name is lost.
+    // Throws if the file was removed or replaced: what is written to it would be lost.
     void require_in_place() const {
         struct stat now {};
         if (file && (stat(place.c_str(), &now) != 0 || std::pair(now.st_dev, now.st_ino) != *file))
@@ -81,13 +82,13 @@ struct Database::Contents {
                             "what was moved away, if anything, and the same command begins another");
     }
 
-    // Within either kind of transaction, f is part of that.
+    // Inside either kind of transaction, f becomes part of it.
     template<typename F>
     void read(F f) {
         if (writing || reading) return f();
         connection.run("BEGIN");
         reading = true;
-        const auto end = [&] { // of what only reads nothing is lost
+        const auto end = [&] { // a read-only transaction has nothing to commit
             reading = false;
             sqlite3_exec(connection.handle, "ROLLBACK", nullptr, nullptr, nullptr);
         };
@@ -106,8 +107,8 @@ struct Database::Contents {
                         ", the newest that this Kumiko reads; use a newer Kumiko, or another database");
     }
 
-    // Makes a new file's tables, and leads an old file to today's format, unless another session has done it meanwhile. Also
-    // finds out whether the file can be written at all, which is better known before an hour of measuring than after.
+    // Creates the tables of a new file, or migrates an old one, unless another session has already
+    // done it. This also detects a file that cannot be written before hours of measuring.
     void make_current() {
         Connection &c = connection;
         write([&] {
@@ -137,8 +138,8 @@ Database::Database(const std::string &path, Mode mode, double lock_timeout) : co
     sqlite3_extended_result_codes(c.handle, 1);
     sqlite3_busy_timeout(c.handle, static_cast<int>(lock_timeout * 1000));
 
-    // The first read is what finds out that a file is no database, and, in a folder that cannot be written, that the
-    // log's companion files cannot be made: a reader then takes the file as it is.
+    // The first read detects files that are not databases. In a read-only folder it detects that
+    // the log's companion files cannot be created: a reader then opens the file as immutable.
     try {
         c.integer("PRAGMA application_id");
         c.integer("SELECT count(*) FROM sqlite_schema");
@@ -151,7 +152,7 @@ Database::Database(const std::string &path, Mode mode, double lock_timeout) : co
         c.check(sqlite3_open_v2(uri.c_str(), &c.handle, flags | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_URI, nullptr));
         c.integer("PRAGMA application_id");
     }
-    c.run("BEGIN"); // of one moment: another session may be making the file
+    c.run("BEGIN"); // consistent snapshot: another session may be creating the file
     const int64_t id = c.integer("PRAGMA application_id"), tables = c.integer("SELECT count(*) FROM sqlite_schema"),
                   version = c.integer("PRAGMA user_version");
     c.run("COMMIT");
@@ -165,7 +166,8 @@ Database::Database(const std::string &path, Mode mode, double lock_timeout) : co
         if (version < 1) throw UserError(path + " is not a tuning database: it states no format version");
         return;
     }
-    if (tables == 0) c.run_patiently("PRAGMA journal_mode = WAL"); // perhaps while another session does
+    // Another session may do the same.
+    if (tables == 0) c.run_patiently("PRAGMA journal_mode = WAL");
     c.run("PRAGMA synchronous = NORMAL");
     c.run("PRAGMA foreign_keys = ON");
     contents_->make_current();
@@ -263,9 +265,9 @@ void Database::remove(const Record &r) {
 
 void Database::compact() {
     Connection &c = contents_->connection;
-    if (contents_->mode == Mode::Read) contents_->write([] {}); // says so
+    if (contents_->mode == Mode::Read) contents_->write([] {}); // reports the error
     c.run("VACUUM");
-    c.run("PRAGMA wal_checkpoint(TRUNCATE)"); // the log, too, becomes short
+    c.run("PRAGMA wal_checkpoint(TRUNCATE)"); // truncates the log
 }
 
 std::vector<Record> Database::records(const TaskKey &key, const Machine &machine) const {
@@ -273,7 +275,7 @@ std::vector<Record> Database::records(const TaskKey &key, const Machine &machine
     return records_since(row, key, machine);
 }
 
-// A row that is replaced gets a new id, greater than all.
+// A replaced row gets a new id, larger than all others.
 std::vector<Record> Database::records_since(int64_t &row, const TaskKey &key, const Machine &machine) const {
     Connection &c = contents_->connection;
     const std::string sql =

@@ -27,7 +27,7 @@ std::time_t time_of(const std::string &utc_text) {
     return timegm(&utc);
 }
 
-// Of one task's records, those that go.
+// The records of one task that are to be removed.
 std::vector<Record> superfluous(std::vector<Record> records, const PruneOptions &o, const std::string &before) {
     std::stable_sort(records.begin(), records.end(), [](const Record &a, const Record &b) {
         const bool good = a.outcome == Outcome::Ok, other = b.outcome == Outcome::Ok;
@@ -149,7 +149,7 @@ PruneCount prune(Database &database, const PruneOptions &o) {
     database.all_or_nothing(go);
     try {
         if (count.removed > 0) database.compact();
-    } catch (const UserError &e) { // a disk that is full has no room for the smaller copy either
+    } catch (const UserError &e) { // a full disk has no room for the smaller copy either
         count.as_large = e.what();
     }
     return count;

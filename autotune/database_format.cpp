@@ -6,7 +6,7 @@ namespace kumiko {
 
 namespace {
 
-// Version 1 had no estimated_seconds, predicted and origin, and left `features` empty.
+// Version 1 lacked estimated_seconds, predicted and origin, and left `features` empty.
 const char *const schema = R"(
 CREATE TABLE tasks (
     id       INTEGER PRIMARY KEY,

@@ -14,7 +14,7 @@ namespace {
 
 const char *const mark = "tuning records";
 
-// The shortest number that gives the same float again; what is no number is null.
+// The shortest decimal number that gives the same float; null if it is not finite.
 Json float_json(float f) {
     if (!std::isfinite(f)) return nullptr;
     char text[32];
@@ -62,10 +62,11 @@ Json line_of(const DatabaseTask &task, const Record &r) {
     return j;
 }
 
-// On one line. What is no UTF-8, in a compiler's or a system's reason, becomes the sign for that.
+// On one line. Invalid UTF-8, in a compiler's or system's message, becomes the replacement
+// character.
 std::string text_of_line(const Json &line) { return line.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
-// A number that is at least 0; an infinite one cannot stand in JSON.
+// A number >= 0; JSON has no infinity.
 double seconds_of(const JsonView &v) {
     if (v.number() < 0) v.fail("expected a time, found " + v.raw().dump());
     return v.number();
@@ -162,12 +163,12 @@ std::pair<DatabaseTask, Record> record_of_line(const JsonView &line) {
     return {std::move(task), std::move(r)};
 }
 
-// Text in lines, each with its number.
+// Reads lines and counts them.
 class Lines {
 public:
     Lines(std::istream &in, const std::string &document) : in_(in), document_(document) {}
 
-    // False at the end; lines of nothing are passed over.
+    // Advances to the next line that is not blank; false at the end.
     bool next() {
         while (std::getline(in_, text_)) {
             number_++;
@@ -180,7 +181,7 @@ public:
     Json json() const {
         try {
             return parse_json(text_, where());
-        } catch (const UserError &e) { // which says "line 1" of the one line
+        } catch (const UserError &e) { // the message says "line 1" for the single line
             std::string text = e.what();
             const std::string front = where() + ":";
             if (text.starts_with(front + "1:")) text.erase(front.size(), 2);
@@ -194,7 +195,7 @@ private:
     size_t number_ = 0;
 };
 
-// The number of records that it states, or -1.
+// The number of records in the header, or -1.
 int64_t read_header(const Lines &lines) {
     const Json json = lines.json();
     const JsonView header(json, lines.where());
@@ -214,7 +215,7 @@ int64_t read_header(const Lines &lines) {
 } // namespace
 
 void write_lines(const Database &from, std::ostream &out) {
-    from.at_one_moment([&] { // so that as many follow as the header says
+    from.at_one_moment([&] { // consistent with the header's count
         int64_t records = 0;
         for (const auto &task : from.tasks()) records += task.records;
         out << Json{{"kumiko", mark}, {"version", Database::format_version}, {"records", records}}.dump() << "\n";

@@ -6,14 +6,15 @@ namespace kumiko {
 
 namespace {
 
-// Times are texts whose order is that of time.
+// Timestamps are texts that sort by time.
 bool later(const Record &a, const Record &b) { return a.created > b.created; }
 
 bool wins(const Record &a, const Record &b) {
     const bool good = a.outcome == Outcome::Ok, other_good = b.outcome == Outcome::Ok;
     if (good != other_good) {
         const Record &bad = good ? b : a, &ok = good ? a : b;
-        const bool distrusted = bad.outcome == Outcome::Wrong && !later(ok, bad); // also of the same second
+        // Also if in the same second.
+        const bool distrusted = bad.outcome == Outcome::Wrong && !later(ok, bad);
         return good != distrusted;
     }
     if (!good) return !later(b, a);

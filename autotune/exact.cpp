@@ -14,8 +14,8 @@ namespace hi = Halide::Internal;
 
 constexpr double inexact = std::numeric_limits<double>::infinity();
 
-// The largest magnitude up to which the type holds every integer. Narrow and unsigned integers wrap around, in the same
-// way in any order, so that nothing is too large for them.
+// The largest magnitude up to which the type represents every integer. Narrow and unsigned integers
+// wrap, independently of the order of operations, so they have no limit.
 double capacity(Type type) {
     if (type.is_bfloat()) return std::ldexp(1, 8);
     if (type.is_float()) return std::ldexp(1, type.bits() == 16 ? 11 : type.bits() == 32 ? 24 : 53);
@@ -29,7 +29,8 @@ double fitted(double magnitude, Type type) {
     return std::isfinite(magnitude) && wraps(type) && type.bits() < 53 ? capacity(type) : inexact;
 }
 
-// Bounds on the magnitudes of expressions over integers; `inexact` where a value may not be an exact integer.
+// Bounds on the magnitudes of integer-valued expressions; `inexact` if a value may not be an exact
+// integer.
 class Magnitudes {
 public:
     std::map<std::string, double> tensors; // inputs and stages
@@ -37,14 +38,14 @@ public:
 
     double of(const Expr &e) const { return fitted(raw(e), e.type()); }
 
-    // Without the casts around it: they round what is exact once.
+    // Without the outermost casts, which round an exact value once.
     double before_casts(Expr e) const {
         while (const auto *c = e.as<hi::Cast>()) e = c->value;
         return of(e);
     }
 
 private:
-    // An unsigned type makes a negative value any of its values.
+    // A negative value converted to an unsigned type can become any of its values.
     static double wrapped(Type type, double magnitude, bool may_be_negative) {
         if (!type.is_uint() || type.is_bool() || !may_be_negative || !std::isfinite(magnitude)) return magnitude;
         return type.bits() < 53 ? capacity(type) : inexact;
@@ -110,8 +111,8 @@ private:
 };
 
 struct Exactness {
-    std::map<std::string, double> tensors; // magnitudes; what extern functions make is missing
-    bool outputs = true;                   // all are exact, apart from a last rounding
+    std::map<std::string, double> tensors; // magnitudes; results of extern functions are missing
+    bool outputs = true;                   // all outputs are exact, except for a final rounding
 };
 
 // For integer inputs of magnitude m.
@@ -141,7 +142,7 @@ Exactness exactness(int m, const Op &op, const Sizes &sizes) {
             continue;
         }
         const double terms = range(stage.reduction_axes);
-        double largest = 0; // of all terms: an argmax compares one and keeps another
+        double largest = 0; // over all terms: argmax compares one and returns another
         for (const Component &component : stage.components) largest = std::max(largest, known.of(component.term));
         for (const Component &component : stage.components) {
             double magnitude = known.of(component.term);
@@ -169,7 +170,8 @@ std::set<std::string> exact_tensors(int magnitude, const Op &op, const Sizes &si
 }
 
 std::optional<int> exact_input_magnitude(const Op &op, const Sizes &sizes) {
-    // Bytes take all of their range where they can, as what is quantised does: some kernels are for small values only.
+    // Bytes use their whole range if possible, as quantised data does: some kernels are only valid
+    // for small values.
     const bool bytes = std::any_of(op.inputs().begin(), op.inputs().end(), [](const Input &in) {
         return (in.type.is_int() || in.type.is_uint()) && in.type.bits() == 8;
     });

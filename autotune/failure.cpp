@@ -14,7 +14,7 @@ std::optional<std::string> failure_of(const std::function<void()> &f) {
     } catch (const Halide::Error &e) {
         reason = std::string("Halide: ") + e.what();
     } catch (const PlacedError &e) {
-        reason = e.message_without_places(); // in the sources of spaces
+        reason = e.message_without_places(); // the places are in the sources of spaces
     } catch (const std::exception &e) {
         reason = e.what();
     } catch (...) {

@@ -29,7 +29,7 @@ void Heartbeat::beat() {
                         {"EXPIRE", queue::held(worker_), std::to_string(queue::leftover_seconds)}});
 }
 
-// What is wrong with the server the worker itself says, and when it gives up.
+// Server errors are reported by the worker itself, which decides when to give up.
 void Heartbeat::run() {
     std::unique_lock lock(mutex_);
     while (!changed_.wait_for(lock, beat_pause, [&] { return stopping_; })) {

@@ -17,7 +17,8 @@ std::vector<Hint> hints(const Op &op, const Machine &machine, const std::string 
         Hint hint{std::move(*record), ""};
         try {
             hint.record.schedule(op);
-        } catch (const PlacedError &e) { // of a newer version, of instructions or sizes of registers that are not here
+            // Newer version, or instructions or register sizes that this machine lacks.
+        } catch (const PlacedError &e) {
             hint.unfit = e.what();
         }
         all.push_back(std::move(hint));

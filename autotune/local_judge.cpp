@@ -10,7 +10,7 @@ namespace kumiko {
 namespace {
 
 constexpr size_t anchor_slot = Measurer::slots - 1;
-constexpr double time_to_end = 1; // seconds that compiling has when it is wanted no more
+constexpr double time_to_end = 1; // seconds granted to a build after cancellation
 
 bool has_room_beside(int threads) {
     return 2 * threads <= static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -52,7 +52,7 @@ void LocalJudge::submit(std::vector<Candidate> candidates) {
     changed_.notify_all();
 }
 
-// The timer's thread may not ask who asks for verdicts.
+// The timer thread must not call the caller's `over`.
 void LocalJudge::end_measuring_when_over() {
     if (beside_)
         measurer_->end_when([this] { return ending_.load(); });
@@ -74,7 +74,7 @@ std::vector<Verdict> LocalJudge::cancel() {
     return done;
 }
 
-// A compiler that hangs costs one candidate.
+// A compiler that hangs costs only one candidate.
 void LocalJudge::build(Candidate &candidate, const std::function<bool()> &over) const {
     build_candidate(space_, target_, sizes_, candidate, [&](double seconds) {
         return seconds > options_.build_timeout || (seconds > time_to_end && over && over());
@@ -109,12 +109,12 @@ void LocalJudge::measure_all() {
         measuring_ = true;
         const size_t generation = generation_;
         const double best = best_;
-        changed_.notify_all(); // there is room for one more
+        changed_.notify_all(); // there is room for another candidate
         lock.unlock();
         std::exception_ptr failed;
         try {
             verdict.measured = measure(verdict.candidate, best);
-        } catch (...) { // the measurer cannot be started again
+        } catch (...) { // the measurer cannot be restarted
             failed = std::current_exception();
         }
         lock.lock();
@@ -170,21 +170,23 @@ Measured LocalJudge::measure(const Candidate &candidate, double best) {
     };
     Measured first = load();
     if (first.no_room) {
-        measurer_->unload_all(); // an anchor, this one or one of before, which has taken the memory
+        measurer_->unload_all(); // frees the memory of the current or an earlier anchor
         first = load();
     }
     if (first.outcome != Outcome::Ok) return first;
-    // Far behind: one call says enough.
+    // Far slower than the best: a single call is enough.
     if (first.timings[0].least > 4 * best + 0.02) {
         accept(first, least_possible());
         return first;
     }
     const int process = measurer_->process();
     const bool paired = anchor_ready(best);
-    if (!paired && !anchor_.object.empty()) { // there is no having it beside this one
+    // The anchor cannot be loaded together with this candidate.
+    if (!paired && !anchor_.object.empty()) {
         anchor_ = {};
         lost_anchors_++;
-        if (measurer_->process() != process) return measure(candidate, best); // which it has taken along
+        // The process died and took the candidate with it.
+        if (measurer_->process() != process) return measure(candidate, best);
     }
     Measurer::RunOptions run;
     run.budget = options_.trial_seconds;
@@ -195,14 +197,14 @@ Measured LocalJudge::measure(const Candidate &candidate, double best) {
     if (std::isfinite(best)) run.give_up_above = 1.25 * best / (paired ? anchor_timing_.least : 1);
     if (!paired) {
         Measured alone = measurer_->run({0}, run);
-        // A time that cannot be true would make all later ones so, which are multiples of it.
+        // An impossible time would make all later ones wrong, since they are multiples of it.
         if (accept(alone, least_possible())) set_anchor(candidate, alone.timings[0]);
         return alone;
     }
     Measured result = measurer_->run({0, anchor_slot}, run);
     if (result.no_room || (result.outcome != Outcome::Ok && result.slot != 0 && !measurer_->cut_short())) {
         if (result.no_room) measurer_->unload_all();
-        anchor_ = {}; // perhaps its fault, and not that of what is measured by it, which alone will tell
+        anchor_ = {}; // the anchor may be at fault; a measurement without it will tell
         lost_anchors_++;
         return measure(candidate, best);
     }
@@ -211,10 +213,11 @@ Measured LocalJudge::measure(const Candidate &candidate, double best) {
     t.least = anchor_timing_.least * t.ratio;
     t.median = anchor_timing_.median * t.ratio;
     result.timings = {t};
-    // A slow anchor is a coarse measure, and takes time.
+    // A slow anchor is an imprecise reference and costs time.
     if (!accept(result, least_possible())) return result;
     const Timing &accepted = result.timings[0];
-    if (accepted.least != t.least) anchor_timing_.least = anchor_timing_.median; // whose sample was too short
+    // The anchor's sample was too short.
+    if (accepted.least != t.least) anchor_timing_.least = anchor_timing_.median;
     if (t.ratio < 0.5) set_anchor(candidate, accepted);
     return result;
 }
@@ -222,10 +225,10 @@ Measured LocalJudge::measure(const Candidate &candidate, double best) {
 void LocalJudge::set_anchor(Candidate anchor, const Timing &timing) {
     anchor_ = std::move(anchor);
     anchor_timing_ = timing;
-    anchor_process_ = 0; // what its slot holds is another
+    anchor_process_ = 0; // its slot holds a different kernel
 }
 
-// Loads the anchor where it is not: at first, and in a process that was started again.
+// Loads the anchor if it is not loaded: initially, and after a restart of the process.
 bool LocalJudge::anchor_ready(double best) {
     if (anchor_.object.empty()) return false;
     if (anchor_process_ != 0 && anchor_process_ == measurer_->process()) return true;
@@ -251,22 +254,23 @@ void LocalJudge::use_anchor(Candidate anchor, const Timing &timing) {
 std::vector<Measured> LocalJudge::compare(std::vector<Candidate> candidates, double seconds,
                                           const std::function<bool()> &over) {
     cancel();
-    anchor_process_ = 0;     // its slot may be another's soon
-    measurer_->unload_all(); // so that there is room for one more
+    anchor_process_ = 0;     // its slot may be reused
+    measurer_->unload_all(); // makes room
     measurer_->end_when(over);
     std::vector<Measured> results = compare_now(candidates, seconds, over);
     end_measuring_when_over();
     return results;
 }
 
-// In rounds, until those that are left are all good. Whoever ends the process takes all that is loaded along. What they take packed stays
-// in memory while they are compared: where there is no room for all, the last ones are left out.
+// Repeats until all remaining candidates are good. A candidate that ends the process unloads all
+// others. Packed inputs stay in memory during the comparison; if there is not enough, the last
+// candidates are left out.
 std::vector<Measured> LocalJudge::compare_now(std::vector<Candidate> &candidates, double seconds,
                                               const std::function<bool()> &over) {
     std::vector<Measured> results(candidates.size());
-    std::vector<int> loaded_in(candidates.size(), 0); // processes
-    double best, once = 0;                            // of all together, the first time
-    size_t room = candidates.size();                  // those from here on are left out
+    std::vector<int> loaded_in(candidates.size(), 0); // process ids
+    double best, once = 0;                            // for all together, the first time
+    size_t room = candidates.size();                  // candidates from this index on are left out
     const auto leave_out_from = [&](size_t first) {
         for (size_t i = first; i < room; i++) results[i].no_room = results[i].outcome == Outcome::Ok;
         room = first;
@@ -304,7 +308,7 @@ std::vector<Measured> LocalJudge::compare_now(std::vector<Candidate> &candidates
             if (loaded_in[i] == 0) once += loaded.timings.at(0).least;
             loaded_in[i] = measurer_->process();
         }
-        if (slots.size() == 1 && room < candidates.size()) { // nothing is there to compare it with
+        if (slots.size() == 1 && room < candidates.size()) { // there is nothing to compare it with
             leave_out_from(slots[0]);
             return results;
         }
@@ -315,18 +319,19 @@ std::vector<Measured> LocalJudge::compare_now(std::vector<Candidate> &candidates
         run.budget = seconds;
         run.tight = 0;
         run.call_timeout = options_.timeout;
-        // Of those that are known to be good some ten calls, however busy the machine is, and of one that hangs.
+        // About ten calls of each good candidate, however busy the machine is, plus one that hangs.
         run.timeout = 2 * seconds + options_.timeout +
                       std::min(static_cast<double>(slots.size()) * 12 * timeout(best), 200 * once);
         const Measured result = measurer_->run(slots, run);
         if (over && over()) return results;
-        if (result.no_room && slots.size() > 1) { // for the workspace of one, when all are loaded
+        if (result.no_room && slots.size() > 1) { // memory for a workspace while all are loaded
             leave_out_from(slots.back());
             measurer_->unload_all();
             continue;
         }
         if (result.outcome != Outcome::Ok) {
-            // No one where all together took too long; not known where who ended the process wrote over that.
+            // No candidate, if all together took too long; unknown if the candidate that ended the
+            // process overwrote the slot.
             if (std::find(slots.begin(), slots.end(), result.slot) == slots.end()) return results;
             results[result.slot].outcome = result.outcome, results[result.slot].reason = result.reason;
             continue;
@@ -335,7 +340,7 @@ std::vector<Measured> LocalJudge::compare_now(std::vector<Candidate> &candidates
         for (size_t n = 0; n < slots.size(); n++) {
             Measured &m = results[slots[n]];
             m.timings = {result.timings[n]};
-            m.timings[0].least = m.timings[0].median; // which is what decides
+            m.timings[0].least = m.timings[0].median; // the deciding figure
             possible += accept(m, least_possible());
         }
         if (possible == slots.size()) return results;

@@ -46,7 +46,7 @@ Outcome outcome_of(uint32_t status) {
     }
 }
 
-// Tells, looked at now and then, whether the call that runs has taken longer than it may.
+// Polls whether the running call has exceeded its time limit.
 class CallWatch {
 public:
     CallWatch(const measurer_page &page, double timeout) : page_(page), timeout_(timeout), seen_(page.calls) {}
@@ -62,7 +62,7 @@ private:
     Stopwatch since_;
 };
 
-// A descriptor above those that the child is given, so that placing one does not overwrite another.
+// Duplicates a descriptor above those passed to the child, so that dup2 does not overwrite another.
 int moved_up(int descriptor) {
     const int high = fcntl(descriptor, F_DUPFD_CLOEXEC, 16);
     close(descriptor);
@@ -88,7 +88,7 @@ std::string signal_name(int number) {
     }
 }
 
-// What a program is called when it is to measure: no file has that name.
+// Program name (argv[0]) for a process that should measure; no file has that name.
 constexpr const char *measurer_name = "kumiko: measure";
 bool main_acts_as_measurer = false;
 
@@ -113,7 +113,7 @@ Outcome outcome_from_name(const std::string &name) {
 std::string find_measurer() {
     namespace fs = std::filesystem;
     std::error_code error;
-    // In a build folder the measurer stands near the program, in an installation near the shared
+    // In a build folder, the measurer is near the program; in an installation, near the shared
     // library.
     std::vector<fs::path> folders = {fs::read_symlink("/proc/self/exe", error).parent_path()};
     Dl_info library;
@@ -138,7 +138,8 @@ Measurer::Measurer(const MeasureTask &task, const MeasurerOptions &options) : ta
         throw UserError("the op calls a function of this program, which the measurer " + options_.program +
                         " does not have; leave TuneOptions::measurer empty");
     runs_this_program_ = options_.program.empty() && task.calls_functions() && acts_as_measurer();
-    if (runs_this_program_) options_.program = "/proc/self/exe"; // also where the file was replaced
+    // Also works if the file was replaced.
+    if (runs_this_program_) options_.program = "/proc/self/exe";
     if (options_.program.empty()) options_.program = find_measurer();
     if (options_.memory_mib <= 0) options_.memory_mib = machine_memory() / 4 * 3 >> 20;
     page_file_ = memfd_create("kumiko-page", MFD_CLOEXEC);
@@ -164,7 +165,8 @@ void Measurer::close_page() {
 }
 
 void Measurer::start() {
-    static_cast<measurer_page *>(page_)->calls = 0; // the one before may have died in a call
+    // The previous process may have died during a call.
+    static_cast<measurer_page *>(page_)->calls = 0;
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0)
         throw UserError(std::string("cannot make a socket: ") + std::strerror(errno));
@@ -180,10 +182,10 @@ void Measurer::start() {
     posix_spawn_file_actions_adddup2(&actions, page, MEASURER_PAGE);
     posix_spawnattr_t attributes;
     posix_spawnattr_init(&attributes);
-    sigset_t none; // the measurer must die of what kills it, whatever this program blocks
+    sigset_t none; // the measurer must not inherit blocked signals
     sigemptyset(&none);
     posix_spawnattr_setsigmask(&attributes, &none);
-    // A group of its own, so that Ctrl-C reaches the tuner alone, which then ends in order.
+    // A separate process group, so that Ctrl-C reaches only the tuner, which then ends cleanly.
     posix_spawnattr_setpgroup(&attributes, 0);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
     std::string threads = std::to_string(options_.threads), memory = std::to_string(options_.memory_mib),
@@ -222,9 +224,9 @@ void Measurer::start() {
     clock_hz_ = std::max(clock_hz_, hello.clock_hz);
 }
 
-// What there is, and what is taken before any candidate.
+// A text with the memory limit and the task's fixed memory.
 std::string Measurer::memory_text() const {
-    if (options_.memory_mib <= 0) return ""; // not known
+    if (options_.memory_mib <= 0) return ""; // unknown
     return fmt::format(": the measuring process may take {}, of which arrays and what they are compared with need {}",
                        bytes_text(static_cast<double>(options_.memory_mib) * (1 << 20)),
                        bytes_text(static_cast<double>(task_.bytes())));
@@ -241,7 +243,7 @@ void Measurer::stop() {
     process_ = 0;
 }
 
-// Why the process is gone; takes it away, so that the next request starts another.
+// Determines why the process ended, and reaps it, so that the next request starts another.
 Measured Measurer::lost(bool timed_out, double timeout) {
     Measured result;
     result.slot = std::min<size_t>(static_cast<measurer_page *>(page_)->running, slots);
@@ -251,7 +253,7 @@ Measured Measurer::lost(bool timed_out, double timeout) {
         stop();
         return result;
     }
-    // The socket is closed because the process is dead or dying; what it died of is its status.
+    // The socket is closed because the process is dead or dying; its exit status has the reason.
     int status = 0;
     pid_t done = 0;
     const Stopwatch watch;
@@ -287,7 +289,7 @@ Measured Measurer::exchange(const void *request, size_t bytes, const std::string
     if (io == Io::Closed) return lost(false, timeout);
     if (io != Io::Done) {
         Measured late = lost(true, timeout);
-        if (!object) late.slot = slots; // whose turn it was took no longer than others
+        if (!object) late.slot = slots; // the slot whose turn it was took no longer than others
         return late;
     }
     if (reply.magic != MEASURER_MAGIC) throw InternalError("the measurer's answer is garbled");

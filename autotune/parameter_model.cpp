@@ -8,7 +8,7 @@ namespace kumiko {
 
 namespace {
 
-constexpr size_t most_columns_each = 12; // for the values of one parameter without an order
+constexpr size_t most_columns_each = 12; // for the values of one unordered parameter
 
 } // namespace
 
@@ -17,7 +17,7 @@ void ParameterModel::tell(const Point &point, double seconds) {
     seconds_.push_back(seconds);
 }
 
-// Ordered parameters are one column, others one for each value.
+// One column per ordered parameter; otherwise one column per value (one-hot).
 std::vector<float> ParameterModel::row(const Point &point) const {
     std::vector<float> values;
     for (size_t i = 0; i < point.size(); i++) {

@@ -7,8 +7,9 @@ namespace kumiko {
 namespace queue {
 
 namespace {
-const std::string prefix = "kumiko:3:"; // the version rises when an older program would misread what is there
-}
+// The version changes when an older program would misread the data.
+const std::string prefix = "kumiko:3:";
+} // namespace
 
 std::string workers() { return prefix + "workers"; }
 std::string worker(const std::string &worker) { return prefix + "worker:" + worker; }
@@ -32,7 +33,7 @@ std::pair<std::string, int64_t> parse_item_name(const std::string &name) {
 
 namespace {
 
-// Reads what somebody else wrote; whatever is wrong with it becomes a UserError.
+// Parses data from other programs; any error becomes a UserError.
 template<typename F>
 auto read_queued(const std::string &text, const char *what, F f) {
     try {
@@ -44,7 +45,7 @@ auto read_queued(const std::string &text, const char *what, F f) {
     }
 }
 
-// JSON has neither infinity nor NaN.
+// JSON has no infinity or NaN.
 double finite(double x) { return std::isfinite(x) ? x : 0; }
 
 Json measured_json(const Measured &m) {
@@ -154,7 +155,7 @@ std::string QueueAnswer::to_json() const {
                 {"clock_hz", facts.clock_hz},
                 {"sampled", facts.sampled}}}};
     for (const Measured &m : compared) j["compared"].push_back(measured_json(m));
-    // A reason may quote bytes that are no text.
+    // A reason may contain invalid UTF-8.
     return j.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

@@ -32,16 +32,16 @@ void check_recipe(const QueueTask &task) {
 
 } // namespace
 
-// What the server holds, at one moment.
+// A snapshot of the server's data.
 struct QueueJudge::Lists {
     struct Worker {
         bool alive = false;
-        WorkerOffer offer; // of one that is alive
+        WorkerOffer offer; // if alive
         std::vector<std::string> held;
     };
     std::map<std::string, Worker> workers;
     std::map<std::string, std::string> refusals;
-    std::set<std::string> waiting; // names of this session's items in its queues
+    std::set<std::string> waiting; // this session's queued items
     std::set<int64_t> answered;
 };
 
@@ -68,7 +68,7 @@ QueueJudge::~QueueJudge() {
         Redis::Command all = {"DEL"};
         for (const char *what : {"task", "items", "queue", "alone", "answers", "refusals"}) all.push_back(of(what));
         redis_.transaction({all, {"SREM", queue::sessions(task_.wanted.machine, task_.wanted.threads), session_}});
-    } catch (const std::exception &) { // it expires
+    } catch (const std::exception &) { // the keys expire
     }
 }
 
@@ -79,7 +79,8 @@ void QueueJudge::say(const std::string &text) const {
 void QueueJudge::put(int64_t number, const Item &item, bool first) {
     const bool alone = item.what.compare_seconds > 0 || !item.died.empty();
     const std::string queue = of(alone ? "alone" : "queue");
-    const std::string leftover = std::to_string(queue::leftover_seconds); // whatever becomes of this process
+    // In case this process dies.
+    const std::string leftover = std::to_string(queue::leftover_seconds);
     redis_.transaction({{"HSET", of("items"), std::to_string(number), item.what.to_json()},
                         {"EXPIRE", of("items"), leftover},
                         {first ? "LPUSH" : "RPUSH", queue, queue::item_name(session_, number)},
@@ -133,7 +134,7 @@ Verdict QueueJudge::taken(QueueAnswer answer) {
 std::vector<Verdict> QueueJudge::cancel() {
     std::vector<Verdict> done;
     if (under_way_.empty()) return done;
-    // What a worker holds it judges in vain: its answer is passed over.
+    // Items held by workers are still measured; their answers are ignored.
     const std::vector<RedisReply> replies = with_server([&] {
         return redis_.transaction(
             {{"LRANGE", of("answers"), "0", "-1"}, {"DEL", of("items"), of("queue"), of("alone"), of("answers")}});
@@ -183,7 +184,7 @@ std::optional<QueueAnswer> QueueJudge::receive(const std::function<bool()> &over
             if (reply.elements.size() < 2) continue;
             answer = QueueAnswer::from_json(reply.elements[1].text);
         }
-        // One that was put back may be judged twice, and one that was given up may be judged late.
+        // A requeued item may be answered twice, and a cancelled one late.
         if (!under_way_.count(answer->number)) continue;
         with_server([&] { redis_.command({"HDEL", of("items"), std::to_string(answer->number)}); });
         if (answer->facts.reference_seconds > 0) facts_ = answer->facts;
@@ -237,7 +238,8 @@ void QueueJudge::look_around() {
                                      [&, n = number](const QueueAnswer &a) { return a.number == n; });
         const bool missing =
             !own && !somewhere.count(queue::item_name(session_, number)) && !lists.answered.count(number);
-        // A worker that came between the two questions above is not among those that were asked: look twice.
+        // A worker that registered between the two queries was not asked: an item is lost only if
+        // missing twice.
         if (missing && item.missing) with_server([&, n = number, &i = item] { put(n, i, true); });
         item.missing = missing && !item.missing;
     }
@@ -259,11 +261,11 @@ void QueueJudge::look_at_workers(const Lists &lists) {
         size_t back = 0;
         for (const std::string &held : worker.held) {
             const auto [session, number] = queue::parse_item_name(held);
-            if (session != session_) continue; // its own session sees to it
+            if (session != session_) continue; // handled by its own session
             put_back(name, number);
             back++;
         }
-        if (back == worker.held.size()) // nobody waits for anything of it
+        if (back == worker.held.size()) // no session waits for its items
             with_server([&, &n = name] { redis_.command({"SREM", queue::workers(), n}); });
         if (back > 0)
             say(fmt::format("worker {} is gone; {} candidate{} to others", name, back, back == 1 ? " goes" : "s go"));

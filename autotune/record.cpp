@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view cold_text = ", caches cold", ahead_text = ", weights packed ahead";
 
-// Whether it ended so, which is taken away.
+// Removes the suffix; returns whether it was present.
 bool take_end(std::string &text, std::string_view end) {
     if (!text.ends_with(end)) return false;
     text.resize(text.size() - end.size());

@@ -13,9 +13,10 @@ namespace kumiko {
 
 namespace {
 
-constexpr timeval connect_timeout{5, 0}, answer_timeout{20, 0}; // no command here blocks for longer than a second
+// No command blocks for more than a second.
+constexpr timeval connect_timeout{5, 0}, answer_timeout{20, 0};
 
-// hiredis writes with write(), which kills the process when the server has closed the connection.
+// hiredis uses write(), which raises SIGPIPE if the server has closed the connection.
 class NoPipeSignal {
 public:
     NoPipeSignal() {
@@ -147,7 +148,8 @@ void Redis::reconnect() {
     if (!context_) lost("there is no memory for a connection");
     if (context_->err) lost(context_->errstr);
     redisSetTimeout(context_.get(), answer_timeout);
-    if (address_.socket.empty()) redisEnableKeepAlive(context_.get()); // a Unix socket has none, and would be at fault
+    // Not available for Unix sockets, where it would fail.
+    if (address_.socket.empty()) redisEnableKeepAlive(context_.get());
     if (!address_.password.empty()) {
         if (address_.user.empty())
             command({"AUTH", address_.password});
@@ -155,7 +157,7 @@ void Redis::reconnect() {
             command({"AUTH", address_.user, address_.password});
     }
     if (address_.database) command({"SELECT", std::to_string(address_.database)});
-    command({"PING"}); // a server that wants a password says so now
+    command({"PING"}); // detects a missing password now
 }
 
 void Redis::append(const Command &words) {
@@ -196,7 +198,7 @@ std::vector<RedisReply> Redis::transaction(const std::vector<Command> &commands)
     append({"MULTI"});
     for (const Command &c : commands) append(c);
     append({"EXEC"});
-    // Each is answered; an error of one must not leave the answers of the others in the connection.
+    // Reads all replies: an error must not leave later replies in the connection.
     std::string refused;
     RedisReply last;
     for (size_t i = 0; i < commands.size() + 2; i++) {

@@ -63,7 +63,7 @@ std::string task_part(const ReportTask &task, const CostModel &model, size_t num
            failures_section(s) + "</section>\n";
 }
 
-// The machine whose id, and perhaps how it was measured, a key has; nothing where it is not known here.
+// The machine with the key's id; nullopt if it is unknown here.
 std::optional<Machine> machine_of(const TaskKey &key) {
     const std::string id = KeyMachine::parse(key.machine).id;
     const auto is = [&](const Machine &m) { return id == m.id(); };
@@ -74,7 +74,7 @@ std::optional<Machine> machine_of(const TaskKey &key) {
     return std::nullopt;
 }
 
-// A page may have tasks of processors and of chips.
+// A page can contain tasks of processors and of chips.
 std::shared_ptr<const CostModel> model_of(const ReportTask &task, const ReportOptions &options) {
     if (options.model) return options.model;
     for (const Record &r : task.records) {

@@ -44,7 +44,7 @@ private:
     };
     AtHand &look_at(const Point &point, const char *origin);
     void describe(Candidate &candidate, const Schedule &schedule);
-    // null if it cannot be lowered.
+    // Null if it cannot be lowered.
     const Described *described(const Point &point, const char *origin);
 
     const Space &space_;

@@ -9,11 +9,11 @@ namespace {
 
 constexpr size_t elite = 6;
 constexpr double explore_first = 0.6, explore_later = 0.2, cross_share = 0.15;
-constexpr size_t first_points = 12;     // told, until which exploring prevails
-constexpr size_t pool_of_each = 48;     // points in the pool for each that is proposed
-constexpr size_t asked_of_each = 5;     // scores asked for each that is proposed
-constexpr const char *of_pool = "pool"; // the origin of those that are asked about and not proposed
-constexpr double descent_share = 0.2;   // of all proposals, the last ones
+constexpr size_t first_points = 12;     // exploration dominates until this many results
+constexpr size_t pool_of_each = 48;     // pool size per proposed point
+constexpr size_t asked_of_each = 5;     // scores requested per proposed point
+constexpr const char *of_pool = "pool"; // origin of points that are scored but not proposed
+constexpr double descent_share = 0.2;   // the last fraction of all proposals
 
 } // namespace
 
@@ -54,7 +54,7 @@ Point Search::step(const Point &from) {
     }
     if (!unknown.empty()) return random_.pick(unknown);
     if (near.empty()) return space_.sample(random_);
-    // All of them are known: two steps.
+    // All neighbours are known: take two steps.
     const std::vector<Point> beyond = space_.neighbours(random_.pick(near));
     return beyond.empty() ? space_.sample(random_) : random_.pick(beyond);
 }
@@ -77,7 +77,7 @@ Point Search::cross(const Point &a, const Point &b) {
     return child;
 }
 
-// The square favours the best of the best.
+// Squaring favours the best points.
 const Point &Search::parent() {
     const double r = random_.real();
     return best_[static_cast<size_t>(r * r * static_cast<double>(best_.size()))].second;
@@ -107,7 +107,7 @@ void Search::propose_by_evolution(size_t n, std::vector<Proposal> &proposals) {
     }
 }
 
-// Unknown points, each once.
+// A pool of distinct new points.
 std::vector<Point> Search::pool(size_t n, bool descend) {
     std::set<Point> chosen;
     std::vector<Point> all;
@@ -135,7 +135,8 @@ std::vector<Point> Search::pool(size_t n, bool descend) {
     return all;
 }
 
-// So that the first n are mostly those whose parameters speak for them; a part of them is left to chance.
+// Sorts so that the first n are mostly those with the best predicted parameters; the rest of the
+// order is random.
 void Search::sort(std::vector<Point> &points, size_t n) {
     if (points.size() <= n) return;
     for (size_t i = points.size() - 1; i > 0; i--)
@@ -152,7 +153,7 @@ void Search::sort(std::vector<Point> &points, size_t n) {
     points = std::move(sorted);
 }
 
-// Of the first n schedules those that are legal, no two equal, and none that was proposed.
+// The first n legal points with distinct, new schedules.
 std::vector<Point> Search::new_schedules(const std::vector<Point> &points, size_t n) {
     std::vector<Point> all;
     std::set<std::string> here;
@@ -183,7 +184,7 @@ void Search::propose_by_model(size_t n, bool descend, std::vector<Proposal> &pro
         else
             order.push_back(i);
     }
-    const size_t by_chance = descend ? 0 : (wanted + 4) / 8; // these are the first, whose order is chance
+    const size_t by_chance = descend ? 0 : (wanted + 4) / 8; // the first ones, in random order
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return scores[a] > scores[b]; });
     for (size_t i = 0; i < order.size() && proposals.size() + by_chance < n; i++)
         take(points[order[i]], descend ? "descent" : "model", proposals);
@@ -195,7 +196,7 @@ std::vector<Proposal> Search::propose(size_t n, size_t left) {
     std::vector<Proposal> proposals;
     if (n > 0) take(space_.default_point(), "default", proposals);
     if (proposals.empty() && n > 0 && seen_.insert(space_.default_point()).second)
-        proposals.push_back({space_.default_point(), "default"}); // tried in any case
+        proposals.push_back({space_.default_point(), "default"}); // always tried
     while (!suggested_.empty() && proposals.size() < n) {
         take(suggested_.front(), "hint", proposals);
         suggested_.erase(suggested_.begin());

@@ -18,10 +18,12 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr size_t first_batch = 4, later_batch = 8;
-constexpr double lock_timeout = 60; // a merge of large files holds a database for seconds
-constexpr int first_trials = 16;    // in small batches, so that each is chosen by what the one before taught
+constexpr double lock_timeout = 60; // merging large files locks a database for seconds
+// In small batches, so that each is chosen with the results of the previous one.
+constexpr int first_trials = 16;
 
-// What the search begins with. A model that is given is read, and its kind checked, also where none is asked.
+// The initial model. A given model file is always read and its kind checked, even if the search
+// does not use it.
 std::shared_ptr<const CostModel> model_for(const TuneOptions &options, const Machine &machine) {
     const bool asked = options.search == SearchMethod::Model;
     if (options.cost_model == "none") return std::make_shared<CostModel>();
@@ -44,7 +46,7 @@ Session::Session(const Op &op, const Machine &machine, const CpuTarget &cpu, con
       key_(task_key(op, machine, best_options(options))), work_(count_work(op, options.sizes)),
       scout_(*space_, key_.threads, key_.sizes, model_for(options, machine)),
       search_(*space_, options.seed, options.search, &scout_), seconds_to_compare_(options.final_seconds) {
-    if (!options.workers.empty()) { // better known at once, also where all trials are known already
+    if (!options.workers.empty()) { // fail early, even if all trials are already known
         if (space_->machine().architecture == "chip")
             throw Unsupported("workers measure on processors; candidates for the chip are simulated on this machine");
         const Redis reachable(RedisAddress::parse(options.workers));
@@ -68,7 +70,8 @@ Session::Session(const Op &op, const Machine &machine, const CpuTarget &cpu, con
 
 Session::~Session() = default;
 
-// What is known not to be measurable is refused before anything is tried. Workers look after the memory of their machines.
+// Rejects tasks that cannot be measured before anything is tried. Workers check the memory of their
+// own machines.
 void Session::require_possible() const {
     const bool here = space_->machine().architecture != "chip" && options_.workers.empty();
     if (const std::string missing = here ? cpu_.missing_on(CpuTarget::host()) : ""; !missing.empty())
@@ -95,7 +98,7 @@ double Session::seconds_left() const { return options_.seconds > 0 ? options_.se
 
 bool Session::late() const {
     if (interrupted()) return true;
-    // Slow kernels take longer to compare, up to a tenth of the budget.
+    // Slow kernels take longer to compare: reserve up to a tenth of the budget.
     const double slow =
         best_ ? std::min(calls_to_compare * compared_at_most * best_->timing.least, 0.1 * options_.seconds) : 0;
     return seconds_left() < std::max(seconds_to_compare_, options_.final_seconds > 0 ? slow : 0);
@@ -124,11 +127,11 @@ void Session::advance(int n, const std::function<void()> &after_each, double sec
         const auto paused = [&] { return watch.seconds() > seconds && report_.measured + under_way_ > 0; };
         while (!out_of_time() && !paused() && trials_ + under_way_ < goal &&
                under_way_ < static_cast<int>(judge_->wanted()) && !used_up()) {
-            recall(); // what other sessions have found since
+            recall(); // results of other sessions since then
             if (trials_ + under_way_ >= goal) break;
             const size_t size = trials_ + under_way_ < first_trials ? first_batch : later_batch;
             std::vector<Candidate> batch = next_batch(std::min<size_t>(size, goal - trials_ - under_way_));
-            if (out_of_time()) break; // the judge would only be told to forget them
+            if (out_of_time()) break; // the judge would be told to cancel them
             if (batch.empty()) exhausted_ = true;
             under_way_ += static_cast<int>(batch.size());
             judge_->submit(std::move(batch));
@@ -136,7 +139,7 @@ void Session::advance(int n, const std::function<void()> &after_each, double sec
         std::optional<Verdict> verdict;
         try {
             if (!out_of_time()) verdict = judge_->next(best_ ? best_->timing.least : infinity);
-        } catch (const NoWorker &e) { // what is known is known
+        } catch (const NoWorker &e) { // known results stay valid
             if (!best_ && report_.measured == 0) throw;
             if (report_.measured == 0) report_.unmeasured = e.message();
         }
@@ -152,7 +155,8 @@ void Session::advance(int n, const std::function<void()> &after_each, double sec
                                      : fmt::format("{} candidates were rejected", report_.rejected);
 }
 
-// Proposals become candidates; what is not legal, or is a schedule already known under another name, ends here.
+// Turns proposals into candidates. Illegal points, and schedules already known under another point,
+// are dropped here.
 std::vector<Candidate> Session::next_batch(size_t n) {
     const Stopwatch watch;
     std::vector<Candidate> batch;
@@ -247,7 +251,7 @@ void Session::rest() { judge_.reset(); }
 
 void Session::measure(Verdict verdict) {
     auto &[candidate, measured, worker] = verdict;
-    take_facts(); // workers state theirs with each verdict
+    take_facts(); // workers report facts with each verdict
     if (!worker.empty()) report_.by_worker[worker]++;
     trials_++;
     report_.measured++;
@@ -268,7 +272,7 @@ void Session::count_failure(const Record &r) {
     report_.failure_examples.emplace(kind, outcome_name(r.outcome) + ": " + r.reason);
 }
 
-// Into the database, the search, the model, and the report.
+// Stores the result in the database, the search, the model and the report.
 Record Session::keep(const Candidate &candidate, const Measured &measured, bool instead) {
     Record r;
     r.key = key_;

@@ -1,4 +1,4 @@
-// The end of a session, and what is said of it on the way.
+// The end of a session, and its messages on the way.
 #include "autotune/failure.h"
 #include "autotune/session.h"
 
@@ -13,8 +13,9 @@
 
 namespace kumiko {
 
-// The best few and the default, in turns in one process: what differs then is the kernels, not the hour. Times of an earlier comparison are
-// of another hour: its winner is compared again, and the times of those that are not say nothing any more.
+// Compares the finalists and the default in alternation in one process, so that all see the same
+// machine load. Times of an earlier comparison are not comparable: its winner is compared again,
+// and the times of the others are discarded.
 void Session::compare() {
     begin_measuring();
     std::vector<Record> good;
@@ -36,7 +37,7 @@ void Session::compare() {
         if (compared.size() >= compared_at_most && r.schedule_hash != beginning.schedule_hash) continue;
         const auto built = finalists_.find(r.schedule_hash);
         const double takes = calls_to_compare * r.timing.least + (built != finalists_.end() ? 0 : r.build_seconds);
-        if (expected + takes > seconds_left()) { // those that follow are slower
+        if (expected + takes > seconds_left()) { // the remaining ones are slower
             left_out = true;
             break;
         }
@@ -52,7 +53,7 @@ void Session::compare() {
                         [this] { return interrupted() || seconds_left() < 0; });
     std::optional<Record> fastest;
     std::set<std::string> timed;               // schedule hashes
-    bool no_room = false, nothing_else = true; // that kept some from being compared
+    bool no_room = false, nothing_else = true; // reasons why some were not compared
     for (size_t i = 0; i < compared.size(); i++) {
         Record &r = compared[i];
         no_room = no_room || results[i].no_room;
@@ -75,7 +76,7 @@ void Session::compare() {
                     : fmt::format("{}: there was no memory to compare the best {} side by side; the times of the "
                                   "search decide",
                                   op_.name(), compared.size()));
-    // Where none was compared to the end, the search's own measurements decide.
+    // If no comparison was completed, the search's own measurements decide.
     const auto known = records_.find(best_->schedule_hash);
     if (fastest) {
         best_ = fastest;
@@ -84,7 +85,7 @@ void Session::compare() {
         choose_best();
 }
 
-// The times of one comparison, and none of another, whenever the program ends.
+// Stores the times of exactly one comparison in one transaction, whenever the program ends.
 void Session::keep_comparison(const std::set<std::string> &timed) {
     const auto keep_all = [&] {
         for (auto &[hash, r] : records_) {
@@ -99,7 +100,7 @@ void Session::keep_comparison(const std::set<std::string> &timed) {
         keep_all();
 }
 
-// Keeps what a candidate that was good turned out to be, in place of that.
+// Replaces the result of a candidate that was good by its failure.
 void Session::refute(const Record &record, const Measured &found) {
     Candidate candidate = {.point = space_->from_json(record.parameters),
                            .schedule = record.saved_schedule,
@@ -118,8 +119,8 @@ void Session::replace_in_report(const Record &now) {
         [&](const Record &r) { return r.schedule_hash == now.schedule_hash; }, now);
 }
 
-// The candidate of a record, not Ok where the space refuses its parameters by now. Its schedule is the one that was measured, also where
-// the space makes another of them.
+// The candidate of a record; not Ok if the space no longer accepts its parameters. Its schedule is
+// the measured one, even if the space now produces another.
 Candidate Session::again(const Record &record) const {
     const auto built = finalists_.find(record.schedule_hash);
     if (built != finalists_.end()) return built->second;
@@ -135,10 +136,11 @@ Candidate Session::again(const Record &record) const {
     return candidate;
 }
 
-// Whether the verifier finds nothing against the nest; what it finds is kept as what became of the candidate.
+// Whether the verifier accepts the nest; if not, the failure is stored as the candidate's outcome.
 bool Session::is_sound(const Record &record, const Candidate &candidate) {
     if (sound_.count(record.schedule_hash)) return true;
-    if (candidate.outcome != Outcome::Ok) { // what is not taken any more stays in the database as it was
+    // A candidate that is no longer accepted is unchanged in the database.
+    if (candidate.outcome != Outcome::Ok) {
         Record refused = record;
         refused.outcome = candidate.outcome, refused.reason = candidate.reason;
         records_.erase(record.schedule_hash);
@@ -151,7 +153,7 @@ bool Session::is_sound(const Record &record, const Candidate &candidate) {
     return false;
 }
 
-// Of what is good by now.
+// Of the candidates that are good at this point.
 void Session::choose_best() {
     best_.reset();
     for (const auto &[hash, r] : records_) {
@@ -159,10 +161,10 @@ void Session::choose_best() {
     }
 }
 
-// Nothing is called best that was not verified, also where there was no time to compare.
+// Only a verified candidate is called best, even if there was no time to compare.
 void Session::settle() {
     while (best_ && !sound_.count(best_->schedule_hash)) {
-        const auto known = records_.find(best_->schedule_hash); // not there: it was left out
+        const auto known = records_.find(best_->schedule_hash); // missing if it was dropped
         if (known != records_.end() && known->second.outcome == Outcome::Ok && is_sound(*best_, again(*best_))) return;
         choose_best();
     }
@@ -196,7 +198,7 @@ double Session::expected_gain() const {
     const std::vector<double> &curve = report_.best_so_far;
     const size_t n = curve.size(), back = std::min<size_t>(16, n);
     if (n < 16) return best_->seconds();
-    // What the last trials brought, and a little for what may yet come.
+    // The progress of the last trials, plus a small allowance for further progress.
     const double before = std::isfinite(curve[n - back]) ? curve[n - back] : best_->seconds() * 2;
     return std::max(before - curve[n - 1], 0.02 * best_->seconds() * 16 / static_cast<double>(n));
 }

@@ -1,4 +1,4 @@
-// What a session knows before it begins: what the database holds of its task, and of others like it.
+// Prior knowledge of a session: the database's results for its task and for similar ones.
 #include "autotune/build.h"
 #include "autotune/session.h"
 
@@ -11,8 +11,8 @@ namespace {
 
 constexpr size_t most_hints = 4;
 
-// The point of the record. A parameter that the record lacks takes its first value, which turns off
-// what the parameter decides. Throws UserError if the point is not legal or has another schedule.
+// The point of the record. A parameter that the record lacks takes its first value, which disables
+// that decision. Throws UserError if the point is illegal or produces another schedule.
 Point point_of(const Record &r, const Space &space) {
     Json parameters = r.parameters;
     for (const ParameterInfo &p : space.parameters()) {
@@ -26,8 +26,8 @@ Point point_of(const Record &r, const Space &space) {
 
 } // namespace
 
-// What other sessions found, earlier or beside this one, counts as if it had been measured here. Asked again, it is what was written since,
-// this session's own records among it.
+// Results of other sessions, earlier or concurrent, count as if they were measured here. Later
+// calls read what was written since, including this session's own records.
 void Session::recall() {
     if (!database_ || options_.fresh) return;
     for (Record &r : database_->records_since(seen_row_, key_, space_->machine())) {
@@ -37,17 +37,17 @@ void Session::recall() {
         try {
             news = search_.tell(point_of(r, *space_), seconds, r.schedule_hash);
         } catch (const UserError &) {
-            continue; // of a space that has changed since
+            continue; // the space has changed since
         }
         const auto known = records_.find(r.schedule_hash);
         if (known != records_.end()) {
             const bool same = known->second.outcome == r.outcome && known->second.timing.least == r.timing.least;
             if (same) continue;
-            known->second = r; // another session measured it, too, or refuted it
+            known->second = r; // measured or refuted by another session too
             choose_best();
             continue;
         }
-        if (r.schedule_hash.empty() && !news) continue; // illegal, and found out here
+        if (r.schedule_hash.empty() && !news) continue; // illegal, detected by this session
         if (r.outcome != Outcome::Ok) count_failure(r);
         if (!r.schedule_hash.empty()) records_[r.schedule_hash] = r;
         if (!r.tried()) continue;
@@ -59,8 +59,8 @@ void Session::recall() {
     }
 }
 
-// What was best for this op on other machines, and for others of its name, is worth a trial where it is legal here: a hint, and no
-// measurement.
+// The best results for this op on other machines, and for other ops of the same name, are tried if
+// they are legal here: as hints, not as measurements.
 void Session::take_hints() {
     if (!database_ || options_.fresh) return;
     std::vector<Record> all;
@@ -77,7 +77,8 @@ void Session::take_hints() {
         if (hints == most_hints) break;
         try {
             Json parameters = r.parameters;
-            for (const ParameterInfo &p : space_->parameters()) { // what is no choice where callers pack (PackedBy)
+            // Not a choice if the caller packs (PackedBy).
+            for (const ParameterInfo &p : space_->parameters()) {
                 if (options_.ahead && p.values.size() == 1 && parameters.contains(p.name))
                     parameters[p.name] = p.values[0];
             }
@@ -86,7 +87,7 @@ void Session::take_hints() {
             search_.suggest(point);
             hints++;
         } catch (const UserError &) {
-        } // not among what is legal here
+        } // illegal here
     }
 }
 

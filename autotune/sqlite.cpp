@@ -24,7 +24,8 @@ void throw_sqlite(sqlite3 *connection, int code, const std::string &path, double
         throw UserError(path + " is not a tuning database: it is not an SQLite file; name another, or remove it");
     case SQLITE_CORRUPT:
         throw UserError(file + " is damaged (" + detail + "); restore a copy of it, or remove it and tune again");
-    case SQLITE_IOERR: // SQLite tells a disk that is full from a file that may not grow by the system's error alone
+    // SQLite distinguishes a full disk from a file size limit only by the system's error.
+    case SQLITE_IOERR:
         switch (code) {
         case SQLITE_IOERR_WRITE:
         case SQLITE_IOERR_FSYNC:

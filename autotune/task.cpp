@@ -26,7 +26,7 @@ size_t aligned(size_t n) { return (n + 63) / 64 * 64; }
 
 const void *first_byte(const Buffer<> &b) { return b.begin(); }
 
-// Where a measurer finds a function of this process.
+// How a measurer locates a function of this process.
 measurer_function locate_extern_function(const Op &op, const ExternFunction &function) {
     const auto refuse = [&](const std::string &why) -> measurer_function {
         throw Unsupported("op " + op.name() + " calls the extern function \"" + function.symbol + "\", " + why);
@@ -69,7 +69,7 @@ void require_measurable(const Op &op) { extern_functions(op); }
 MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed, double longest) {
     const std::vector<measurer_function> functions = extern_functions(op);
     require_memory(op, sizes, longest);
-    for (const std::string &name : op.outputs()) { // outputs are compared as a whole
+    for (const std::string &name : op.outputs()) { // outputs are compared as whole arrays
         const std::string &updated = op.stage(name).updates;
         const Buffer<> out =
             updated.empty() ? make_output(op, name, sizes) : make_input(*op.find_input(updated), sizes);
@@ -92,7 +92,7 @@ MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed, double
     std::vector<int64_t> values;
     for (const std::string &size : op.sizes()) values.push_back(sizes.at(size));
     std::vector<measurer_tensor> tensors;
-    std::vector<std::pair<const Buffer<> *, uint64_t>> contents; // what goes where
+    std::vector<std::pair<const Buffer<> *, uint64_t>> contents; // contents and their offsets
     std::vector<std::pair<uint64_t, const std::vector<int64_t> *>> places;
     header.sizes = static_cast<uint32_t>(values.size());
     header.tensors = static_cast<uint32_t>(op.inputs().size() + op.separate_outputs().size());
@@ -123,7 +123,7 @@ MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed, double
         }
         contents.emplace_back(&b, at);
         at += b.size_in_bytes();
-        if (bounded) { // the bounds follow at once
+        if (bounded) { // the bounds follow immediately
             contents.emplace_back(&arrays.bounds[i], at);
             at += arrays.bounds[i].size_in_bytes();
         }

@@ -45,14 +45,15 @@ std::pair<std::string, std::unique_ptr<Space>> space_for(const Op &op, const Mac
     }
     if (machine.architecture == "chip") {
         const LibraryTemplate *of_chip = library::fitting_template(op, machine);
-        if (kind == SpaceKind::Library && !of_chip) library::find_template(op, machine); // says what the library has
+        // Throws with what the library has.
+        if (kind == SpaceKind::Library && !of_chip) library::find_template(op, machine);
         if (kind == SpaceKind::Auto || !of_chip) return {"auto", auto_space(op, machine)};
         return {of_chip->name, of_chip->make_space(op, machine)};
     }
     if (kind == SpaceKind::Auto) return {"auto", auto_space(op, machine)};
-    const LibraryTemplate &fitting = *library::find_template(op); // the last ones take any op
-    // Schedules of anything are made by rules, each of which a stage may do without.
-    constexpr size_t most_stages = 64; // of which a space takes parameters of each
+    const LibraryTemplate &fitting = *library::find_template(op); // the last templates match any op
+    // Generic schedules are made by rules; a space can override them per stage.
+    constexpr size_t most_stages = 64; // limit, because each adds parameters
     const bool any = fitting.name == "elementwise", rows = fitting.name == "rows" || fitting.name == "reduce";
     const std::vector<Stage> &stages = op.stages();
     const auto reduces = [](const Stage &s) { return s.is_reduction(); };

@@ -1,4 +1,4 @@
-// Several tasks that share a budget.
+// Tunes several tasks that share a budget.
 #include "autotune/session.h"
 #include "autotune/tune_progress.h"
 
@@ -9,20 +9,20 @@ namespace kumiko {
 
 namespace {
 
-constexpr int slice = 16; // trials of one task before another may go on
+constexpr int slice = 16; // trials of one task before another continues
 
-// A task, or several of one formula.
+// One task, or several with the same formula.
 struct Part {
     size_t index; // of the first of them
     double weight;
     TuneOptions options;
-    std::unique_ptr<Session> session = nullptr; // none: it cannot be tuned
-    std::exception_ptr failed = nullptr;        // why
-    int beyond = 0;                             // trials known from before that were not taken from the others' share
+    std::unique_ptr<Session> session = nullptr; // null: it cannot be tuned
+    std::exception_ptr failed = nullptr;        // the reason
+    int beyond = 0;                             // trials known before that exceed the task's share
     bool had_turn = false;
 };
 
-// One task that cannot be tuned says so, and the others go on.
+// A task that cannot be tuned reports its error; the others continue.
 class Shared {
 public:
     Shared(const std::vector<TuneTask> &tasks, const Machine &machine, const CpuTarget &cpu, const TuneOptions &options,
@@ -55,7 +55,7 @@ public:
             });
         }
         progress_->set_known(spent());
-        // Every task is compared when all are done; half of the budget is for the search in any case.
+        // All tasks are compared at the end; at least half of the budget is for the search.
         to_compare_ = std::min(options.final_seconds * static_cast<double>(living()), 0.5 * options.seconds);
         for (const Part &part : parts_) {
             if (part.session) part.session->leave_to_compare(to_compare_);
@@ -67,7 +67,8 @@ public:
             Part *next = next_part();
             if (!next || interrupted()) break;
             advance(*next);
-            if (parts_.size() > 4 && next->session) next->session->rest(); // arrays of many tasks together may be large
+            // The arrays of many tasks may be large.
+            if (parts_.size() > 4 && next->session) next->session->rest();
         }
         progress_->finish();
         if (living() == 0 && !parts_.empty()) std::rethrow_exception(parts_[0].failed);
@@ -94,7 +95,7 @@ public:
     }
 
 private:
-    // Whatever ends it before anything was measured is the task's own.
+    // An error before the first measurement belongs to the task.
     template<typename F>
     void attempt(Part &part, F f) {
         TuneReport &report = reports_[part.index];
@@ -123,7 +124,7 @@ private:
         return sum;
     }
 
-    // Those that come before anyone's later ones, what was known before counted.
+    // Initial trials of each task, including those known before; they precede all later ones.
     int first_trials() const { return std::min(slice, options_.trials); }
     bool waits(const Part &p) const {
         return p.session && !p.had_turn && p.session->trials() < first_trials() && !p.session->over();
@@ -142,7 +143,7 @@ private:
     }
 
     void advance(Part &part) {
-        // First turns share what time there is.
+        // The initial turns share the remaining time equally.
         double seconds = std::numeric_limits<double>::infinity();
         if (options_.seconds > 0 && waits(part)) {
             const auto waiting = static_cast<double>(
@@ -159,7 +160,7 @@ private:
                 [&] { part.session->advance(static_cast<int>(std::min(trials, budget() - spent())), show, seconds); });
     }
 
-    // What the first of a formula found is known to the others.
+    // The report of a task with the same formula: everything is known from the first one.
     static TuneReport of_twin(TuneReport report) {
         report.known += report.measured;
         report.measured = 0;
@@ -177,7 +178,7 @@ private:
     const Stopwatch watch_;
     double to_compare_ = 0; // seconds
     std::vector<Part> parts_;
-    std::vector<size_t> part_of_; // each task's
+    std::vector<size_t> part_of_; // by task
     std::unique_ptr<Progress> progress_;
 };
 

@@ -11,7 +11,7 @@ namespace kumiko {
 
 namespace {
 
-// Whether the expression multiplies what it reads, and the narrowest type that it reads.
+// Whether the expression multiplies values that it reads, and the narrowest type that it reads.
 class Products : public Halide::Internal::IRGraphVisitor {
 public:
     bool multiplies = false;
@@ -27,12 +27,12 @@ private:
         if (op->call_type == Halide::Internal::Call::Image)
             bits = std::min(bits, op->type.bits());
         else
-            IRGraphVisitor::visit(op); // not the indices of a tensor
+            IRGraphVisitor::visit(op); // skips tensor indices
     }
 };
 
-// The tensors that an expression reads whole, over all axes of the stage: at indices that are
-// different axes of the same extents, and whatever conditions hold.
+// The tensors that an expression reads in full over all axes of the stage: at indices that are
+// distinct axes of equal extents, unconditionally.
 class WholeReads : public Halide::Internal::IRGraphVisitor {
 public:
     WholeReads(const Op &op, const Stage &stage) : op_(op), stage_(stage) {}
@@ -62,13 +62,12 @@ private:
     const Stage &stage_;
 };
 
-// Whether all elements of each stage are needed, in the order of the stages. False where that is
-// not known.
+// Per stage: whether all its elements are needed. False if unknown.
 std::vector<bool> wholly_needed(const Op &op) {
     const std::vector<Stage> &stages = op.stages();
     std::set<std::string> tensors(op.outputs().begin(), op.outputs().end());
     std::vector<bool> needed(stages.size());
-    for (size_t n = stages.size(); n-- > 0;) { // readers before what they read
+    for (size_t n = stages.size(); n-- > 0;) { // readers before producers
         const std::vector<std::string> made = stages[n].tensors();
         needed[n] = std::any_of(made.begin(), made.end(), [&](const std::string &t) { return tensors.count(t) != 0; });
         if (!needed[n] || stages[n].bounded) continue;

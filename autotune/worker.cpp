@@ -17,10 +17,11 @@ namespace kumiko {
 
 namespace {
 
-constexpr size_t most_held = 2;           // one is timed while the other is built
-constexpr size_t most_jobs = 3;           // whose arrays are kept
-constexpr int turn = 16;                  // candidates of one session before another's
-const std::string block_seconds = "0.25"; // how late an interrupt, or another session, is noticed
+constexpr size_t most_held = 2; // one is timed while the other is built
+constexpr size_t most_jobs = 3; // jobs whose arrays are kept
+// Candidates of one session before the next session's turn.
+constexpr int turn = 16;
+const std::string block_seconds = "0.25"; // latency for noticing an interrupt or another session
 constexpr std::chrono::milliseconds poll_pause(250);
 
 std::string worker_name() {
@@ -49,7 +50,7 @@ public:
 private:
     struct Job {
         std::unique_ptr<WorkerJob> job;
-        size_t used = 0; // when, in turns of the clock_
+        size_t used = 0; // last use, by clock_
     };
 
     bool stopped() const { return options_.interrupt && *options_.interrupt; }
@@ -80,12 +81,12 @@ private:
     std::unique_ptr<Heartbeat> heartbeat_;
 
     std::map<std::string, Job> jobs_; // by session
-    std::string current_;             // the session that all of held_ belong to
-    std::deque<std::string> held_;    // items, as submitted
+    std::string current_;             // the session of all items in held_
+    std::deque<std::string> held_;    // items, in submission order
     std::set<std::string> refused_;   // sessions
-    bool given_up_ = false;           // trying to reach the server
+    bool given_up_ = false;           // reconnecting has failed
     std::map<std::string, int> judged_;
-    int in_turn_ = 0; // of the current session
+    int in_turn_ = 0; // candidates of the current session in this turn
     size_t clock_ = 0;
     Stopwatch idle_;
 };
@@ -107,13 +108,13 @@ auto Worker::with_server(F f) {
     }
 }
 
-// An item may have been moved here by a command whose answer was lost.
+// An item may have been moved here by a command whose reply was lost.
 void Worker::after_reconnecting() {
     try {
         for (const std::string &item : redis_.command({"LRANGE", queue::held(name_), "0", "-1"}).texts()) {
             if (std::find(held_.begin(), held_.end(), item) == held_.end()) drop(item);
         }
-    } catch (const ServerLost &) { // the next command says so
+    } catch (const ServerLost &) { // the next command reports it
     }
 }
 
@@ -135,7 +136,7 @@ std::map<std::string, int> Worker::run() {
     return judged_;
 }
 
-// Sessions that this worker may serve: the current one first, unless it had its turn.
+// Sessions that this worker can serve: the current one first, unless its turn is over.
 std::vector<std::string> Worker::sessions_in_turn() {
     std::vector<std::string> all =
         redis_.command({"SMEMBERS", queue::sessions(offer_.machine, offer_.threads)}).texts();
@@ -146,7 +147,8 @@ std::vector<std::string> Worker::sessions_in_turn() {
     for (size_t i = all.size(); i-- > 0;) {
         if (alive.at(i).integer) continue;
         redis_.command(
-            {"SREM", queue::sessions(offer_.machine, offer_.threads), all[i]}); // one that lives adds itself again
+            // A live session adds itself again.
+            {"SREM", queue::sessions(offer_.machine, offer_.threads), all[i]});
         all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
     }
     const auto is_current = [&](const std::string &s) { return in_turn_ < turn ? s >= current_ : s > current_; };
@@ -157,7 +159,7 @@ std::vector<std::string> Worker::sessions_in_turn() {
     return all;
 }
 
-// With nothing held: whatever there is.
+// With nothing held: takes any item.
 void Worker::take() {
     const std::vector<std::string> sessions = sessions_in_turn();
     for (const std::string &session : sessions) {
@@ -179,14 +181,15 @@ bool Worker::take_from(const std::string &session) {
                 redis_.command({"LMOVE", queue::of_session(kind, session), queue::held(name_), "LEFT", "RIGHT"});
             if (item.null) break;
             if (begin(item.text, kind == std::string("alone"))) return true;
-            if (refused_.count(session) || stopped()) return false; // or it would be taken again
+            // Otherwise it would be taken again.
+            if (refused_.count(session) || stopped()) return false;
         }
     }
     return false;
 }
 
-// With something held: the next to be built while that is measured. Not when another waits for a worker of its own, or it
-// is another session's turn.
+// With an item held: takes the next one, to build it during the measurement. Not if another item
+// needs a worker of its own, or it is another session's turn.
 void Worker::take_more() {
     if (held_.size() >= most_held) return;
     if (in_turn_ >= turn) {
@@ -199,7 +202,7 @@ void Worker::take_more() {
     if (!item.null) begin(item.text, false);
 }
 
-// What was taken goes to its judge; false: it was given up meanwhile, or this worker cannot do it.
+// Passes an item to its judge. False if it was cancelled meanwhile, or this worker cannot run it.
 bool Worker::begin(const std::string &item, bool alone) {
     const auto [session, number] = queue::parse_item_name(item);
     const RedisReply body = redis_.command({"HGET", queue::of_session("items", session), std::to_string(number)});
@@ -237,7 +240,7 @@ bool Worker::begin(const std::string &item, bool alone) {
     return true;
 }
 
-// Null when this worker cannot serve the session, or the session is gone.
+// Null if this worker cannot serve the session, or the session has ended.
 WorkerJob *Worker::job_of(const std::string &session) {
     Job &entry = jobs_[session];
     entry.used = ++clock_;
@@ -270,7 +273,7 @@ void Worker::finish_one() {
     std::optional<QueueAnswer> found;
     try {
         found = jobs_.at(current_).job->next();
-    } catch (const PlacedError &e) { // the measuring itself fails, not a candidate
+    } catch (const PlacedError &e) { // an error of the measurer, not of a candidate
         const std::string why = e.message();
         with_server([&] {
             refuse(current_, why);
@@ -279,7 +282,7 @@ void Worker::finish_one() {
         jobs_.erase(current_);
         return;
     }
-    if (!found) return; // what is held is given back
+    if (!found) return; // held items are requeued
     const std::string item = queue::item_name(current_, found->number);
     answer(item, std::move(*found));
     std::erase(held_, item);
@@ -298,7 +301,7 @@ void Worker::answer(const std::string &item, QueueAnswer answer) {
     idle_.restart();
 }
 
-// Its session, if it still wants it, finds that it is nowhere and puts it back.
+// Its session, if still interested, detects that the item is lost and requeues it.
 void Worker::drop(const std::string &item) { redis_.command({"LREM", queue::held(name_), "1", item}); }
 
 void Worker::give_back(const std::string &item, const char *kind) {

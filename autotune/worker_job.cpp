@@ -16,7 +16,7 @@ Op op_of(const QueueTask &task) {
     return op;
 }
 
-// What the session compiles for must run here.
+// The session's target must run on this machine.
 const QueueTask &checked(const QueueTask &task) {
     const std::string missing = task.cpu.missing_on(CpuTarget::host());
     if (!missing.empty())

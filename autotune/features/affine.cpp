@@ -102,7 +102,7 @@ Affine AffineScope::of(const Expr &e) const {
         return a;
     }
     if (const auto *op = e.as<ir::Mod>()) {
-        // What counts by multiples of the modulus does not move the remainder.
+        // Terms that are multiples of the modulus do not change the remainder.
         Affine a = of(op->a);
         const Affine b = of(op->b);
         if (!b.terms.empty() || b.constant == 0) return unknown();
@@ -110,7 +110,8 @@ Affine AffineScope::of(const Expr &e) const {
         a.constant -= std::floor(a.constant / b.constant) * b.constant;
         return a;
     }
-    // A bound of an index is met at the borders only: what varies more is what counts.
+    // A clamped index reaches its bound only at borders: the operand with more varying terms
+    // counts.
     const auto varying = [](const Affine &a, const Affine &b) {
         return b.terms.size() > a.terms.size() || !a.known ? b : a;
     };

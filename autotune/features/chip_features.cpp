@@ -15,7 +15,7 @@ public:
     std::vector<float> values;
 
     void log(const std::string &name, double x) { add(name, std::log2(std::max(x, 0.0) + 1)); }
-    // Of a quotient, as a logarithm, within 2^±20; 0 when there is nothing to compare.
+    // log2 of a quotient, clamped to ±20; 0 if there is nothing to compare.
     void ratio(const std::string &name, double a, double b) {
         const bool known = a > 0 && b > 0;
         add(name, known ? std::clamp(std::log2(a / b), -20.0, 20.0) : a > 0 ? 20 : b > 0 ? -20 : 0);
@@ -36,8 +36,8 @@ double least_of(const std::vector<int64_t> &all) {
     return all.empty() ? 1 : double(*std::min_element(all.begin(), all.end()));
 }
 
-// Cycles that any program of the op takes: its products at the matrix units' rate, other elements two a cycle and PE, and every byte of its
-// tensors once.
+// Lower bound on the cycles of any program of the op: products at the matrix units' rate, other
+// elements at two per cycle and PE, and each byte of its tensors once.
 double least_cycles(const ChipCounts &c) {
     const sim::Config &m = c.config;
     const bool single = c.tally.matrix_f32 > c.tally.matrix_f16;
@@ -80,7 +80,7 @@ void describe_units(ChipTable &t, const ChipCounts &c, double cycles) {
     steps("vector.f16", n.vector_f16);
     steps("vector.f32", n.vector_f32);
     steps("rotations", n.rotations);
-    // What the matrix units and the PEs do, over what is asked of them: padding, and units without work.
+    // Work of the matrix units and PEs relative to the required work: padding, and idle units.
     const auto macs = double(n.matrix_f16) * double(c.config.fp16_macs_per_cycle()) +
                       double(n.matrix_f32) * double(c.config.fp32_macs_per_cycle());
     t.ratio("matrix.waste", macs * sim::cycles_per_step, c.bounds.macs);
@@ -91,7 +91,7 @@ void describe_units(ChipTable &t, const ChipCounts &c, double cycles) {
 
 void describe_words(ChipTable &t, const ChipCounts &c, double cycles) {
     const chip::Tally &n = c.tally;
-    const double needed = c.bounds.compulsory_dram_bytes / 8; // LW
+    const double needed = c.bounds.compulsory_dram_bytes / 8; // in LW
     const double l2bs = c.config.total_l2bs(), l1bs = c.config.total_l1bs(), pes = c.config.total_pes();
     t.ratio("words.dram_read", double(n.loads.dram_words), needed);
     t.ratio("words.dram_written", double(n.stores.dram_words), needed);

@@ -8,7 +8,8 @@ namespace kumiko {
 
 namespace {
 
-// Of pairs of training tasks that models did not see, 0.954 are ordered rightly with 0, 0.960 with 2, 0.970 with 8, 0.968 with 16.
+// Fraction of correctly ordered pairs on held-out training tasks, by weight: 0: 0.954, 2: 0.960, 8:
+// 0.970, 16: 0.968.
 constexpr float chip_estimate_weight = 8;
 
 const FeatureSet &features_of_nests() {

@@ -23,7 +23,7 @@ struct FeatureSet {
 
 // The features that candidates for the machine have.
 const FeatureSet &features_for(const Machine &machine);
-// null if the version is from another version of Kumiko.
+// Null if the version is from another version of Kumiko.
 const FeatureSet *find_features(int version);
 // Whether the version and the length match this version of Kumiko.
 bool is_current(const Features &features);

@@ -12,12 +12,12 @@ namespace kumiko {
 
 namespace {
 
-// A core as the estimate sees it, where the machine's table does not say otherwise.
+// The estimate's model of a core; defaults where the machine's table has no value.
 struct Core {
     double clock_hz, multiply_adds, loads = 2, stores = 1, any = 4, latency = 4;
     double registers;
-    std::vector<double> capacities;      // of caches, nearest first: three of them
-    std::vector<double> bytes_per_cycle; // from beyond each
+    std::vector<double> capacities;      // of three cache levels, innermost first
+    std::vector<double> bytes_per_cycle; // from beyond each level
 
     explicit Core(const Machine &m)
         : clock_hz(m.clock_ghz > 0 ? m.clock_ghz * 1e9 : 3e9),
@@ -54,14 +54,14 @@ Body body_cycles(const LoopTree &tree, int node, const Core &core) {
         (w.arithmetic() + w.conversions + 2 * w.selections + w.shuffles + loads + stores + w.prefetches) / core.any;
     b.chain = loop.chain * core.latency;
     b.overhead = loop.parent < 0 ? 0 : 0.5 + w.branches;
-    // Two registers carry operands.
+    // Two registers hold operands.
     const double excess = loop.accumulators + 2 - core.registers;
     if (excess > 0) b.spilled = 1.5 * excess;
     return b;
 }
 
 float log_of(double x) { return static_cast<float>(std::log2(std::max(x, 0.0) + 1)); }
-// Of a quotient, within 2^±20; 0 when there is nothing to compare.
+// log2 of a quotient, clamped to ±20; 0 if there is nothing to compare.
 float ratio(double a, double b) {
     if (a <= 0 && b <= 0) return 0;
     return static_cast<float>(std::clamp(std::log2((a + 1e-12) / (b + 1e-12)), -20.0, 20.0));
@@ -77,12 +77,12 @@ struct Table {
     }
 };
 
-// How a nest divides among threads.
+// Distribution of a nest over threads.
 struct Grain {
     double tasks = 1;    // iterations of the outermost parallel loop
-    double speedup = 1;  // of what is inside
-    double launches = 0; // runs of parallel loops
-    double serial = 0;   // cycles outside of them
+    double speedup = 1;  // of the parallel part
+    double launches = 0; // executions of parallel loops
+    double serial = 0;   // cycles outside of parallel loops
 };
 
 bool inside_parallel(const LoopTree &tree, int node) {
@@ -130,11 +130,11 @@ void describe_body(Table &t, const std::string &p, const LoopTree &tree, const B
     t.add(p + "branches", log_of(w.branches));
     t.add(p + "prefetches", log_of(w.prefetches));
     t.add(p + "body_accesses", log_of(w.loads + w.stores));
-    // How the body steps through memory, as one stream after another would see it.
+    // The body's memory accesses, as concurrent streams.
     double streams = 0, far = 0, near = 0, still = 0, aliased = 0, unaligned = 0;
     const double vector = machine.vector_bits / 8.0;
     for (const Access &a : loop.accesses) {
-        // Steps of whole pages meet in the same sets of the nearest cache; vectors that begin anywhere cross its lines.
+        // Strides of whole pages map to the same L1 sets; unaligned vectors cross cache lines.
         bool all_aligned = std::fmod(a.index.constant * a.bytes, vector) == 0;
         for (const auto &[l, c] : a.index.terms) {
             const double bytes = std::abs(c) * a.bytes;
@@ -159,14 +159,14 @@ void describe_body(Table &t, const std::string &p, const LoopTree &tree, const B
     t.add(p + "far", log_of(far));
     t.add(p + "aliased", log_of(aliased));
     t.add(p + "unaligned", log_of(unaligned));
-    // What entering and leaving the loop costs beside it.
+    // The relative cost of the enclosing body.
     const LoopNode *around =
         loop.parent >= 0 && b != &nothing ? &tree.loops[static_cast<size_t>(loop.parent)] : nullptr;
     t.add(p + "around",
           around ? share(body_cycles(tree, loop.parent, core).cycles(), cycles * loop.extent + 1e-9) : 0.f);
     t.add(p + "around_stores",
           around ? share(around->work.stores + around->work.masked_stores, cycles * loop.extent + 1e-9) : 0.f);
-    // What the loops around keep touching.
+    // The working sets of the enclosing loops.
     double touched[4] = {0, 0, 0, 0}, pages[4] = {0, 0, 0, 0};
     int node = b == &nothing ? -1 : b->node;
     for (int level = 0; level < 4 && node >= 0; level++, node = tree.loops[static_cast<size_t>(node)].parent)
@@ -211,7 +211,7 @@ NestCost describe(const LoopTree &tree, const Machine &machine, int threads, dou
     double moved[4];
     for (size_t i = 0; i < 3; i++) moved[i] = traffic[i].total() / core.bytes_per_cycle[i];
     const double touched = traffic[3].total();
-    // The least there is to do, as far as the nest tells: every lane used, every line moved once.
+    // A lower bound on the work that the nest shows: every lane used, every line transferred once.
     const double lanes = std::max(1, machine.lanes(32));
     const double needed = operations > 0 ? operations : sum.flops;
     const double ideal = std::max({needed / (2 * lanes * core.multiply_adds), touched / 32, 1.0});
@@ -307,7 +307,7 @@ size_t own_features() { return feature_names().size() / 2; }
 
 void set_beside(Features &features, const Features &other) {
     const size_t own = own_features();
-    if (other.values.size() < own) return; // of one that could not be described
+    if (other.values.size() < own) return; // the reference could not be described
     for (size_t i = 0; i < own; i++) features.values[own + i] = features.values[i] - other.values[i];
 }
 

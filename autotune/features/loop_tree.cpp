@@ -53,15 +53,16 @@ private:
     using ir::IRVisitor::visit;
     LoopTree tree_;
     AffineScope scope_;
-    std::vector<double> values_; // of each loop's variable: the middle of its range
+    std::vector<double> values_; // value of each loop variable: the middle of its range
     const int vector_bits_;
     const InstructionSet &instructions_;
     std::vector<std::string> streamed_;
     int current_ = 0;
     double weight_ = 1;
     double registers_now_ = 0;
-    std::map<std::pair<std::string, double>, double> updates_; // of accumulators, by the current body
-    // Array, lanes and constant of the current body's loads, with the loops that move them.
+    // Updates of accumulators in the current body.
+    std::map<std::pair<std::string, double>, double> updates_;
+    // Loads in the current body: array, lanes and constant, with their affine terms.
     std::map<std::tuple<std::string, int, double>, std::set<std::vector<std::pair<int, double>>>> loaded_;
 
     LoopNode &node() { return tree_.loops[static_cast<size_t>(current_)]; }
@@ -102,7 +103,7 @@ private:
         weight_ = before;
     }
 
-    // Each is read as if it stood there.
+    // Counts an unrolled loop as its copies.
     void copies(const ir::For *op) {
         const Affine first = scope_.of(op->min);
         const int64_t extent = *ir::as_const_int(op->extent);
@@ -115,7 +116,7 @@ private:
         }
     }
 
-    // What the body did to accumulators becomes its chain.
+    // Converts the body's accumulator updates to its dependence chain.
     void settle() {
         for (const auto &[where, times] : updates_) {
             node().chain = std::max(node().chain, times);
@@ -152,7 +153,8 @@ private:
         scope_.pop(op->name);
     }
 
-    // A condition that holds in the middle of the loops mostly holds; one that does not, at a border.
+    // A condition that holds in the middle of the loops holds almost always; one that does not hold
+    // there is a border case.
     void visit(const ir::IfThenElse *op) override {
         const double holds = scope_.value(op->condition, values_, 0.5);
         double share = holds;
@@ -214,7 +216,7 @@ private:
             return;
         }
         const Affine where = scope_.of(op->index);
-        // The compiler loads once what a body reads twice.
+        // The compiler merges equal loads in one body.
         if (where.known && !loaded_[{op->name, op->type.lanes(), where.constant}].insert(where.terms).second) return;
         const auto *r = ramp(op->index);
         const int lanes = op->type.lanes();
@@ -325,7 +327,7 @@ private:
             node().work.prefetches += weight_;
             return;
         } else if (op->is_tag() || op->name == "kumiko.opaque") {
-            // nothing is done
+            // no operation
         } else if (op->name.starts_with("sqrt")) {
             count(&BodyWork::divisions, op->type, 1);
         } else if (op->call_type == ir::Call::PureExtern || op->call_type == ir::Call::Extern) {

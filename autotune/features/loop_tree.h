@@ -36,7 +36,7 @@ struct Access {
     bool store = false;
     bool known = true;           // false: the address is data-dependent
     Affine index;                // of the first access, in elements
-    double lowest = 0, past = 0; // half-open range of elements, relative to the first
+    double lowest = 0, past = 0; // half-open range of elements
     double elements = 0;         // number of distinct elements, at most
     double times = 0;            // accesses per iteration, weighted by conditions
     int bytes = 0;               // per element

@@ -9,14 +9,14 @@ namespace {
 
 constexpr double cache_line = 64;
 
-// An access of a loop's body, seen from the loops around it.
+// An access in a loop body, as seen from the enclosing loops.
 struct Seen {
     const Access *access;
-    double fetched = 0;   // lines that one run of the loops so far brings
-    double footprint = 0; // different lines among them
+    double fetched = 0;   // lines loaded by one run of the loops so far
+    double footprint = 0; // distinct lines among them
 };
 
-// Different lines that an access touches when the loops `inside`, which end with its own, run once each.
+// Distinct lines touched by an access if the loops `inside` (up to its own loop) run once each.
 double footprint(const LoopTree &tree, const Access &a, const std::vector<int> &inside, double line) {
     const ArrayInfo &array = tree.arrays.at(a.array);
     const double whole = array.size > 0 ? std::ceil(array.size * a.bytes / line) : 1e18;
@@ -27,14 +27,14 @@ double footprint(const LoopTree &tree, const Access &a, const std::vector<int> &
     }
     double run = (a.past - a.lowest) * a.bytes, pieces = 1;
     const double dense = a.elements * a.bytes;
-    if (dense * 2 < run && a.constants.size() > 1) { // rows with gaps between them
+    if (dense * 2 < run && a.constants.size() > 1) { // rows with gaps
         const double each = std::max(dense / static_cast<double>(a.constants.size()), static_cast<double>(a.bytes));
         if (run / static_cast<double>(a.constants.size()) > line) {
             pieces = static_cast<double>(a.constants.size());
             run = each;
         }
     }
-    std::vector<std::pair<double, double>> steps; // bytes a step, steps
+    std::vector<std::pair<double, double>> steps; // bytes per step, number of steps
     for (int l : inside) {
         const double stride = std::abs(a.index.coefficient(l)) * a.bytes,
                      extent = tree.loops[static_cast<size_t>(l)].extent;
@@ -55,7 +55,7 @@ public:
     Counter(const LoopTree &tree, double capacity, double line = cache_line)
         : tree_(tree), capacity_(capacity), line_(line) {}
 
-    // The accesses of the loop's body and of the loops inside, for one run of the loop.
+    // The accesses in the loop and its inner loops, for one run of the loop.
     std::vector<Seen> run(int node) {
         const LoopNode &loop = tree_.loops[static_cast<size_t>(node)];
         std::vector<Seen> all;
@@ -99,7 +99,7 @@ std::vector<Traffic> count_traffic(const LoopTree &tree, const std::vector<doubl
         all.push_back(t);
     };
     for (double capacity : capacities) {
-        // An allocation that fits stays where it was written.
+        // An internal array that fits stays in the cache after it is written.
         add(Counter(tree, capacity).run(0), [&](const Seen &s) {
             const ArrayInfo &array = tree.arrays.at(s.access->array);
             return array.internal && 2 * array.size * array.bytes <= capacity ? 0.0 : s.fetched;

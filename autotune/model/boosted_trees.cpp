@@ -14,7 +14,7 @@ namespace {
 
 void must(int status) {
     if (status == 0) return;
-    const std::string text = XGBGetLastError(); // and where in its sources, line by line
+    const std::string text = XGBGetLastError(); // followed by a stack trace
     throw InternalError("XGBoost: " + text.substr(0, text.find('\n')));
 }
 
@@ -31,8 +31,8 @@ public:
     DMatrixHandle handle = nullptr;
 };
 
-// What saved trees begin with, and after it the hash of all that follows the line: XGBoost itself takes damaged trees for whole ones, and
-// walks out of them.
+// Header of saved trees, followed by a hash of the rest: XGBoost does not detect corrupt trees and
+// reads out of bounds.
 constexpr std::string_view trees_mark = "kumiko trees 1 ";
 constexpr size_t trees_header = trees_mark.size() + 32 + 1;
 
@@ -69,7 +69,7 @@ struct BoostedTrees::Contents {
         must(XGBoosterCreate(nullptr, 0, &handle));
         quiet();
     }
-    // To learn from these rows.
+    // For training on these rows.
     Contents(const Matrix &matrix, size_t n) : columns(n) {
         must(XGBoosterCreate(&matrix.handle, 1, &handle));
         quiet();
@@ -80,11 +80,12 @@ struct BoostedTrees::Contents {
 
     void quiet() {
         set("verbosity", "0");
-        set("nthread", "1"); // candidates are timed meanwhile
+        set("nthread", "1"); // candidates are timed at the same time
     }
     void set(const char *name, const std::string &value) { must(XGBoosterSetParam(handle, name, value.c_str())); }
 
-    // `gradients` is given the scores so far and fills first and second derivatives of the loss.
+    // `gradients` receives the current scores and fills in first and second derivatives of the
+    // loss.
     void boost(
         const Matrix &matrix, const TreeOptions &o,
         const std::function<void(const std::vector<float> &, std::vector<float> &, std::vector<float> &)> &gradients) {
@@ -97,7 +98,8 @@ struct BoostedTrees::Contents {
         set("min_child_weight", std::to_string(o.min_weight));
         set("lambda", std::to_string(o.shrink));
         set("base_score", "0");
-        set("objective", "reg:squarederror"); // derivatives are given; margins are what it predicts
+        // Unused: derivatives are given, and predictions are margins.
+        set("objective", "reg:squarederror");
         set("seed", std::to_string(o.seed));
         bst_ulong n = 0;
         must(XGDMatrixNumRow(matrix.handle, &n));
@@ -140,7 +142,7 @@ void BoostedTrees::order(const Rows &rows, const std::vector<float> &quality, co
                     const float at_i = scores[i] + (offsets.empty() ? 0.f : offsets[i]);
                     for (size_t j = i + 1; j < begin + n; j++) {
                         const float difference = quality[i] - quality[j];
-                        if (std::abs(difference) < 0.01f) continue; // which comes first is noise
+                        if (std::abs(difference) < 0.01f) continue; // the order is noise
                         const float weight =
                             scale *
                             (options.alike ? 0.3f : std::abs(difference) * (0.25f + std::max(quality[i], quality[j])));

@@ -17,12 +17,12 @@ namespace kumiko {
 
 namespace {
 
-constexpr const char *weight_note = "kumiko_estimate_weight"; // of what scores begin with
+constexpr const char *weight_note = "kumiko_estimate_weight"; // weight of the initial scores
 std::string weight_text(int version) { return fmt::format("{:g}", find_features(version)->weight); }
 
 constexpr size_t enough_to_learn = 6; // measurements of the task itself
 
-// Of their first values so many.
+// The first `columns` values of each.
 Rows rows_of(const std::vector<Features> &candidates, int version, size_t columns) {
     Rows rows;
     for (const Features &f : candidates) {
@@ -39,12 +39,12 @@ Rows rows_of(const std::vector<Features> &candidates, int version) {
     return rows_of(candidates, version, find_features(version)->names.size());
 }
 
-// What a task's own measurements teach trees of.
+// The rows that a task's own trees are trained on.
 Rows own_rows(const std::vector<Features> &candidates, int version) {
     return rows_of(candidates, version, find_features(version)->own);
 }
 
-// What the scores of candidates with features of that version begin with.
+// Initial scores of candidates with features of that version.
 std::vector<float> beginnings(const std::vector<Features> &candidates, int version) {
     const FeatureSet *set = find_features(version);
     std::vector<float> all;
@@ -52,7 +52,7 @@ std::vector<float> beginnings(const std::vector<Features> &candidates, int versi
     return all;
 }
 
-// Contributions of trees to one score, and what it begins with.
+// Contributions of the trees to one score, plus the initial score.
 std::vector<float> with_beginning(std::vector<float> contributions, const Features &features) {
     const FeatureSet *set = find_features(features.version);
     if (set->base < contributions.size()) contributions[set->base] += set->begin(features);
@@ -224,7 +224,7 @@ std::vector<std::pair<std::string, double>> TaskModel::contributions(const Featu
     };
     if (trees_.trained()) {
         std::vector<float> part = trees_.contributions(own.values);
-        part.resize(own.columns); // behind them stands what all scores share
+        part.resize(own.columns); // followed by the common bias
         add(part);
     }
     std::vector<std::pair<std::string, double>> result = named(all, version_);

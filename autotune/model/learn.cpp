@@ -30,7 +30,7 @@ Accuracy accuracy_of(const CostModel &model, const ModelTask &task) {
 Validation cross_validate(const std::vector<ModelTask> &tasks, size_t folds, const TreeOptions &options,
                           const std::function<void(size_t)> &progress, const CostModel *before) {
     Validation v;
-    // One op on several machines is left out at once.
+    // One op measured on several machines is held out as a whole.
     std::map<std::string, size_t> ops;
     for (const ModelTask &t : tasks) ops.emplace(t.name, ops.size());
     const auto fold_of = [&](const ModelTask &t) { return ops.at(t.name) % folds; };

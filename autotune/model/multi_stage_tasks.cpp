@@ -11,14 +11,14 @@ namespace kumiko {
 
 namespace {
 
-// A tensor to which structures are appended, each as one or more stages that read the one before.
+// A tensor to which structures are appended, each as one or more stages that read the previous one.
 class Chain {
 public:
-    // How the elements of its input lie.
+    // Layout of the input's elements.
     enum class Shape {
         Any,
-        Pixels,   // two to four channels innermost
-        Matrices, // many of 2×2 to 4×4
+        Pixels,   // innermost axis of two to four channels
+        Matrices, // a batch of 2×2 to 4×4 matrices
     };
 
     explicit Chain(uint64_t seed, Shape shape = Shape::Any) : random_(seed) {
@@ -50,19 +50,19 @@ public:
     using Append = bool (Chain::*)();
     struct Structure {
         const char *name;
-        Append append; // false where the tensor's shape does not suit
+        Append append; // false if it does not fit the tensor's shape
     };
     static const std::vector<Structure> &structures();
     static const Structure from_pixels, to_pixels, small_products;
 
     bool append(const Structure &s) { return (this->*s.append)(); }
 
-    // A pointwise stage now and then, as real formulas have them between others.
+    // Sometimes appends a pointwise stage, as in real formulas.
     void maybe_pointwise(double probability) {
         if (random_.chance(probability)) activate();
     }
 
-    // Empty where it is too small, too large, or of too many stages.
+    // Returns nullopt if the op is too small, too large, or has too many stages.
     std::optional<Op> finish(const std::string &name, bool two_outputs = false) {
         if (stored_ == bf16 && random_.chance(0.6)) stage(now_.axes(), cast(bf16, read()));
         if (now_.contents().kind != TensorContents::Kind::Compute) return {};
@@ -73,7 +73,7 @@ public:
         }
         Op op(name, inputs_, outputs);
         const size_t n = op.stages().size();
-        double work = 0; // ns, about
+        double work = 0; // estimated ns
         for (const Stage &s : op.stages()) work += iterations(s) * (s.reduction_axes.empty() ? 0.3 : 0.08);
         if (n < 2 || n > 10 || work < 30e3 || work > 500e3) return {};
         return op;
@@ -83,7 +83,7 @@ public:
 
 private:
     Random random_;
-    Type value_ = f32, stored_ = f32; // in which it is computed; of inputs
+    Type value_ = f32, stored_ = f32; // compute type; type of inputs
     std::vector<Tensor> inputs_;
     Tensor now_ = Tensor(input("X", f32, {}));
     int axes_ = 0, stages_ = 0;
@@ -113,7 +113,7 @@ private:
     void stage(const std::vector<Axis> &axes, const Expr &value) {
         now_ = compute("s" + std::to_string(stages_++), axes, value);
     }
-    // An element as a number of the type in which is computed.
+    // An element converted to the compute type.
     Element load(const Tensor &t, const std::vector<Expr> &at) const {
         const Element e = t.at(at);
         if (t.type() == value_) return e;
@@ -123,7 +123,7 @@ private:
     Element read(const std::vector<Expr> &indices) const { return load(now_, indices); }
     Element read() const { return read(at(now_.axes())); }
     Element weight(const std::vector<Axis> &axes) { return load(new_input(axes), at(axes)); }
-    // Axes of the tensor with those from `first` on replaced.
+    // The tensor's axes, with those from `first` on replaced.
     std::vector<Axis> with(size_t first, const std::vector<Axis> &others) const {
         std::vector<Axis> axes(now_.axes().begin(), now_.axes().begin() + static_cast<long>(first));
         axes.insert(axes.end(), others.begin(), others.end());
@@ -152,9 +152,9 @@ private:
     }
     void activate() { stage(now_.axes(), activated(read())); }
 
-    // ---- structures; each says what it makes of x(…, i, j)
+    // ---- structures; each comment gives the result in terms of x(…, i, j)
 
-    // sum over j: x(…, i, j) · W(j, o), maybe with a bias and a function.
+    // sum over j: x(…, i, j) · W(j, o), optionally with a bias and an activation.
     bool product() {
         if (last() < 8) return false;
         const Axis i = now_.axes()[now_.rank() - 2], j = now_.axes().back();
@@ -171,7 +171,7 @@ private:
         return true;
     }
 
-    // sum over j: x(b, i, j) · W(b, j, o), of each b its own W.
+    // sum over j: x(b, i, j) · W(b, j, o): one W per b.
     bool batched_product() {
         if (now_.rank() < 3 || last() < 4) return false;
         const Axis b = now_.axes()[0], j = now_.axes().back(), o = axis_among({8, 16, 24, 32, 48, 64});
@@ -179,7 +179,7 @@ private:
         return true;
     }
 
-    // sum over j: x(…, i, j) · x(…, k, j), scaled: every row with every other.
+    // sum over j: x(…, i, j) · x(…, k, j), scaled: all pairs of rows.
     bool rows_with_rows() {
         if (row_count() > 260 || last() < 8) return false;
         const Axis j = now_.axes().back(), k = axis(row_count());
@@ -189,7 +189,7 @@ private:
         return true;
     }
 
-    // Windows of 3 or 3×3 over all channels, the first axis; zeros around.
+    // Convolution with windows of 3 or 3×3 over all channels (the first axis), zero-padded.
     bool convolution() {
         const size_t r = now_.rank();
         if (extent(now_.axes()[0]) > 64 || last() < 8) return false;
@@ -209,7 +209,7 @@ private:
         return true;
     }
 
-    // Each channel its own window of 3 to 7, or 3×3.
+    // Depthwise convolution with windows of 3 to 7, or 3×3.
     bool depthwise() {
         const size_t r = now_.rank();
         if (last() < 8) return false;
@@ -229,7 +229,7 @@ private:
         return true;
     }
 
-    // Neighbours with fixed weights, of one axis and then of the other, as image filters have it.
+    // Separable stencil with constant weights, as in image filters.
     bool stencil() {
         const size_t r = now_.rank();
         if (last() < 6) return false;
@@ -249,7 +249,7 @@ private:
         return true;
     }
 
-    // The largest or the mean of windows of 2 or 2×2, which lie side by side.
+    // Maximum or mean of adjacent, non-overlapping windows of 2 or 2×2.
     bool pool() {
         const size_t r = now_.rank();
         if (last() < 8 || row_count() < 8) return false;
@@ -269,7 +269,7 @@ private:
         return true;
     }
 
-    // Rows that have mean 0 and variance 1, or root mean square 1, times weights.
+    // Rows normalised to mean 0 and variance 1, or to root mean square 1, times weights.
     bool norm() {
         const std::vector<Axis> axes = now_.axes(), rows = outer();
         const Axis j = axes.back();
@@ -288,7 +288,7 @@ private:
         return true;
     }
 
-    // exp(x − the row's largest), divided by the row's sum.
+    // exp(x − row maximum), divided by the row sum.
     bool softmax() {
         const std::vector<Axis> axes = now_.axes(), rows = outer();
         const Axis j = axes.back();
@@ -301,7 +301,7 @@ private:
         return true;
     }
 
-    // Rows moved and scaled to between 0 and 1, or each divided by its largest.
+    // Rows shifted and scaled to [0, 1], or divided by their maximum.
     bool row_range() {
         const std::vector<Axis> axes = now_.axes(), rows = outer();
         const Axis j = axes.back();
@@ -318,7 +318,7 @@ private:
         return true;
     }
 
-    // Each column without its mean, or divided by its root mean square: sums over rows.
+    // Columns minus their mean, or divided by their root mean square: reductions over rows.
     bool columns() {
         const size_t r = now_.rank();
         const std::vector<Axis> axes = now_.axes();
@@ -337,7 +337,7 @@ private:
         return true;
     }
 
-    // Rows by their numbers, each alone or several summed with weights.
+    // A gather of rows, single or several summed with weights.
     bool gather() {
         const size_t r = now_.rank();
         const std::vector<Axis> axes = now_.axes();
@@ -357,7 +357,7 @@ private:
         return true;
     }
 
-    // Running sums, or averages that forget, along rows or down columns.
+    // Prefix sums, or exponential moving averages, along rows or columns.
     bool scan_along() {
         const std::vector<Axis> axes = now_.axes();
         const size_t d = random_.chance(0.5) ? now_.rank() - 1 : now_.rank() - 2;
@@ -377,7 +377,8 @@ private:
         return true;
     }
 
-    // Two axes exchanged, with a function, so that the copy is not only another way of reading.
+    // A transpose of two axes with a pointwise function, so that it is not just a different read
+    // order.
     bool permute() {
         const size_t r = now_.rank();
         std::vector<Axis> axes = now_.axes();
@@ -386,7 +387,7 @@ private:
         return true;
     }
 
-    // Pairs of neighbours, or halves of rows, one as a gate or turned by the other.
+    // Pairs of adjacent elements, or halves of rows: gating or rotation.
     bool strided() {
         if (last() < 8) return false;
         const size_t r = now_.rank();
@@ -408,7 +409,7 @@ private:
         return true;
     }
 
-    // A plane from the channels of each pixel.
+    // Reduces the channels of each pixel to a plane.
     bool plane_of_pixels() {
         const std::vector<Axis> axes = outer();
         std::vector<Expr> place = at(now_.axes());
@@ -421,7 +422,7 @@ private:
         return true;
     }
 
-    // Two to four channels of each pixel from a plane.
+    // Expands a plane to two to four channels per pixel.
     bool pixels_of_plane() {
         std::vector<Axis> axes = now_.axes();
         axes.push_back(axis(random_.between(2, 4)));
@@ -429,12 +430,12 @@ private:
         return true;
     }
 
-    // Matrices of a few elements times others, or times themselves.
+    // Products of small matrices, or of a matrix with itself.
     bool products_of_small() {
         const Axis b = now_.axes()[0], i = now_.axes()[1], k = now_.axes()[2];
         const Axis j = axis(random_.between(2, 4));
         const bool itself = random_.chance(0.5);
-        const Axis other = axis(row_count()); // rows with rows
+        const Axis other = axis(row_count()); // all pairs of rows
         if (itself)
             stage({b, i, other}, sum(read({b, i, k}) * read({b, other, k}), k));
         else
@@ -476,7 +477,7 @@ const Chain::Structure Chain::from_pixels = {"from_pixels", &Chain::plane_of_pix
 const Chain::Structure Chain::to_pixels = {"to_pixels", &Chain::pixels_of_plane};
 const Chain::Structure Chain::small_products = {"small_products", &Chain::products_of_small};
 
-// The parts of a chain, of which those beyond `parts` may be added by chance.
+// The structures of a chain; those after `parts` are added at random.
 struct Plan {
     Chain::Shape shape = Chain::Shape::Any;
     std::vector<Chain::Structure> parts;
@@ -484,8 +485,8 @@ struct Plan {
     bool two_outputs = false;
 };
 
-// Each ordered pair of two of the structures; then each behind and before a change between pixels
-// and planes, and some behind products of small matrices, every other one with two outputs.
+// Each ordered pair of structures; then each before and after a conversion between pixels and
+// planes, and some after products of small matrices. Every other chain has two outputs.
 std::vector<Plan> plans() {
     const auto &structures = Chain::structures();
     const size_t n = structures.size();

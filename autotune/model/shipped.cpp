@@ -12,7 +12,8 @@ namespace kumiko {
 
 namespace {
 
-// Never destroyed: XGBoost's trees need what belongs to the thread, which ends before what is static.
+// Never destroyed: XGBoost's trees use thread-local objects, which are destroyed before static
+// ones.
 const auto *load_shipped(const char *begin, const char *end, const char *document) {
     return new std::shared_ptr(std::make_shared<const CostModel>(CostModel::load(std::string(begin, end), document)));
 }
@@ -20,7 +21,7 @@ const auto *load_shipped(const char *begin, const char *end, const char *documen
 } // namespace
 
 std::shared_ptr<const CostModel> CostModel::shipped(const Machine &machine) {
-    constexpr double narrow = 512; // bits of multiply-adds a cycle
+    constexpr double narrow = 512; // bits of FMAs per cycle
     const int version = features_for(machine).version;
     if (version != kumiko::features_version || machine.vector_bits * machine.fmas_per_cycle <= narrow)
         return shipped(version);

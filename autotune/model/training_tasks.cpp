@@ -17,7 +17,7 @@ std::vector<TrainingTask> tasks_for(const std::string &kind) {
     const auto file = nlohmann::ordered_json::parse(kumiko_training_tasks, kumiko_training_tasks_end);
     std::vector<TrainingTask> all;
     for (const auto &[op, tasks] : file.at(kind).items()) {
-        for (const nlohmann::json parameters : tasks) { // whose keys are sorted
+        for (const nlohmann::json parameters : tasks) { // its keys are sorted
             std::string name = op;
             char separator = ' ';
             for (const auto &[key, value] : parameters.items()) {

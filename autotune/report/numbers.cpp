@@ -23,7 +23,7 @@ ChanceCurve chance_curve(const std::vector<Record> &records) {
     ChanceCurve curve;
     std::vector<double> sampled;
     double first = never;
-    for (const char *origin : {"random", "explore"}) { // a search by chance alone says more
+    for (const char *origin : {"random", "explore"}) { // a random search has more samples
         for (const Record &r : records) {
             if (r.tried() && r.origin == origin) sampled.push_back(seconds_once(r));
         }
@@ -39,8 +39,9 @@ ChanceCurve chance_curve(const std::vector<Record> &records) {
     curve.samples = static_cast<int>(n);
     const bool begun = std::isfinite(first);
     if (begun) curve.seconds.push_back(first);
-    // The k-th best is the least of d draws when it is drawn, none of the k before it is, and the others come from
-    // behind: C(n-k-1, d-1) of C(n, d) draws. With no default to fall back on, draws that are all in vain are left out.
+    // The k-th best is the minimum of d draws if it is drawn, none of the k better ones is, and the
+    // rest come from the worse ones: C(n-k-1, d-1) of C(n, d) draws. Without a default to fall back
+    // on, draws of only failures are excluded.
     for (size_t d = 1; d <= n; d++) {
         double share = static_cast<double>(d) / static_cast<double>(n), sum = 0, seen = 0;
         for (size_t k = 0; k + d <= n; k++) {

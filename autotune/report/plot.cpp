@@ -10,7 +10,7 @@ namespace kumiko::report {
 
 namespace {
 
-constexpr size_t most_dots = 1500; // of a series: pages stay small, and more are a cloud in any case
+constexpr size_t most_dots = 1500; // per series: keeps pages small; more points only form a cloud
 constexpr double width = 720, height = 320, margin_left = 76, margin_right = 20, margin_top = 14, margin_bottom = 44;
 
 struct Range {
@@ -21,7 +21,7 @@ struct Range {
         low = std::min(low, v);
         high = std::max(high, v);
     }
-    // A little room on both sides.
+    // Adds a margin on both sides.
     void widen() {
         if (logarithmic) {
             const double room = std::max(1.05, std::pow(high / low, 0.04));
@@ -33,13 +33,13 @@ struct Range {
             high += room;
         }
     }
-    // From 0 to 1.
+    // Maps to [0, 1].
     double place(double v) const {
         return logarithmic ? std::log(v / low) / std::log(high / low) : (v - low) / (high - low);
     }
 };
 
-// Of many dots, every how manieth is drawn.
+// The decimation of a series of many dots.
 size_t every(const PlotSeries &s) {
     return s.kind == PlotSeries::Kind::Dots ? 1 + (s.points.size() - 1) / most_dots : 1;
 }
@@ -104,7 +104,7 @@ std::vector<double> ticks(double low, double high, bool logarithmic, int n) {
                 if (decade * step >= low && decade * step <= high) all.push_back(decade * step);
             }
         }
-        // Of many, whole decades.
+        // If there are many, only whole decades.
         if (all.size() > static_cast<size_t>(n) + 2)
             std::erase_if(all, [](double t) { return std::abs(std::log10(t) - std::round(std::log10(t))) > 1e-9; });
         return all;
@@ -119,7 +119,7 @@ std::string Plot::html() const {
     Range across, up;
     across.logarithmic = x.logarithmic;
     up.logarithmic = y.logarithmic;
-    // What no measurement gives would take all of the room.
+    // Drops implausible values, which would dominate the scale.
     std::vector<PlotSeries> shown = series;
     const auto absurd = [](const PlotAxis &axis, double v) {
         return !(std::abs(v) < 1e15) || (axis.logarithmic && !(v > 1e-15));

@@ -22,7 +22,7 @@ std::string fact_box(const std::string &name, const std::string &value) {
 std::string plain(double x) { return fmt::format("{:g}", x); }
 std::string percent(double x) { return fmt::format("{:.1f} %", 100 * x); }
 
-// A table row; numbers from column `numbers` on.
+// A table row; cells from column `numbers` on are numeric.
 std::string table_row(const std::vector<std::string> &cells, size_t numbers = 1, const char *tag = "td") {
     std::string h = "<tr>";
     for (size_t i = 0; i < cells.size(); i++)
@@ -39,7 +39,7 @@ std::string trial_note(size_t trial, const Record &r) {
                        duration_text(r.timing.least), parameters_text(r.parameters));
 }
 
-// What a sample of chance is, in words.
+// Describes a random sample in words.
 std::string chance_text(const ChanceCurve &c) {
     if (c.session)
         return fmt::format("random search: expected best of n, from {} random samples that were recorded", c.samples);
@@ -51,7 +51,7 @@ std::string figure_of_accuracy(const std::string &what, const PairAccuracy &a) {
     return table_row({what, std::to_string(a.candidates), percent(a.pairs)});
 }
 
-// The places that scores give, the best first; of candidates whose score is known.
+// The ranks by score, the best first, of candidates with a known score.
 std::vector<std::pair<size_t, size_t>> places(const std::vector<double> &scores) { // index, place
     std::vector<size_t> order;
     for (size_t i = 0; i < scores.size(); i++) {

@@ -23,7 +23,7 @@ using library::cache_bytes;
 using library::even_block;
 using library::vector_lanes;
 
-// Whether the directives that `apply` gives are legal.
+// Whether the directives of `apply` are legal.
 bool legal(const Op &op, const Machine &machine, const std::function<void(Schedule &)> &apply) {
     try {
         Schedule s(op, machine);
@@ -36,13 +36,13 @@ bool legal(const Op &op, const Machine &machine, const std::function<void(Schedu
     return false;
 }
 
-// Of `values`, ascending, those in [1, limit] and what is nearest below it.
+// The ascending `values` that are at most `limit`.
 std::vector<int64_t> up_to(std::vector<int64_t> values, int64_t limit) {
     std::erase_if(values, [&](int64_t v) { return v > limit; });
     return values;
 }
 
-// Rows of a tile: at most so many, without a rest where that does not cost many.
+// Rows of a tile: at most `most`, and a divisor of the extent if that costs little.
 int64_t rows_in(int64_t extent, int64_t most) {
     for (int64_t rows = std::min(most, extent); rows >= 1 && 5 * rows >= 3 * most; rows--) {
         if (extent % rows == 0) return rows;
@@ -50,7 +50,7 @@ int64_t rows_in(int64_t extent, int64_t most) {
     return std::min(most, even_block(extent, most, 1));
 }
 
-// The axis of a tile's rows: the one with which each step loads least for what it multiplies.
+// The axis of a tile's rows: the one that minimises loads per multiply.
 std::string rows_of_tile(const StageSketch &s, const std::string &v, int64_t vectors, int64_t registers) {
     std::string best;
     double least = 0;
@@ -66,7 +66,8 @@ std::string rows_of_tile(const StageSketch &s, const std::string &v, int64_t vec
     return best;
 }
 
-// How many times a vector of results stands in the code, about: a rest that an axis leaves is a copy of what stands inside.
+// Estimated copies of a result vector in the code: the remainder of an axis duplicates the code
+// inside it.
 constexpr int64_t most_code = 360;
 int64_t code_of(const StageSketch &s, const Decisions &d, const Machine &machine) {
     const std::string name = s.stage->name + ".", v = decided_vectors(s, d);
@@ -145,14 +146,12 @@ private:
         return s.way == StageSketch::Way::Reduction || (s.way == StageSketch::Way::Points && !s.vector_axes.empty());
     }
     bool by_other(const Decisions &d) const { return other_ && d.choice("schedule", "") == other_->name; }
-    // A stage in whose loops others may be computed, and its axes that may be the outermost of
-    // them.
+    // A stage in whose loops others may be computed, and those of its axes that may hold them.
     struct Holder {
         std::string stage;
         std::vector<std::string> axes;
     };
-    // The decided loops that hold others: none where the stage has no name; nothing where the rules
-    // say which.
+    // The decided loops that hold others. An empty stage name: none; nullopt: the rules decide.
     std::optional<Holder> holder_of(const Decisions &d) const;
     std::set<std::string> read_by(const std::string &stage) const;
     Holder holder_named(const std::string &stage) const;
@@ -174,30 +173,32 @@ private:
                              [&](const StageSketch &s) { return s.stage->name == stage; });
     }
 
-    // The stage's product of matrices, when the op is one.
+    // The stage's matrix product, if it is one.
     const library::MatrixProduct *product_of(const Stage &s) const {
         return product_ && product_->contraction.sum->name == s.name ? &*product_ : nullptr;
     }
 
-    const LibraryTemplate *other_; // whose default is a point too; null: none's
+    const LibraryTemplate *other_; // library schedule whose default is also a point; null: none
     std::optional<library::MatrixProduct> product_;
-    std::vector<StageSketch> sketches_;   // as the op's stages
-    std::string holder_;                  // the stage that the op ends in; "": there are several outputs
-    std::map<std::string, Holder> holds_; // by the values of "hold", down to that axis
-    std::map<std::string, std::string>
-        finished_in_; // consumers by the reductions that they may be computed at the end of
+    std::vector<StageSketch> sketches_; // in the order of the op's stages
+    // The op's final stage; "" if there are several outputs.
+    std::string holder_;
+    // Value of "hold" → the loops down to that axis.
+    std::map<std::string, Holder> holds_;
+    // Reduction → consumer that can be fused into its epilogue.
+    std::map<std::string, std::string> finished_in_;
     std::map<std::string, std::vector<std::string>> readers_;
     std::vector<ParameterInfo> infos_;
-    // For each parameter the stage, "" for the whole op, and the name of the decision.
+    // Per parameter: the stage ("" for the whole op) and the name of the decision.
     std::vector<std::pair<std::string, std::string>> names_;
-    Point sketched_; // no rule decides where there is a choice
-    Point rules_;    // rules decide wherever they can
+    Point sketched_; // sketches decide everything
+    Point rules_;    // rules decide wherever possible
     Point library_;  // the library's schedule, if there is another one
     Point default_;
     std::vector<ComparedPoint> compared_;
 };
 
-// One more parameter, "what" of the op or "stage.what".
+// Adds a parameter: "what" of the op, or "stage.what".
 void AutoSpace::add(const std::string &stage, const std::string &what, const Json &values, const Json &wish,
                     bool ordered) {
     if (values.size() < 2) return;
@@ -207,7 +208,7 @@ void AutoSpace::add(const std::string &stage, const std::string &what, const Jso
     sketched_.push_back(found == values.end() ? 0 : static_cast<uint32_t>(found - values.begin()));
 }
 
-// With the value nearest to the wish.
+// The default is the value nearest to the wish.
 void AutoSpace::add_number(const std::string &stage, const std::string &what, std::vector<int64_t> values,
                            int64_t wish) {
     if (values.empty()) return;
@@ -223,7 +224,7 @@ std::optional<AutoSpace::Holder> AutoSpace::holder_of(const Decisions &d) const 
     return found == holds_.end() ? Holder() : found->second;
 }
 
-// Whether the stage's loops are made as its sketch says. Loops that hold others are.
+// Whether the stage's loops follow its sketch. They do for a stage that holds others.
 bool AutoSpace::sketched(const std::string &stage, const Decisions &d) const {
     return d.choice(stage + ".loops", by_rules) == "sketch" || holder_of(d).value_or(Holder()).stage == stage;
 }
@@ -237,7 +238,7 @@ bool AutoSpace::matters(const Point &point, size_t parameter) const {
     return d.choice(stage + ".at", "") != "inline" && (what == "loops" || sketched(stage, d));
 }
 
-// Lowers the stage's parameters that begin so until its code is short enough.
+// Decreases the stage's parameters with this prefix until its code is short enough.
 void AutoSpace::shorten(const StageSketch &s, const std::string &what) {
     for (size_t n = 0; n < sketched_.size(); n++) {
         if (names_[n].first != s.stage->name || names_[n].second.rfind(what, 0) != 0) continue;
@@ -245,11 +246,11 @@ void AutoSpace::shorten(const StageSketch &s, const std::string &what) {
     }
 }
 
-// Simplifies decisions until the sketches' point has a schedule, beginning with those that other
+// Simplifies decisions until the sketches' point has a schedule, starting with those that other
 // stages depend on.
 void AutoSpace::make_legal() {
     struct Simpler {
-        std::string what; // the beginning of the decision's name
+        std::string what; // prefix of the decision's name
         Json from, to;
     };
     const auto is_legal = [&] {
@@ -269,7 +270,7 @@ void AutoSpace::make_legal() {
     }
 }
 
-// The stages that it reads, and those that these read.
+// The stages that it reads, directly or indirectly.
 std::set<std::string> AutoSpace::read_by(const std::string &stage) const {
     std::set<std::string> all;
     for (auto s = op().stages().rbegin(); s != op().stages().rend(); ++s) { // readers first
@@ -281,8 +282,8 @@ std::set<std::string> AutoSpace::read_by(const std::string &stage) const {
     return all;
 }
 
-// Its axes that the reductions which it reads have too: their loops hold these without computing
-// them again. Of the stage that the op ends in, leading axes.
+// The axes that the reductions which it reads also have: their loops can hold these without
+// recomputation. For the op's final stage: leading axes.
 AutoSpace::Holder AutoSpace::holder_named(const std::string &stage) const {
     constexpr size_t most_axes = 3;
     const Stage &h = op().stage(stage);
@@ -308,7 +309,7 @@ AutoSpace::Holder AutoSpace::holder_named(const std::string &stage) const {
     return holder;
 }
 
-// Whether the stage has loops of its own in which others that it reads may be computed.
+// Whether the stage has loops in which stages that it reads can be computed.
 bool AutoSpace::may_hold(const StageSketch &s) const {
     if (s.way == StageSketch::Way::Whole || s.stage->kind == Stage::Kind::Padding || s.stage->axes.empty())
         return false;
@@ -317,7 +318,7 @@ bool AutoSpace::may_hold(const StageSketch &s) const {
                        [&](const std::string &r) { return sketch(r).way != StageSketch::Way::Whole; });
 }
 
-// Where stages may be computed.
+// Adds the parameters for where stages are computed.
 void AutoSpace::place_stages() {
     const std::vector<Stage> &stages = op().stages();
     std::map<std::string, std::vector<std::string>> &readers = readers_;
@@ -330,20 +331,20 @@ void AutoSpace::place_stages() {
         const std::string consumer = readers[s.name][0];
         if (op().stage(consumer).kind != Stage::Kind::Pointwise) continue;
         if (!legal(op(), machine(), [&](Schedule &t) { t.stage(s.name).finish_in(consumer); })) continue;
-        // One consumer is finished by the last reduction that it reads.
+        // A consumer is fused into the last reduction that it reads.
         std::erase_if(finished_in_, [&](const auto &entry) { return entry.second == consumer; });
         finished_in_.emplace(s.name, consumer);
     }
     for (const auto &[reduction, consumer] : finished_in_) {
         if (consumer == holder_) holder_ = reduction;
     }
-    size_t kept = 0; // stages with loops of their own, whatever is decided
+    size_t kept = 0; // stages that always have loops of their own
     bool tiles = false;
     for (const StageSketch &s : sketches_) {
         kept += s.stage->is_reduction();
         tiles = tiles || (s.stage->is_reduction() && !s.tiles.empty());
     }
-    std::vector<std::string> shared; // leading axes of the last stage that may hold others
+    std::vector<std::string> shared; // leading axes of the last stage that can hold others
     if (!holder_.empty() && stages.size() > 1 && !op().stage(holder_).takes_steps())
         shared = holder_named(holder_).axes;
     const bool several =
@@ -358,7 +359,7 @@ void AutoSpace::place_stages() {
             }
         }
     }
-    // Of other stages too, under the name "stage.axis".
+    // Also in other stages, under the name "stage.axis".
     Json loops = {by_rules, "none"};
     int64_t rows = 0; // of the longest axis
     const auto offer = [&](const Holder &h, const std::string &prefix) {
@@ -384,7 +385,8 @@ void AutoSpace::place_stages() {
     }
     for (const Stage &s : stages) {
         if (sketch(s.name).way == StageSketch::Way::Whole) continue;
-        if (op().is_output(s.name) || s.name == holder_) { // computed whole, or where another stage holds it
+        // Computed whole, or where another stage holds it.
+        if (op().is_output(s.name) || s.name == holder_) {
             const bool other = std::any_of(holds_.begin(), holds_.end(),
                                            [&](const auto &h) { return read_by(h.second.stage).count(s.name) != 0; });
             if (other) add(s.name, "at", Json::array({by_rules, "held"}), by_rules, false);
@@ -425,7 +427,8 @@ void AutoSpace::add_reduction(const StageSketch &s) {
         std::max<int64_t>(1, accumulator_registers(machine()) / static_cast<int64_t>(stage.components.size()));
     if (const library::MatrixProduct *p = product_of(stage)) {
         std::vector<std::string> ways = library::product_ways(p->contraction, op(), p->a, p->b, machine());
-        std::erase_if(ways, [&](const std::string &way) { // of tiles in memory there is nothing to keep in registers
+        // Tiles in memory keep nothing in registers.
+        std::erase_if(ways, [&](const std::string &way) {
             return library::product(way, p->contraction, op(), p->a, p->b, machine()).tiles();
         });
         add(name, "multiply", ways, ways.front(), false);
@@ -435,7 +438,7 @@ void AutoSpace::add_reduction(const StageSketch &s) {
     if (std::any_of(s.vector_axes.begin(), s.vector_axes.end(), along))
         add_number(name, "accumulators", {1, 2, 4, 8}, stage.axes.empty() ? 8 : 4);
 
-    // The tile: vectors along one axis, rows along the axis that shares most reads.
+    // The tile: vectors along one axis, rows along the axis that shares the most reads.
     const std::string v = s.vector_axes.empty() || along(s.vector_axes[0]) ? "" : s.vector_axes[0];
     std::map<std::string, int64_t> wishes;
     int64_t vectors = 1;
@@ -493,7 +496,7 @@ void AutoSpace::add_reduction(const StageSketch &s) {
         if (extent_of(stage, a) < 64 || blocks++ == 2) continue;
         std::vector<int64_t> sizes = up_to({32, 64, 128, 256, 512}, extent_of(stage, a) - 1);
         sizes.insert(sizes.begin(), 0);
-        // Rows whose copy fills half of the second cache.
+        // Rows whose copy fills half of L2.
         const int64_t rows =
             cache_bytes(machine(), "L2", 512 << 10) / 2 / bytes / std::max<int64_t>(1, depth ? depth : K);
         const bool large = a == t && extent_of(stage, a) > rows;
@@ -510,8 +513,8 @@ void AutoSpace::add_reduction(const StageSketch &s) {
     }
 }
 
-// The stages that are computed in the holder's loops, as far as the decisions say. A stage that the
-// rules place is one if all stages that read it are.
+// The stages that are computed in the holder's loops, as far as the decisions determine. A stage
+// placed by rules is included if all its readers are.
 std::set<std::string> AutoSpace::held_in(const std::string &holder, const Decisions &d) const {
     std::set<std::string> held = {holder};
     const auto end = finished_in_.find(holder);
@@ -519,7 +522,7 @@ std::set<std::string> AutoSpace::held_in(const std::string &holder, const Decisi
         const std::string place = d.choice(s->name + ".at", "root");
         const std::vector<std::string> &readers = readers_.at(s->name);
         const auto inside = [&](const std::string &r) { return held.count(r) != 0; };
-        // Outputs are stored whole, so stages behind the holder may read them too.
+        // Outputs are stored whole, so later stages may read them too.
         const auto behind = [&](const std::string &r) { return inside(r) || &op().stage(r) > &op().stage(holder); };
         const bool ends = end != finished_in_.end() && end->second == s->name && d.yes(holder + ".finish");
         const bool among =
@@ -565,14 +568,14 @@ std::string AutoSpace::reason_against(const Point &point) const {
     return "";
 }
 
-// The stage's loops as its sketch and the decisions say, those along `held` outside for others.
-// Returns the innermost of these, "" when there is none.
+// Makes the stage's loops from its sketch and the decisions, with those along `held` outermost, to
+// hold others. Returns the innermost of these, "" if there is none.
 std::string AutoSpace::make_loops(Schedule &s, const StageSketch &stage, const Decisions &d,
                                   const std::vector<std::string> &held) const {
     const std::string &name = stage.stage->name;
     LoopsPlan plan{stage, d, product_of(*stage.stage)};
     plan.held = held;
-    if (!held.empty()) { // an axis of no more elements than a block has is not divided
+    if (!held.empty()) { // an axis no longer than a block is not split
         const int64_t block = d.number("hold_block", 1);
         plan.held_block = block < extent_of(*stage.stage, held.back()) ? block : 1;
     }
@@ -590,13 +593,13 @@ std::string AutoSpace::make_loops(Schedule &s, const StageSketch &stage, const D
     return innermost;
 }
 
-// Computes stages in the holder's loops: those that are decided so, and of those that the rules
-// place, the ones that are read there alone.
+// Computes stages in the holder's loops: those decided so, and those placed by rules that are read
+// only there.
 void AutoSpace::hold(Schedule &s, const Holder &holder, const Decisions &d) const {
     if (holder.stage.empty()) return;
     const std::string loop = make_loops(s, sketch(holder.stage), d, holder.axes);
     std::set<std::string> inside = {holder.stage, s.stage(holder.stage).state().finished_into};
-    for (size_t n = sketches_.size(); n-- > 0;) { // readers before what they read
+    for (size_t n = sketches_.size(); n-- > 0;) { // readers before producers
         const std::string &name = sketches_[n].stage->name;
         const StageState &state = s.state().stage(name);
         if (inside.count(name) || state.placement.kind != Placement::Kind::Root) continue;
@@ -633,7 +636,7 @@ Schedule AutoSpace::schedule(const Point &point) const {
         if (place != by_rules)
             decided.places[name] =
                 place == "inline" ? library::StageDecisions::Place::Inline : library::StageDecisions::Place::Kept;
-        // `hold` has made the loops of a stage that holds others.
+        // `hold` has already made the loops of a stage that holds others.
         const bool done = holder && holder->stage == name;
         if (sketched(name, d))
             decided.loops[name] = [&, done](Schedule &s) {

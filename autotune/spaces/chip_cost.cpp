@@ -1,4 +1,4 @@
-// About how many cycles a dealing takes, and operations an element.
+// Estimates the cycles of a distribution, and the operations per element.
 #include "autotune/spaces/chip_dealing.h"
 #include "dsl/reads.h"
 
@@ -79,9 +79,10 @@ double estimate(const ChipFormula &f, const ChipTree &tree, const ChipDealing &d
         const double parts = f.lanes * m.bytes() / 8 > 1 ? 2 : 1;
         const auto each = double(points_of(f, d, m, true));
         vector += outer * std::max(each, 4.0) * double(m.operations) * parts;
-        if (m.stage->is_reduction()) { // what follows the loops in time
+        if (m.stage->is_reduction()) { // after the loops in time
             const double groups = double((points_of(f, d, m, false) + 3) / 4);
-            double folds = 0, mabs = 1, l1bs = 1; // sets of units that have a sum each come one after the other
+            // Sets of units with different sums are processed one after the other.
+            double folds = 0, mabs = 1, l1bs = 1;
             bool by_mab = false, by_l1b = false, far = false;
             for (size_t a = 0; a < f.axes.size(); a++) {
                 if (!m.reduces(a)) {
@@ -104,7 +105,7 @@ double estimate(const ChipFormula &f, const ChipTree &tree, const ChipDealing &d
         for (const ChipFormula::Read &r : m.reads) {
             const bool again = streams(f, d, m, r);
             if (!again && !loaded.insert(r).second) continue;
-            // Loops outside of those that it uses bring it again.
+            // Loops outside that do not use it load it again.
             double times = 1, pending = 1;
             for (const size_t a : d.outer) {
                 if (!r.uses(a))
@@ -114,7 +115,7 @@ double estimate(const ChipFormula &f, const ChipTree &tree, const ChipDealing &d
             }
             if (again) times = pending;
             moved(r.at, r.windows, r.bytes, times);
-            double loads = times; // a move each, and its way down the tree
+            double loads = times; // one transfer each, and its latency down the tree
             for (size_t a = 0; a < f.axes.size(); a++) {
                 if (r.uses(a)) loads *= double(f.axes[a].shared ? d.left[a] : m.has(a) ? d.tiles(a) : 1);
             }
@@ -132,7 +133,7 @@ double estimate(const ChipFormula &f, const ChipTree &tree, const ChipDealing &d
     moved(f.output().indices(), std::vector<std::vector<std::pair<size_t, int64_t>>>(), f.output().bytes(), 1);
     std::vector<double> all = {words / tree.dram, std::max(port, issue), l2, l1, vector + latency, waits};
     std::sort(all.begin(), all.end());
-    // What is kept once comes when nothing else is done.
+    // Data that is not double-buffered is loaded when nothing else runs.
     return all[5] + (overlaps ? 0.2 : 0.6) * all[4] + (overlaps ? 0 : 0.2) * all[3] + fill + 400;
 }
 

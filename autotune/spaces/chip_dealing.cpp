@@ -37,18 +37,19 @@ ChipDealing::ChipDealing(const ChipFormula &f, const ChipTree &tree, const Decis
         for (size_t a = 0; a < f.axes.size(); a++) {
             if (f.axes[a].name == axis) return a;
         }
-        return otherwise; // an axis that is joined with the last one
+        return otherwise; // an axis fused into the last one
     };
     lanes = decided("lanes", f.lane_axes().front());
     const size_t l = lanes;
     cut(l, f.lanes, "v", "", true, true);
     const size_t pe = left[l] > 1 ? l : decided("PE", l);
     if (pe == l) cut(l, tree.of("PE"), "PE", "PE", true);
-    // Neighbours along the lanes' axis, as the tree deals them out: near, two MABs of each L1B have 8 LW of a block; else an L1B has it all.
+    // Adjacent elements along the lanes' axis, as the tree distributes them: near, two MABs of each
+    // L1B take 8 LW of a block each; otherwise one L1B takes the whole block.
     const int64_t mabs = tree.of("MAB"), l1bs = tree.of("L1B"), wish = d.number("MABs", mabs);
     const std::string l1b = d.choice("L1B", f.axes[l].name);
     const bool near = l1b == "near";
-    int64_t words = 1; // of a PE, in a block
+    int64_t words = 1; // per PE, in a block
     if (near) {
         const int64_t pair = std::min<int64_t>(2, wish), missing = std::max<int64_t>(1, dram_block / (4 * pair * l1bs));
         cut(l, pair, "MAB", "MAB", true);
@@ -65,14 +66,14 @@ ChipDealing::ChipDealing(const ChipFormula &f, const ChipTree &tree, const Decis
     }
     cut(l, std::min(d.number("run", 1), left[l]), "run", "", true);
     if (l1b == "beyond") cut(l, l1bs, "L1B", "L1B", true);
-    // What units are left take other axes.
+    // The remaining units are assigned to other axes.
     const bool row_wise = pe == l;
     const int64_t used_mabs = units(l, "MAB"), free_mabs = row_wise ? mabs / used_mabs : mabs;
     std::map<std::string, std::pair<size_t, int64_t>> dealt; // by level
     if (free_mabs > 1) dealt["MAB"] = {decided("MAB", l), free_mabs};
     if (units(l, "L1B") == 1 && !near && l1b != "beyond") dealt["L1B"] = {decided("L1B", l), l1bs};
     for (const char *level : {"L2B", "group"}) dealt[level] = {decided(level, l), tree.of(level)};
-    // Results without the lanes' axis leave by words of another one.
+    // Results without the lanes' axis are stored in words along another axis.
     size_t spread = f.axes.size();
     for (size_t a = 0; a < f.axes.size(); a++) {
         if (!f.output().has(l) && !f.output().stage->is_reduction() && f.axes[a].shared) spread = a;
@@ -94,7 +95,7 @@ ChipDealing::ChipDealing(const ChipFormula &f, const ChipTree &tree, const Decis
         if (!shared) {
             for (const char *level : {"MAB", "L1B", "L2B", "group"}) deal(level);
             const int64_t most = d.number("tile_" + f.axes[a].name, 0);
-            // Whole parts of a tile move at a time.
+            // Transfers whole divisors of a tile.
             step[a] = most == 0 || most >= left[a] ? left[a] : library::even_block(left[a], most, most >= 8 ? 8 : 1);
             continue;
         }

@@ -55,7 +55,8 @@ bool streams(const ChipFormula &f, const ChipDealing &d, const ChipFormula::Memb
 // LW per PE of one copy of the operand.
 int64_t copy_words(const ChipFormula &f, const ChipDealing &d, const ChipFormula::Read &r);
 // Whether the host packs the operand in the order in which the units use it: if it does not run
-// along the lanes, its elements are narrower than a lane, or units take parts of rows.
+// along the lanes or has windows, its elements have another width than a lane, or its rows are
+// short.
 bool host_packs(const ChipFormula &f, const ChipDealing &d, const ChipFormula::Read &r);
 // Why the point need not be tried (chip_refusals.cpp); "" if no reason is known.
 std::string reason_against(const ChipFormula &f, const ChipTree &tree, const ChipDealing &d,

@@ -1,4 +1,4 @@
-// Questions to what a formula's structure says.
+// Queries on the structure of a formula.
 #include "autotune/spaces/chip_formula.h"
 
 #include "support/error.h"
@@ -61,7 +61,7 @@ std::vector<std::string> ChipFormula::inputs() const {
 
 std::vector<size_t> ChipFormula::lane_axes() const {
     const Member &out = output();
-    // Elements leave along the last axis of the output, which what is not reduced to fewer axes has.
+    // Results are stored along the last axis of the output, unless it is a reduction or a scalar.
     const bool full = !out.stage->is_reduction() && !out.stage->axes.empty();
     bool windows = false;
     std::vector<std::pair<int64_t, size_t>> found;
@@ -80,7 +80,7 @@ std::vector<size_t> ChipFormula::lane_axes() const {
     };
     if (full && (members.size() == 1 || found.empty()))
         return {out.axes.at(joined.empty() ? out.stage->axes.back().name() : joined.back())};
-    if (windows) { // the longest that no window moves along
+    if (windows) { // the longest one without a window
         found.clear();
         for (size_t a = 0; a < axes.size(); a++) {
             if (!in_window(a)) found.emplace_back(-axes[a].extent, a);

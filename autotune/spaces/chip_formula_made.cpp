@@ -1,4 +1,4 @@
-// What the structure of an op says.
+// Derives the structure of a formula from an op.
 #include "autotune/spaces/chip_formula.h"
 
 #include "dsl/print.h"
@@ -46,14 +46,14 @@ void require_supported(const Op &op) {
     }
 }
 
-// Which axes of which stages are one.
+// Equivalence classes of stage axes.
 class Classes {
 public:
     using Key = std::pair<std::string, std::string>; // stage, axis
     void add(const Key &k) { of_[k] = of_.size(); }
     size_t of(const Key &k) const { return of_.at(k); }
     bool known(const Key &k) const { return of_.count(k) != 0; }
-    // False where a stage would have two axes in one.
+    // False if two axes of one stage would be in the same class.
     bool unite(const Key &a, const Key &b) {
         const size_t x = of_.at(a), y = of_.at(b);
         if (x == y) return true;
@@ -71,7 +71,7 @@ private:
     std::map<Key, size_t> of_;
 };
 
-// The axes of the stage that add up to an index, and the step of each; nothing where it is another index.
+// The stage axes whose sum is the index, with their strides; nullopt for other indices.
 std::optional<std::vector<std::pair<std::string, int64_t>>> window(const Stage &s, const Expr &index) {
     std::vector<std::pair<std::string, int64_t>> all;
     for (const auto *axes : {&s.axes, &s.reduction_axes}) {
@@ -106,7 +106,7 @@ std::optional<ChipFormula> chip_formula(const Op &op, ChipKeep keep, size_t join
     const Stage &out = op.stage(op.outputs().front());
     std::map<std::string, std::set<std::string>> readers;
     size_t fewest = out.axes.size(), most = 0;
-    std::set<std::string> sources; // inputs, and zeros around them
+    std::set<std::string> sources; // inputs and their zero paddings
     for (const Input &in : op.inputs()) sources.insert(in.name);
     for (const Stage &s : op.stages()) {
         if (s.kind == Stage::Kind::Padding) sources.insert(s.name);
@@ -150,7 +150,7 @@ std::optional<ChipFormula> chip_formula(const Op &op, ChipKeep keep, size_t join
     for (size_t d = out.axes.size() - joined; joined > 0 && d + 1 < out.axes.size(); d++) {
         if (library::joins(op, out, reads[out.name], d) != library::Join::Plain) return std::nullopt;
     }
-    // By reads of stages, then by what reads one input.
+    // First by reads between stages, then by reads of a common input.
     std::map<std::pair<std::string, size_t>, std::pair<std::string, std::string>> along;
     for (const bool inputs : {false, true}) {
         for (const Stage &s : op.stages()) {
@@ -180,7 +180,7 @@ std::optional<ChipFormula> chip_formula(const Op &op, ChipKeep keep, size_t join
             }
         }
     }
-    // The output's axes first.
+    // The output's axes come first.
     std::map<size_t, size_t> position;
     const auto place = [&](const Stage &s, const Axis &a) {
         const size_t c = classes.of({s.name, a.name()});
@@ -192,7 +192,8 @@ std::optional<ChipFormula> chip_formula(const Op &op, ChipKeep keep, size_t join
         f.axes.push_back({name, std::max<int64_t>(1, *constant_extent(a))});
     };
     for (size_t d = 0; d < out.axes.size(); d++) {
-        if (joined > 0 && d + joined >= out.axes.size() && d + 1 < out.axes.size()) { // the last stands for all of them
+        // The last axis stands for all of them.
+        if (joined > 0 && d + joined >= out.axes.size() && d + 1 < out.axes.size()) {
             f.joined.push_back(out.axes[d].name());
             continue;
         }

@@ -23,14 +23,17 @@ private:
     const ChipFormula &f_;
     const ChipDealing &d_;
     const Decisions &decisions_;
-    std::string at_;                          // the output's loop at which the others are computed
-    std::map<std::string, std::string> tile_; // by stage: the innermost loop over tiles, "" where there is none
+    std::string at_; // loop of the output at which the other stages are computed
+    // By stage: the innermost loop over tiles, "" if there is none.
+    std::map<std::string, std::string> tile_;
     std::map<std::string, std::string> around_;
 
     struct Loops {
-        std::vector<std::pair<size_t, LoopName>> outside, inside; // bound, by the number of the cut
-        std::map<size_t, std::string> rest;                       // by axis: what no unit has
-        std::map<size_t, std::vector<LoopName>> time;             // and of a tile, outermost first
+        // Bound loops, by the number of the cut.
+        std::vector<std::pair<size_t, LoopName>> outside, inside;
+        // By axis: the part that is not distributed to units.
+        std::map<size_t, std::string> rest;
+        std::map<size_t, std::vector<LoopName>> time; // within a tile, outermost first
         std::vector<LoopName> tiles;
         std::string lanes;
     };
@@ -40,7 +43,7 @@ private:
     bool alone() const { return f_.members.size() == 1; }
 };
 
-// By levels, then the later cut outside.
+// Sorted by level, later cuts outside.
 std::vector<LoopName> ChainLoops::bound(const StageHandle &S, std::vector<std::pair<size_t, LoopName>> loops) const {
     std::sort(loops.begin(), loops.end(), [](const auto &a, const auto &b) { return a.first > b.first; });
     std::vector<LoopName> all;
@@ -91,7 +94,7 @@ ChainLoops::Loops ChainLoops::split(StageHandle &S, const ChipFormula::Member &m
     return l;
 }
 
-// The lanes' axis innermost, where words follow one another.
+// The lanes' axis is innermost, so that words are consecutive.
 std::vector<LoopName> ChainLoops::in_tile(const Loops &l) const {
     std::vector<LoopName> all;
     for (const bool shared : {true, false}) {
@@ -107,7 +110,8 @@ std::vector<LoopName> ChainLoops::in_tile(const Loops &l) const {
 void ChainLoops::output() {
     const ChipFormula::Member &m = f_.output();
     StageHandle Y = s_.stage(m.stage->name);
-    if (m.stage->axes.empty() && m.stage->reduction_axes.empty()) return; // the end of one sum
+    // Epilogue of a single sum.
+    if (m.stage->axes.empty() && m.stage->reduction_axes.empty()) return;
     Loops l = split(Y, m, true);
     std::vector<LoopName> order = bound(Y, l.outside);
     for (const size_t axis : d_.outer) {
@@ -117,7 +121,7 @@ void ChainLoops::output() {
     for (const LoopName &loop : bound(Y, l.inside)) order.push_back(loop);
     order.insert(order.end(), l.tiles.begin(), l.tiles.end());
     std::vector<LoopName> inner = in_tile(l);
-    if (l.lanes.empty()) { // values that all PEs have: each stores some, each lane one
+    if (l.lanes.empty()) { // values that all PEs have: each PE stores some, each lane one
         const std::string last = inner.back().name;
         const size_t spread = *std::max_element(d_.outer.begin(), d_.outer.end());
         const int64_t words = d_.inside(spread) / f_.lanes;
@@ -160,7 +164,7 @@ void ChainLoops::held(const ChipFormula::Member &m) {
 }
 
 void ChainLoops::copies(const std::string &input) {
-    // A chain packs by itself what it cannot take as it lies; elementwise f32 alone says so.
+    // A chain packs operands implicitly where needed; only elementwise f32 requires a directive.
     std::string source = input;
     bool packed = false;
     for (const ChipFormula::Read &r : f_.output().reads)
@@ -196,7 +200,8 @@ Schedule schedule_chain(const Op &op, const Machine &machine, const ChipFormula 
     for (const std::string &stage : f.inlined) s.stage(stage).inline_into();
     ChainLoops loops(s, f, d, decisions);
     loops.output();
-    for (size_t n = f.members.size() - 1; n-- > 0;) loops.held(f.members[n]); // readers before what they read
+    // Readers before producers.
+    for (size_t n = f.members.size() - 1; n-- > 0;) loops.held(f.members[n]);
     for (const std::string &input : f.inputs()) loops.copies(input);
     return s;
 }

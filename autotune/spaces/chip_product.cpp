@@ -15,7 +15,7 @@ namespace {
 using library::ceil_div;
 using library::ChipNumbers;
 
-// What a step along the axis adds to the index; nothing where that is no number.
+// The change of the index per step along the axis; nullopt if it is not constant.
 std::optional<int64_t> step_along(const Expr &index, const std::string &axis) {
     const auto at = [&](int n) { return Halide::Internal::substitute(axis, Expr(n), index); };
     const auto step = Halide::Internal::as_const_int(Halide::Internal::simplify(at(1) - at(0)));
@@ -42,7 +42,7 @@ bool steps_known(const library::Operand &o) {
     return true;
 }
 
-// The input that an operand reads, through zeros around it; "" where it is something else.
+// The input that an operand reads, directly or through zero padding; "" for others.
 std::string input_of(const Op &op, const library::Operand &o) {
     if (op.find_input(o.tensor)) return o.tensor;
     const Stage *s = op.find_stage(o.tensor);
@@ -51,7 +51,7 @@ std::string input_of(const Op &op, const library::Operand &o) {
     return reads.size() == 1 && op.find_input(reads[0]->name) ? reads[0]->name : "";
 }
 
-// LW of a PE for what finishes the sums, two copies.
+// LW per PE for the epilogue, double-buffered.
 int64_t end_words(const ChipProductTiles &t) {
     return t.axes.end ? 4 * std::max<int64_t>(16, ceil_div(t.points() * t.blocks * t.axes.sum(), 8) * 8) : 0;
 }
@@ -65,7 +65,7 @@ std::vector<ChipProductAxes> chip_product_axes(const Op &op) {
     all.contraction = *c;
     for (const auto *axes : {&c->sum->axes, &c->sum->reduction_axes}) {
         for (const Axis &a : *axes) {
-            if (library::constant_extent(a).value_or(0) < 1) return {}; // no products, or nobody knows how many
+            if (library::constant_extent(a).value_or(0) < 1) return {}; // empty or unknown extents
             all.extents[a.name()] = *library::constant_extent(a);
         }
     }
@@ -152,7 +152,7 @@ int64_t ChipProductTiles::copied() const {
 }
 
 int64_t ChipProductTiles::vector_words() const {
-    // Loops inside of the copy's.
+    // Loops inside the copy's loop.
     std::map<std::string, int64_t> inside = tile;
     bool below = vectors_at == "tile" || vectors_at == "depth";
     for (const Axis &k : axes.contraction.sum->reduction_axes) {

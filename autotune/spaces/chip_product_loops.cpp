@@ -1,4 +1,5 @@
-// The directives of a product whose operands are packed, after the library's schedules of such (chip_packed_matmul, chip_conv).
+// The directives of a product with packed operands, like the library's schedules chip_packed_matmul
+// and chip_conv.
 #include "autotune/spaces/chip_product.h"
 #include "schedules/library/chip_product.h"
 

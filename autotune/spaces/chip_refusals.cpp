@@ -1,4 +1,4 @@
-// What of a dealing the chip would refuse, found from the numbers alone.
+// Detects distributions that the chip would reject, from the numbers alone.
 #include "autotune/spaces/chip_dealing.h"
 
 #include <algorithm>
@@ -7,13 +7,14 @@ namespace kumiko {
 
 namespace {
 
-// Rows of less than half a block: the host packs what a chain has of such, as units would have parts of it.
+// Rows shorter than half a block: in a chain, the host packs them, because units would get parts of
+// blocks.
 bool short_rows(const ChipFormula &f, const ChipDealing &d) {
     const bool alone = f.members.size() == 1 && !f.output().stage->is_reduction() && f.lanes == 2;
     return !alone && f.axes[d.lanes].extent <= 32 * f.lanes;
 }
 
-// Whether what a unit of the tree takes is made of neighbours along a row, 64 LW of them.
+// Whether each unit of the tree gets 64 adjacent LW of a row.
 bool takes_blocks(const ChipFormula &f, const ChipTree &tree, const ChipDealing &d, const ChipFormula::Member &m,
                   const std::vector<std::optional<size_t>> &at) {
     struct Digit {
@@ -43,7 +44,7 @@ bool takes_blocks(const ChipFormula &f, const ChipTree &tree, const ChipDealing 
         const int64_t outside = f.axes[a].shared ? d.left[a] : d.tiles(a);
         if (a == d.lanes && outside > 1) whole = whole && stride * (f.axes[a].shared ? 1 : d.step[a]) % dram_block == 0;
     }
-    // In time, innermost first: the lanes' axis, then others, which end the row.
+    // Loops in time, innermost first: the lanes' axis, then others, which end the row.
     int64_t stride = 1;
     for (const ChipDealing::Cut &c : d.cuts[d.lanes]) {
         if (c.name != "v" && c.level.empty()) time.push_back({c.factor, stride});
@@ -58,7 +59,7 @@ bool takes_blocks(const ChipFormula &f, const ChipTree &tree, const ChipDealing 
         std::sort(all.begin(), all.end(), [](const auto &a, const auto &b) { return a.number < b.number; });
     };
     sorted(mabs), sorted(l1bs);
-    int64_t parts = 1; // of a word of each L1B
+    int64_t parts = 1; // parts of a word per L1B
     for (const Numbered &n : l1bs) parts *= n.digit.extent;
     const bool dealt = parts == tree.of("L1B"); // L2 scatters 8 LW to each
     const auto walk = [&](bool interleaved) {
@@ -71,7 +72,7 @@ bool takes_blocks(const ChipFormula &f, const ChipTree &tree, const ChipDealing 
             if (pair != std::min<int64_t>(2, tree.of("MAB"))) return false;
             for (const Numbered &l : l1bs) all.push_back(l.digit);
             for (; n < mabs.size(); n++) all.push_back(mabs[n].digit);
-        } else if (pair != tree.of("MAB")) { // some would have the same
+        } else if (pair != tree.of("MAB")) { // some would get the same elements
             return false;
         }
         all.insert(all.end(), time.begin(), time.end());
@@ -86,8 +87,8 @@ bool takes_blocks(const ChipFormula &f, const ChipTree &tree, const ChipDealing 
     return whole && ((dealt && walk(true)) || walk(false));
 }
 
-// Whether units of a level that have parts of axis b are numbered inside of those that have parts of axis a. `all`: those outside of the loop
-// at which stages are computed count too.
+// Whether units of a level with parts of axis b are numbered inside those with parts of axis a.
+// `all`: includes units outside of the loop at which stages are computed.
 bool stands_inside(const ChipDealing &d, size_t b, size_t a, bool all) {
     for (const ChipDealing::Cut &own : d.cuts[a]) {
         for (const ChipDealing::Cut &c : d.cuts[b]) {
@@ -127,7 +128,7 @@ std::string reason_against(const ChipFormula &f, const ChipTree &tree, const Chi
         for (const ChipFormula::Read &r : m.reads) {
             if (!host_packs(f, d, r) && !takes_blocks(f, tree, d, m, r.at)) return "parts of a block of DRAM are taken";
             for (const auto &window : r.windows) {
-                if (window.size() < 2) continue; // loops that share what they read
+                if (window.size() < 2) continue; // loops that share reads
                 for (const auto &[a, step] : window) {
                     bool unit = false;
                     for (const ChipDealing::Cut &c : d.cuts[a]) {
@@ -146,7 +147,8 @@ std::string reason_against(const ChipFormula &f, const ChipTree &tree, const Chi
     }
     const bool near = decisions.choice("L1B", "") == "near";
     if (near && d.units(l, "L1B") < tree.of("L1B")) return "a row too short for near L1Bs";
-    // Who has a result: units are numbered by a stage's own loops alone, which have to be those inside.
+    // Ownership of results: units are numbered only by a stage's own loops, which must be the inner
+    // ones.
     int64_t mabs = 1;
     for (size_t a = 0; a < f.axes.size(); a++) mabs *= f.axes[a].kept ? d.units(a, "MAB") : 1;
     for (const ChipFormula::Member &m : f.members) {
@@ -170,7 +172,7 @@ std::string reason_against(const ChipFormula &f, const ChipTree &tree, const Chi
     bool wide = false;
     std::set<ChipFormula::Read> counted;
     for (const ChipFormula::Member &m : f.members) {
-        wide = wide || m.operations > 10; // functions and quotients keep several values
+        wide = wide || m.operations > 10; // functions and quotients need several temporaries
         for (const ChipFormula::Read &r : m.reads) {
             if (!streams(f, d, m, r) && !counted.insert(r).second) continue;
             const int64_t n = copy_words(f, d, r);
@@ -190,7 +192,7 @@ std::string reason_against(const ChipFormula &f, const ChipTree &tree, const Chi
         (home == "LM1" ? lm1 : home == "LM0" ? lm0 : grf1) += results;
     }
     if (lm0 > tree.lm || lm1 > tree.lm) return "more than LM holds";
-    const bool two = f.lanes == 4; // words of a value in f32
+    const bool two = f.lanes == 4; // words per f32 value
     const int64_t work = !wide ? 16 : std::min<int64_t>(two ? 96 : 48, tree.grf * (two ? 7 : 6) / 8);
     if (sums + work > tree.grf || grf1 + work > tree.grf) return "more sums than registers";
     return "";

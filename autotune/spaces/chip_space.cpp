@@ -20,7 +20,8 @@ std::vector<int64_t> powers_to(int64_t most) {
     return all;
 }
 
-// The least by the estimate that some walks find; empty where each point that they meet has a reason against it.
+// The point with the lowest estimate found by a few local searches; empty if every visited point is
+// rejected.
 Point least_estimate(const Space &space) {
     const std::vector<ParameterInfo> &infos = space.parameters();
     Random random(1);
@@ -105,13 +106,13 @@ private:
 
     ChipTree tree_;
     std::map<std::pair<std::string, size_t>, ChipFormula> formulas_;
-    std::string keep_ = "none"; // where it is not decided
+    std::string keep_ = "none"; // default if not decided
     std::vector<ParameterInfo> infos_;
     Point default_;
 };
 
 void ChipChainSpace::add_parameters() {
-    // Where keeping makes no difference it is no decision.
+    // If keeping stages makes no difference, it is not a parameter.
     std::vector<std::string> ways;
     std::set<std::vector<std::string>> seen;
     for (const auto &[name, keep] : keeps()) {
@@ -169,7 +170,7 @@ public:
         set_parameters(infos_);
         default_ = least_estimate(*this);
         if (!rows_ || default_.empty()) return;
-        default_[0] = 0; // operands as they lie
+        default_[0] = 0; // unpacked operands
         const Point own = rows_->default_point();
         std::copy(own.begin(), own.end(), default_.begin() + 1);
     }
@@ -208,7 +209,7 @@ private:
     void add_parameters();
 
     std::vector<ChipProductAxes> ways_;
-    std::unique_ptr<Space> rows_; // whose operands lie as they are, the reduction dealt to MABs
+    std::unique_ptr<Space> rows_; // unpacked operands, the reduction distributed to MABs
     std::vector<ParameterInfo> infos_;
     Point default_;
 };

@@ -12,7 +12,7 @@ namespace {
 
 using library::vector_lanes;
 
-// The loops of a stage while they are made.
+// The loops of a stage under construction.
 class Loops {
 public:
     Loops(Schedule &schedule, const LoopsPlan &plan)
@@ -73,7 +73,7 @@ private:
         }
     }
 
-    // The loops left as they are.
+    // Leaves the loops unchanged.
     void keep() {
         if (order_.empty()) return;
         for (const std::string &l : S_.state().order) {
@@ -100,7 +100,7 @@ private:
         std::string run = loop_.count(vector_) ? loop_.at(vector_) : "";
         std::optional<int64_t> extent = library::constant_extent(*find_axis(stage_, vector_));
         if (!plan_.held.empty() && plan_.held.back() == vector_) extent = plan_.held_block;
-        std::string rows; // beside each other, where elements of neighbouring rows are read together
+        std::string rows; // side by side, if elements of adjacent rows are read together
         for (const std::string &t : sketch_.tiles) {
             if (t != vector_ && loop_.count(t) && number("tile_" + t, 1) > 1) rows = t;
         }
@@ -109,7 +109,7 @@ private:
             return;
         }
         if (rows.empty() && plan_.held.empty() && vector_ == stage_.axes.back().name()) {
-            const Op op = schedule_.op(); // directives change the schedule's own
+            const Op op = schedule_.op(); // directives replace the schedule's op
             std::tie(run, extent) = library::join_last_axes(op, schedule_, S_, stage_, lanes_ * vectors);
         }
         const int lanes = library::fitting_lanes(stage_.type, lanes_, extent);
@@ -143,7 +143,7 @@ private:
     void reduce_tiles();
     void pack();
     void pack_read(const SketchRead &read, const std::string &where);
-    // In which the product reads it.
+    // The type in which the product reads the operand.
     Type held_as(const SketchRead &read) const {
         const bool operand = product_.a.bits() != 0 && plan_.product;
         if (operand && read.tensor == plan_.product->a.tensor) return product_.a;
@@ -158,7 +158,7 @@ private:
         return loop_.count(axis) &&
                (axis == vector_ || std::find(sketch_.tiles.begin(), sketch_.tiles.end(), axis) != sketch_.tiles.end());
     }
-    // Elements of an axis that a tile holds.
+    // Elements of an axis per tile.
     int64_t width(const std::string &axis) const {
         const int64_t n = number("tile_" + axis, 1);
         return axis == vector_ ? n * lanes_ : n;
@@ -171,9 +171,10 @@ private:
     StageHandle S_;
     const std::string vector_;
     int lanes_;
-    library::Product product_;                // in the sum's own type, unless one is decided for
-    std::map<std::string, std::string> loop_; // of what is left of each axis
-    std::vector<std::string> order_, axes_; // loops outside of the tile, outermost first, and the axes that they are of
+    library::Product product_;                // of the sum's own type, unless another is decided
+    std::map<std::string, std::string> loop_; // by axis: the loop over what remains
+    // Loops outside of the tile, outermost first, with their axes.
+    std::vector<std::string> order_, axes_;
     std::string held_;
 };
 
@@ -200,7 +201,7 @@ void Loops::reduce_tiles() {
         loop_[k] = i.name;
         rounds = true;
     }
-    // Loops over tiles, that of one axis innermost.
+    // Loops over tiles; the one along the decided axis is innermost.
     const std::string innermost = choice("inner", "");
     std::stable_partition(tiles.begin(), tiles.end(), [&](const std::string &a) { return a != innermost; });
     std::vector<std::string> inside;
@@ -256,23 +257,23 @@ void Loops::reduce_tiles() {
     if (group > 1) S_.tensorize(lanes_loop, product_.instruction);
 }
 
-// Copies of what the tile reads, in the order in which it reads.
+// Makes packed copies of the tile's operands, in consumption order.
 void Loops::pack() {
     if (order_.empty()) return;
     for (const SketchRead *read : packable_reads(sketch_)) {
         const std::string where = choice("pack_" + read->tensor, "none");
-        // Steps that an instruction takes at once lie side by side in rows that follow the reduction.
+        // Steps that an instruction takes at once are interleaved in rows along the reduction.
         const bool grouped = product_.group > 1 && (read->uses(plan_.product->j) || read->step(plan_.product->k) != 1);
         const bool needed = grouped || held_as(*read) != schedule_.state().type_of(read->tensor);
         if (where != "none" || needed) pack_read(*read, where == "far" ? "far" : "near");
     }
 }
 
-// "near": at the innermost loop in which the copy is read more than once; "far": further out, where it holds more, which is read more
-// than once again. A position in order_.
+// Position in order_ of the loop at which a copy is made. "near": the innermost loop in which the
+// copy is reused; "far": further out, where a larger copy is reused again.
 size_t Loops::place_of_copy(const SketchRead &read, const std::string &where) const {
     const auto unused = [&](size_t d) { return !read.uses(axes_[d]); };
-    // The loop outside of the next one that reads the same again.
+    // The loop around the next outer one that reuses the copy.
     const auto outside_of_reuse = [&](size_t from, size_t otherwise) {
         size_t d = from;
         while (d > 0 && !unused(d)) d--;
@@ -280,14 +281,14 @@ size_t Loops::place_of_copy(const SketchRead &read, const std::string &where) co
         while (d > 0 && unused(d)) d--;
         return d;
     };
-    // Stages may be computed in loops that hold others.
+    // Stages may be computed only in loops that hold others.
     const bool stage = schedule_.state().producer(read.tensor) != nullptr;
     const size_t least = stage && !plan_.held.empty() ? plan_.held.size() - 1 : 0;
     const size_t near = outside_of_reuse(order_.size() - 1, order_.size() - 1);
     return std::max(least, where == "far" ? outside_of_reuse(near, 0) : near);
 }
 
-// The steps that an instruction takes at once lie side by side, those of its lanes behind each other.
+// Interleaves the steps that an instruction takes at once; groups of its lanes follow each other.
 void Loops::pack_in_groups(StageHandle copy, const SketchRead &read, bool panels) {
     const library::MatrixProduct &p = *plan_.product;
     const bool columns = read.uses(p.j);
@@ -325,13 +326,13 @@ void Loops::pack_read(const SketchRead &read, const std::string &where) {
         return d ? axes[*d].name() : std::string();
     };
     const std::string v = vector_.empty() ? "" : along(vector_), last = axes.back().name();
-    std::string t; // a tile of numbers that are read one by one
+    std::string t; // a tile of scalars that are broadcast
     for (const std::string &a : sketch_.tiles) {
         if (a != vector_ && t.empty() && width(a) > 1 && !along(a).empty()) t = a;
     }
     const std::string rows = t.empty() ? "" : along(t);
     const size_t at = place_of_copy(read, where);
-    bool panels = false; // several of them in a copy
+    bool panels = false; // several panels per copy
     for (size_t d = at + 1; d < order_.size(); d++) panels = panels || axes_[d] == (v.empty() ? t : vector_);
     const Type own = schedule_.state().type_of(read.tensor), held = held_as(read);
     StageHandle B = schedule_.place_in(read.tensor, where == "far" ? "L3" : "L2", stage_.name, order_[at]);

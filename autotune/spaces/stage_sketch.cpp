@@ -14,14 +14,14 @@ namespace {
 
 using namespace Halide::Internal;
 
-// Elements between what e is at neighbouring values of the axis; nothing when that is no number.
+// The change of e per step of the axis; nullopt if it is not constant.
 std::optional<int64_t> difference(const Expr &e, const std::string &axis) {
     if (!expr_uses_var(e, axis)) return 0;
     const Expr v = Variable::make(Int(32), axis);
     return as_const_int(simplify(common_subexpression_elimination(substitute(axis, v + 1, e)) - e));
 }
 
-// What a vector along the axis costs for each one of its lanes' worth of reads: a dense one 1, one number for all less.
+// Relative cost of reading one vector along the axis: 1 for dense reads, less for a broadcast.
 double cost_of(const SketchRead &read, const std::string &axis, int lanes, bool packable) {
     if (!read.uses(axis)) return 0.3;
     const auto step = read.step(axis);
@@ -31,7 +31,7 @@ double cost_of(const SketchRead &read, const std::string &axis, int lanes, bool 
     return lanes;
 }
 
-// The share of lanes that vectors over so many elements leave empty, as a factor of time.
+// Time factor for the unused lanes of partial vectors.
 double waste_of(int64_t extent, int lanes) {
     const int64_t vectors = (extent + lanes - 1) / lanes;
     return static_cast<double>(vectors * lanes) / static_cast<double>(std::max<int64_t>(extent, 1));
@@ -124,12 +124,12 @@ StageSketch sketch_stage(const Stage &stage, const Machine &machine) {
         if (s.vector_axes.size() < most_vectors) s.vector_axes.push_back(axis);
     }
 
-    std::vector<std::pair<int64_t, std::string>> tiles; // − reads that it helps
+    std::vector<std::pair<int64_t, std::string>> tiles; // − number of reads that it helps
     for (const Axis &a : stage.axes) {
         if (extent_of(a) < 2) continue;
         const auto helped = std::count_if(s.reads.begin(), s.reads.end(),
                                           [&](const SketchRead &r) { return !r.uses(a.name()) && !r.axes.empty(); });
-        // Neighbours along the axis that read nearly the same, as in windows, are helped by half.
+        // Axes along which neighbours read overlapping elements, as in windows, count half.
         const auto near = std::count_if(s.reads.begin(), s.reads.end(),
                                         [&](const SketchRead &r) { return r.uses(a.name()) && !r.plain(a.name()); });
         if (2 * helped + near > 0) tiles.emplace_back(-(2 * helped + near), a.name());
