@@ -184,7 +184,7 @@ KUMIKO_ASSIGN(*)
 KUMIKO_ASSIGN(/)
 #undef KUMIKO_ASSIGN
 
-// max and min of three or more, of which the first or second is an Element. There is an overload
+// Max and min of three or more, of which the first or second is an Element. There is an overload
 // per reference kind, so that these are better matches than Halide's.
 #define KUMIKO_SEVERAL(name, reference)                                                                                \
     template<typename B, typename C, typename... Rest>                                                                 \

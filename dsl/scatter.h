@@ -33,8 +33,8 @@ struct Scattered {
     Expr index, value; // `value` is folded into the element at `index` along the axis
 };
 
-// nullopt unless the term is select(index == axis, value, identity) and the index does not depend
-// on the axis. If several axes match, the first one is taken.
+// Returns nullopt unless the term is select(index == axis, value, identity) and the index does not
+// depend on the axis. If several axes match, the first one is taken.
 std::optional<Scattered> scattered(const Stage &stage);
 
 // Whether folding in the identity leaves every value unchanged, so that steps can skip elements.

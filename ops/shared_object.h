@@ -11,7 +11,8 @@ namespace kumiko::ops {
 struct SharedName {
     std::string file, op; // op: "" if the text ends with the file name
 };
-// nullopt for registry names. A file name contains a slash, or ".so" at its end or before a colon.
+// Returns nullopt for registry names. A file name contains a slash, or ".so" at its end or before a
+// colon.
 std::optional<SharedName> shared_name(const std::string &text);
 
 // Loads the object, once per process, and returns its operators under their full names,

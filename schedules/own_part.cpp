@@ -78,7 +78,7 @@ private:
     const std::string &loop_;
     std::set<std::string> around_; // axes of the host of which one iteration covers a part
 
-    // nullopt if the index is not an axis, or its extent differs.
+    // Returns nullopt if the index is not an axis, or its extent differs.
     std::optional<Run> run_at(const StageState &reader, const Expr &index, const Axis &axis) {
         const Variable *v = index.as<Variable>();
         const Axis *own = v ? find_axis(reader.def, v->name) : nullptr;

@@ -136,7 +136,7 @@ struct StageState {
     bool is_copy = false; // made by place_in: copies a region of another tensor
     std::string copied;   // the tensor that it copies; if pre-packed: the input it is computed from
     std::optional<Accumulate> accumulate;
-    // unset: partial results are spilled to the stage's own storage between rounds.
+    // Unset: partial results are spilled to the stage's own storage between rounds.
     std::optional<Waiting> waiting;
     std::string finished_into; // the consumer fused into the epilogue of this reduction
     // The reduction whose epilogue computes this stage; its own loops are unused.
