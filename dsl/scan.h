@@ -3,8 +3,8 @@
 //   compute("Y", {i, j}, scan([](Expr a, Expr b) { return a + b; }, 0, X(i, j), j))
 //   // Y(i, 0) = 0 + X(i, 0), Y(i, j) = Y(i, j − 1) + X(i, j)
 //
-// A scan may stand inside a larger expression; it then becomes a stage of its own, named after the
-// one it stands in. In the stages it is a recurrence of distance 1 (dsl/recurrence.h).
+// A scan may appear inside a larger expression. It then becomes a stage of its own, named after the
+// stage that contains it. In the stages it is a recurrence of distance 1 (dsl/recurrence.h).
 #pragma once
 
 #include "dsl/tuple.h"

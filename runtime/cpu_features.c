@@ -17,7 +17,7 @@
 #endif
 
 enum { MISSING_BYTES = 400 };
-static const uint64_t known = (uint64_t)1 << 63; /* no feature's bit: the answer is there */
+static const uint64_t known = (uint64_t)1 << 63; /* not a feature: marks the value as known */
 
 #if defined(__x86_64__) || defined(__i386__)
 
@@ -31,7 +31,7 @@ typedef struct {
 #define ROW(name, leaf, subleaf, reg, bit, state) {name, leaf, subleaf, reg, bit, state},
 static const feature table[] = {KUMIKO_X86_FEATURES(ROW)};
 
-/* The registers that the system saves when it switches between programs: XCR0. */
+/* The register state that the system saves on context switches: XCR0. */
 static unsigned saved_state(void) {
     unsigned r[4], low, high;
     /* Without XGETBV no state is enabled. */
@@ -50,7 +50,7 @@ static uint64_t all_with(unsigned state) {
     return set;
 }
 
-/* Without what rests on a feature that is not there. */
+/* Removes features that depend on a missing one. */
 static uint64_t closed(uint64_t set) {
     const uint64_t wide = kumiko_cpu_feature("avx2") | kumiko_cpu_feature("fma") | kumiko_cpu_feature("f16c") |
                           kumiko_cpu_feature("avx512f");
@@ -83,7 +83,7 @@ static uint64_t detect(void) {
     uint64_t found = 0;
     unsigned r[4];
     for (unsigned i = 0; i < sizeof table / sizeof *table; i++) {
-        /* Asking is slow in virtual machines: once for all rows of a leaf. */
+        /* CPUID is slow in virtual machines: run it once for all rows of a leaf. */
         if (i == 0 || table[i].leaf != table[i - 1].leaf || table[i].subleaf != table[i - 1].subleaf) {
             if (!__get_cpuid_count(table[i].leaf, table[i].subleaf, &r[0], &r[1], &r[2], &r[3]))
                 r[0] = r[1] = r[2] = r[3] = 0;
@@ -154,11 +154,11 @@ uint64_t kumiko_cpu_features(void) {
 
 #if defined(__x86_64__) || defined(__i386__)
 
-static _Atomic uint64_t granted; /* of the features with tiles, once asked for */
+static _Atomic uint64_t granted; /* the features that need tiles, once requested */
 
 int kumiko_request_tiles(void) {
     uint64_t got = atomic_load_explicit(&granted, memory_order_relaxed);
-    if (!got) { /* threads that ask at the same time are all told the same */
+    if (!got) { /* concurrent requests get the same result */
         const uint64_t there = detect() & tile_features();
         got = (there && may_use_tiles() ? there : 0) | known;
         (void)kumiko_cpu_features();

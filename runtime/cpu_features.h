@@ -55,7 +55,8 @@
     F("amx-int8", 7, 0, 3, 25, 0x60000)                                                                                \
     F("amx-bf16", 7, 0, 3, 22, 0x60000)
 
-/* F(name, word, bit) of what Linux tells a program in AT_HWCAP (word 0) and AT_HWCAP2 (word 1). */
+/* F(name, word, bit) in the hardware capabilities from Linux: AT_HWCAP (word 0), AT_HWCAP2 (word
+ * 1). */
 #define KUMIKO_AARCH64_FEATURES(F)                                                                                     \
     F("neon", 0, 1)                                                                                                    \
     F("lse", 0, 8)                                                                                                     \

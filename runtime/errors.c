@@ -1,4 +1,4 @@
-/* The last error of each thread, as a code that the kernel returns and a text that is kept here. */
+/* The last error of each thread: the kernel returns its code, the text is stored here. */
 #include "kumiko_runtime.h"
 
 enum { ERROR_BYTES = 512 };
@@ -9,7 +9,7 @@ int kumiko_abi_version(void) { return KUMIKO_ABI_VERSION; }
 
 int kumiko_fail(int code, const char *text) {
     size_t n = 0;
-    if (text == last_text) return code; /* passing the error on */
+    if (text == last_text) return code; /* propagates an error */
     while (text && text[n] && n < ERROR_BYTES - 1) {
         last_text[n] = text[n];
         n++;

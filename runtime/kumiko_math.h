@@ -1,7 +1,7 @@
-/* Mathematical functions on f64 for machines without a C library: kernels that are compiled for a
- * "-freestanding" target call these in place of libm's. Each is within 3 units in the last place of
- * the exact value over its whole domain (tests/unit/test_runtime_math.cpp measures it) and follows
- * C's rules for infinities, NaN and signed zeros. None of them needs libm, errno or libgcc. */
+/* Mathematical functions on f64 for machines without a C library: kernels for a "-freestanding"
+ * target call these instead of libm's. Each is accurate to 3 ulp over its whole domain (measured by
+ * tests/unit/test_runtime_math.cpp) and follows C's rules for infinities, NaN and signed zeros.
+ * None of them needs libm, errno or libgcc. */
 #ifndef KUMIKO_MATH_H
 #define KUMIKO_MATH_H
 

@@ -52,7 +52,7 @@ static double scaled(double x, int k) {
     return x * math_float((uint64_t)(k + 1023) << 52);
 }
 
-/* The number of times that ln 2 goes into x, to the nearest integer, for |x| < 2^20. */
+/* The integer nearest to x / ln 2, for |x| < 2^20. */
 static double turns(double x) {
     const double magic = 0x1.8p52;
     return x * 0x1.71547652b82fep0 + magic - magic;
@@ -290,7 +290,7 @@ double KUMIKO_MATH(erfc)(double x) {
     double p = erfc_polynomial[0];
     for (int k = 1; k < 24; k++) p = p * t + erfc_polynomial[k];
     const double s = x * x;
-    /* The product is rounded once where it is subnormal: e^(-s) = 2^-k e^(k ln 2 - s). */
+    /* If the product is subnormal, it is rounded only once: e^(-s) = 2^-k e^(k ln 2 - s). */
     const double k = turns(s);
     const double small = exp_minus_one_small(-(s - k * ln2_high), k * ln2_low - product_rest(x, x, s));
     const double factor = p / (1 + 2 * x);

@@ -43,14 +43,14 @@ static double angle_power(int e) {
     return p.x;
 }
 
-/* The last two bits of the number of quarter turns in |x|, to the nearest; what is left, from
- * -pi/4 to pi/4, is high + low. x is finite and |x| > pi/4. */
+/* The number of quarter turns in |x|, to the nearest, modulo 4. The remainder, in [-pi/4, pi/4], is
+ * high + low. x is finite and |x| > pi/4. */
 static unsigned reduce_angle(double x, double *high, double *low) {
     angle_bits in;
     in.x = x;
     const int e = (int)(in.u >> 52 & 0x7ff) - 1075; /* |x| = m * 2^e */
     const uint64_t m = (in.u & 0xfffffffffffff) | 0x10000000000000;
-    /* The 192 bits of 2/pi from weight 2^-(e - 1) on: the ones before make multiples of 4. */
+    /* The 192 bits of 2/pi from weight 2^-(e - 1) on; earlier bits contribute multiples of 4. */
     const int first = e - 1 + 63, word = first / 64, shift = first % 64;
     uint64_t w[3], p[3];
     for (int i = 0; i < 3; i++)

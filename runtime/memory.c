@@ -30,7 +30,7 @@
 
 #if KUMIKO_FREESTANDING
 
-/* Nobody to ask for memory: the program brings an allocator. */
+/* There is no system allocator: the program provides one. */
 static void *default_malloc(size_t bytes) {
     (void)bytes;
     return NULL;
@@ -45,10 +45,10 @@ void kumiko_trim_memory(void) {}
 enum { ALIGNMENT = 64, HUGE_PAGE = 2 << 20 };
 static const size_t cached_bytes_limit = (size_t)64 << 20;
 
-/* Stands in the 64 bytes before the block that the caller sees. */
+/* Stored in the 64 bytes before the block. */
 typedef struct {
     size_t capacity; /* bytes that the caller may use */
-    unsigned filled; /* by which call of kumiko_fill_workspaces; 0: by none */
+    unsigned filled; /* the last kumiko_fill_workspaces applied to it; 0: none */
 } header;
 
 _Static_assert(sizeof(header) <= ALIGNMENT, "the header fits before an aligned block");
@@ -78,7 +78,7 @@ static void system_release(void *block) { free(header_of(block)); }
 
 #if CACHED_BLOCKS
 
-/* The kept blocks, the newest first. */
+/* The cached blocks, the newest first. */
 typedef struct {
     void *blocks[CACHED_BLOCKS];
     int count;
@@ -109,7 +109,7 @@ static void cache_remove(block_cache *c, int i) {
     c->count--;
 }
 
-/* The smallest kept block that fits and wastes less than half of itself, or NULL. */
+/* The smallest cached block that fits and wastes less than half of itself, or NULL. */
 static void *cache_take(size_t bytes) {
     int best = -1;
     for (int i = 0; i < cache.count; i++) {

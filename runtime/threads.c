@@ -43,7 +43,7 @@ static struct {
     void *closure;
     int ranges;
     atomic_int failed;     /* 0, or the first failure's code */
-    char text[TEXT_BYTES]; /* its text, written by whoever set `failed` */
+    char text[TEXT_BYTES]; /* its text, written by the thread that set `failed` */
 
     _Alignas(LINE) atomic_ulong ticket; /* odd: a loop is open */
     _Alignas(LINE) atomic_int inside;   /* workers that may touch the loop's data */
@@ -113,7 +113,7 @@ static int run_serially(kumiko_task task, void *closure, int64_t begin, int64_t 
 static void note_failure(int code) {
     int none = 0;
     if (atomic_compare_exchange_strong(&pool.failed, &none, code)) {
-        /* Only the winner writes, and the owner reads after all have left. */
+        /* Only the first failing thread writes; the owner reads after all have left. */
         snprintf(pool.text, sizeof pool.text, "%s", kumiko_error());
     }
 }
@@ -141,14 +141,14 @@ done:
 
 static void leave(void) {
     if (atomic_fetch_sub(&pool.inside, 1) == 1 && atomic_load(&pool.owner_sleeps)) {
-        /* Once the mutex was ours, the owner either waits already or will see the 0. */
+        /* After the mutex was held once, the owner either waits already or will see the 0. */
         pthread_mutex_lock(&pool.mutex);
         pthread_mutex_unlock(&pool.mutex);
         pthread_cond_signal(&pool.empty);
     }
 }
 
-/* Waits for a ticket other than `seen` that is odd, or for the end. Returns 0 at the end. */
+/* Waits for an odd ticket other than `seen`, or for shutdown. Returns 0 on shutdown. */
 static int wait_for_work(unsigned long seen, unsigned long *ticket) {
     for (int spin = 0; spin < SPINS; spin++) {
         *ticket = atomic_load(&pool.ticket);
@@ -213,7 +213,8 @@ static void after_fork_in_child(void) {
     atomic_store(&pool.owned, 0);
 }
 
-/* Brings the pool to `threads` threads, the caller among them, or as near as the system allows. */
+/* Starts or stops workers until the pool has `threads` threads including the caller, as far as the
+ * system allows. */
 static int ensure_workers(int threads) {
     if (pool.started == threads - 1) return threads;
     if (pool.started > threads - 1) stop_workers();
@@ -286,7 +287,7 @@ static void open_loop(kumiko_task task, void *closure, int64_t begin, int64_t co
 }
 
 static void close_loop(void) {
-    atomic_fetch_add(&pool.ticket, 1); /* now even: nobody enters any more */
+    atomic_fetch_add(&pool.ticket, 1); /* now even: no worker enters any more */
     for (int spin = 0; spin < SPINS; spin++) {
         if (atomic_load(&pool.inside) == 0) return;
         relax();
@@ -316,7 +317,7 @@ int kumiko_default_parallel_for(kumiko_task task, void *closure, int64_t begin, 
     return code;
 }
 
-#else /* no threads on this system: the default is serial, and a program may set a hook */
+#else /* no threads on this system: the default is serial; a program may set a hook */
 
 void kumiko_set_num_threads(int threads) { (void)threads; }
 
@@ -338,7 +339,7 @@ static _Atomic(kumiko_parallel_for_hook) parallel_for_hook = kumiko_default_para
 
 kumiko_parallel_for_hook kumiko_set_parallel_for(kumiko_parallel_for_hook hook) {
     if (!hook) hook = kumiko_default_parallel_for;
-#if KUMIKO_FREESTANDING /* compilers may call a library for an exchange */
+#if KUMIKO_FREESTANDING /* compilers may emit a library call for an atomic exchange */
     const kumiko_parallel_for_hook before = atomic_load(&parallel_for_hook);
     atomic_store(&parallel_for_hook, hook);
     return before;

@@ -13,8 +13,8 @@ enum { CODE_INT = 0, CODE_UINT = 1, CODE_FLOAT = 2, CODE_BFLOAT = 4 };
 
 static size_t round_up(size_t n, size_t to) { return (n + to - 1) / to * to; }
 
-/* The array ends less than a line before a page that faults, and begins on a line; before it is a page that faults
- * too, or bytes that check_arrays looks at. */
+/* The array ends less than a cache line before a guard page, and starts on a cache line. Before it
+ * is a guard page, or fill bytes that check_arrays verifies. */
 guarded_array make_guarded(size_t bytes) {
     const size_t lines = round_up(bytes ? bytes : 1, LINE), inside = round_up(lines, PAGE);
     uint8_t *base = mmap(NULL, inside + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -81,7 +81,7 @@ static void evict(const uint8_t *data, uint64_t bytes) {
     for (uint64_t at = 0; at < bytes; at += 64) __asm__ volatile("dc civac, %0" : : "r"(data + at) : "memory");
     __asm__ volatile("dsb sy" : : : "memory");
 }
-#else /* by other memory, of more than most caches hold */
+#else /* by touching other memory, larger than most caches */
 static void evict(const uint8_t *data, uint64_t bytes) {
     enum { OTHER = 128 << 20 };
     static uint8_t *other;
@@ -95,7 +95,7 @@ void evict_arrays(const measurer_arrays *a) {
     for (uint32_t t = 0; t < a->task->tensors; t++) {
         evict(a->pointers[t], a->tensors[t].bytes);
 #if !defined(__x86_64__) && !defined(__aarch64__)
-        break; /* once for all */
+        break; /* evicts everything at once */
 #endif
     }
 }
@@ -167,7 +167,8 @@ static double element(const measurer_tensor *t, const void *data, size_t i) {
     }
 }
 
-/* Equal bits, but zeros of both signs and all NaN are alike: a sum of zeros has the sign of its order. */
+/* Compares bits, except that +0 equals -0 and all NaNs are equal: the sign of a zero sum depends on
+ * the order. */
 static int check_exact(const measurer_tensor *t, const void *data, const void *expected, size_t *at) {
     if (memcmp(data, expected, t->bytes) == 0) return 0;
     const int is_float = t->code == CODE_FLOAT || t->code == CODE_BFLOAT;
@@ -184,7 +185,8 @@ static int check_exact(const measurer_tensor *t, const void *data, const void *e
     return 0;
 }
 
-/* Whether the element still is what clear_outputs made it: of floats, a NaN that no arithmetic gives. Integers may have any bits. */
+/* Whether the element is still as clear_outputs left it: for floats, a NaN that no arithmetic
+ * produces. For integers this cannot be told. */
 static int unwritten(const measurer_tensor *t, const void *data, size_t i) {
     if (t->code != CODE_FLOAT && t->code != CODE_BFLOAT) return 0;
     const uint8_t *p = (const uint8_t *)data + i * (t->bits / 8);
@@ -195,7 +197,7 @@ static int unwritten(const measurer_tensor *t, const void *data, size_t i) {
 }
 
 static int is_within(double a, double expected, double bound) {
-    if (isnan(bound) || isinf(bound)) return 1; /* nothing is promised there */
+    if (isnan(bound) || isinf(bound)) return 1; /* no bound */
     return a == expected || fabs(a - expected) <= bound || (isnan(a) && isnan(expected));
 }
 
@@ -209,7 +211,7 @@ static int check_bounded(const measurer_tensor *t, const void *data, const doubl
     return 0;
 }
 
-/* The elements of the sample, and that the others are written. */
+/* Checks the elements of the sample, and that all others are written. */
 static int check_sample(const measurer_tensor *t, const void *data, const int64_t *places, size_t *at, double *wanted) {
     const double *expected = (const double *)(places + t->samples), *bound = expected + t->samples;
     for (size_t i = 0; i < t->elements; i++) {
@@ -226,7 +228,7 @@ static int check_sample(const measurer_tensor *t, const void *data, const int64_
     return 0;
 }
 
-/* Whether bytes differ from what they were filled with; fills them anew, for who comes next. */
+/* Whether bytes differ from the fill pattern. Restores the pattern for the next kernel. */
 static int spoilt(uint8_t *begin, const uint8_t *end) {
     int found = 0;
     for (uint8_t *p = begin; p < end; p++) {
@@ -236,7 +238,7 @@ static int spoilt(uint8_t *begin, const uint8_t *end) {
     return found;
 }
 
-/* Neither the slack after the array nor what stands on its first page before it may change. */
+/* Checks the fill bytes after the array, and those before it on its first page. */
 static int check_slack(const measurer_tensor *t, uint8_t *data) {
     const int before = spoilt((uint8_t *)((uintptr_t)data / PAGE * PAGE), data);
     return spoilt(data + t->bytes, data + round_up(t->bytes ? t->bytes : 1, LINE)) | before;
@@ -255,7 +257,7 @@ int check_arrays(const measurer_arrays *a, char *text, size_t text_bytes) {
         if (!tensor->output) {
             if (memcmp(data, expected, tensor->bytes) == 0) continue;
             snprintf(text, text_bytes, "changes input %u", t);
-            memcpy(a->pointers[t], expected, tensor->bytes); /* for who comes next */
+            memcpy(a->pointers[t], expected, tensor->bytes); /* for the next kernel */
             return 1;
         }
         double wanted = 0;

@@ -82,10 +82,10 @@ typedef struct {
     size_t symbol_count;
     const char *names;
     size_t names_size;
-    uint8_t **placed;    /* by section: where its bytes stand now, or NULL */
-    uint8_t **addresses; /* by symbol: what it stands for */
+    uint8_t **placed;    /* by section: address of its bytes, or NULL */
+    uint8_t **addresses; /* by symbol: its address */
     uint8_t *stubs;      /* by symbol: jmp *slot */
-    uint64_t *slots;     /* by symbol: its address, 8 bytes */
+    uint64_t *slots;     /* by symbol: the address for the stub, 8 bytes */
     char *text;
     size_t text_bytes;
 } linker;
@@ -130,7 +130,7 @@ static int read_tables(linker *l) {
     return l->symbols ? 0 : fail(l, "the object has no symbols", "");
 }
 
-/* Unwind tables are left out: nothing is thrown through a kernel. */
+/* Unwind tables are omitted: no exception passes through a kernel. */
 static int wanted(const Elf64_Shdr *section) {
     return (section->sh_flags & SHF_ALLOC) && section->sh_size > 0 &&
            (section->sh_type == SHT_PROGBITS || section->sh_type == SHT_NOBITS);
@@ -138,8 +138,8 @@ static int wanted(const Elf64_Shdr *section) {
 
 static size_t align_up(size_t n, size_t to) { return to > 1 ? (n + to - 1) / to * to : n; }
 
-/* Code first, then everything that is not code, so that two protections do. Returns the size; places when `base` is
- * given. */
+/* Lays out code first, then all other sections, so that two protection ranges suffice. Returns the
+ * size; copies the sections if `base` is given. */
 static size_t lay_out(linker *l, uint8_t *base, size_t *code_bytes) {
     size_t at = 0;
     for (int code = 1; code >= 0; code--) {

@@ -1,6 +1,6 @@
-/* Links one relocatable object into this process: ELF, x86-64. What it may leave undefined are the runtime's functions,
- * those of the C and math libraries, and those that load_functions was given. No constructors, no
- * thread-local data, no common symbols. */
+/* Links one relocatable object (ELF, x86-64) into this process. Undefined symbols may be functions
+ * of the runtime, of the C and math libraries, and those passed to load_functions. No constructors,
+ * thread-local data or common symbols. */
 #ifndef KUMIKO_MEASURER_LINK_H
 #define KUMIKO_MEASURER_LINK_H
 
@@ -19,8 +19,8 @@ typedef struct {
 /* Loads the shared libraries of `functions`, which must outlive the objects that call them. Returns
  * 0, or 1 with the cause in `text`. */
 int load_functions(const measurer_function *functions, size_t count, char *text, size_t text_bytes);
-/* Returns 0 and fills `image`, with the addresses of the functions that are named, at most LINKED_ENTRIES; or 1 and says why in
- * `text`. */
+/* Returns 0 and fills `image`, with the addresses of the named functions, at most LINKED_ENTRIES;
+ * otherwise 1, with the cause in `text`. */
 int link_object(const void *object, size_t bytes, const char *const *names, size_t count, linked_image *image,
                 char *text, size_t text_bytes);
 void unlink_image(linked_image *image);

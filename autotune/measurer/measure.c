@@ -48,7 +48,8 @@ static measurer_arrays arrays;
 static measurer_page unseen, *page = &unseen;
 static struct {
     linked_image image;
-    void **pointers;                      /* what it is called with: the arrays, but for inputs that it takes packed */
+    /* Arguments: the arrays, with pre-packed inputs replaced. */
+    void **pointers;
     guarded_array packed[MEASURER_PACKS]; /* in the order of the request */
 } slots[MEASURER_SLOTS];
 static double samples[MEASURER_SLOTS][MOST_SAMPLES];
@@ -59,7 +60,7 @@ static double now(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-static int cold;     /* arrays are out of the caches before each sample */
+static int cold;     /* arrays are evicted before each sample */
 static int own_time; /* processor time can be used */
 
 static double processor_time(void) {
@@ -68,10 +69,10 @@ static double processor_time(void) {
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* What kernels are timed with. */
+/* The clock for timing kernels. */
 static double stopwatch(void) { return own_time ? processor_time() : now(); }
 
-/* Some systems count a thread's time in ticks, which is too coarse. */
+/* Whether CPU time has sufficient resolution; some systems count it in ticks. */
 static int processor_time_is_fine(void) {
     double previous = processor_time(), smallest = 1;
     for (const double end = now() + 1e-3; now() < end;) {
@@ -82,7 +83,8 @@ static int processor_time_is_fine(void) {
     return smallest < 5e-6;
 }
 
-/* Dependent multiplications take three cycles each on the x86-64 processors of this century. */
+/* Measures the clock with dependent multiplications, which take three cycles each on all x86-64
+ * processors since 2000. */
 static double measure_clock(void) {
 #if defined(__x86_64__)
     double best = 0;
@@ -127,7 +129,7 @@ static int answer(const measurer_reply *reply) {
     return 0;
 }
 
-/* One of the slot's functions; `what` begins the text of its failure. */
+/* Calls one of the slot's functions; `what` is the prefix of error messages. */
 static int call_entry(uint32_t slot, int entry, void *const *tensors, const int64_t *sizes, const char *what,
                       measurer_reply *reply) {
     page->running = slot;
@@ -157,10 +159,10 @@ static int call_and_check(uint32_t slot, measurer_reply *reply) {
     return call(slot, reply) || check(slot, reply);
 }
 
-/* In each, eight bytes are denormal numbers, or signalling NaN, of all or most float types. */
+/* Fill patterns: denormals or signalling NaNs in all or most float types. */
 static const uint64_t denormals = 0x0001000100010001u, signalling = 0x7fa17fa17fa17fa1u, zeros = 0;
 
-/* The stack that later calls will use, of this thread, and each thread's workspaces. */
+/* Fills the stack that later calls of this thread will use, and the workspaces of all threads. */
 __attribute__((noinline)) static void fill_memory(uint64_t pattern) {
     uint64_t stack[(256 << 10) / 8];
     for (size_t i = 0; i < sizeof stack / sizeof *stack; i++) stack[i] = pattern;
@@ -211,7 +213,7 @@ static int link_request(const measurer_request *request, const void *object, mea
     return 0;
 }
 
-/* What a program does once, before it calls the kernel. */
+/* Packs inputs, as a program does once before it calls the kernel. */
 static int pack(const measurer_request *request, measurer_reply *reply) {
     const uint32_t slot = request->slots[0];
     for (int p = 0; p < MEASURER_PACKS && request->packs[p].entry[0]; p++) {
@@ -237,7 +239,8 @@ static void load(const measurer_request *request, const void *object, measurer_r
         clear_outputs(&arrays);
         const double start = stopwatch();
         failed = call(slot, reply);
-        reply->times[0].least = reply->times[0].median = stopwatch() - start; /* cold, so an upper bound */
+        /* Cold caches, so an upper bound. */
+        reply->times[0].least = reply->times[0].median = stopwatch() - start;
         reply->times[0].samples = reply->times[0].calls = 1;
         failed = failed || check(slot, reply);
         const uint64_t expected = failed ? 0 : hash_outputs(&arrays);
@@ -247,7 +250,7 @@ static void load(const measurer_request *request, const void *object, measurer_r
     if (failed) unload(slot);
 }
 
-/* All that the kernel reads and writes leaves the caches. */
+/* Evicts all arrays of the kernel from the caches. */
 static void evict(uint32_t slot) {
     evict_arrays(&arrays);
     for (int p = 0; p < MEASURER_PACKS; p++) {
@@ -271,9 +274,9 @@ static void summarize(const double *sample, uint32_t n, uint32_t calls, measurer
     time->calls = calls;
 }
 
-/* What differs within a round is the kernels: host and clock are the same for both. The spread
- * between the quartiles of a normal distribution is 1.35 standard deviations, and the standard
- * error of a median 1.25 standard deviations over the root of the number. */
+/* Within a round only the kernels differ; host load and clock are the same. The interquartile range
+ * of a normal distribution is 1.35 standard deviations; the standard error of a median is 1.25
+ * standard deviations over the root of the number of samples. */
 static void relate(uint32_t slot, uint32_t last, uint32_t n, measurer_time *time) {
     static double ratios[MOST_SAMPLES];
     for (uint32_t i = 0; i < n; i++) ratios[i] = samples[slot][i] / samples[last][i];
@@ -285,12 +288,12 @@ static void relate(uint32_t slot, uint32_t last, uint32_t n, measurer_time *time
 static void run(const measurer_request *request, measurer_reply *reply) {
     uint32_t calls[MEASURER_SLOTS], taken = 0, most_calls = UINT32_MAX;
     const double begin = now();
-    for (uint32_t t = 0; t < arrays.task->tensors; t++) { /* before numbers grow or vanish */
+    for (uint32_t t = 0; t < arrays.task->tensors; t++) { /* before values overflow or vanish */
         if (arrays.tensors[t].before) most_calls = MOST_UPDATES;
     }
     fill_memory(denormals);
     for (uint32_t i = 0; i < request->count; i++) {
-        /* The second call after the check, which had only just warmed up. */
+        /* The second call; the check was only the first one. */
         double start = stopwatch(), once;
         if (call(request->slots[i], reply)) return;
         once = stopwatch() - start;
@@ -333,7 +336,7 @@ static void run(const measurer_request *request, measurer_reply *reply) {
         summarize(samples[i], taken, calls[i], &reply->times[i]);
         relate(i, request->count - 1, taken, &reply->times[i]);
     }
-    /* What was timed must be what was checked: once more, from cleared outputs. */
+    /* Checks the timed kernels again, from cleared outputs. */
     for (uint32_t i = 0; i < request->count; i++) {
         if (call_and_check(request->slots[i], reply)) return;
     }
@@ -354,7 +357,7 @@ static int valid(const measurer_request *r) {
     return r->command == MEASURER_LOAD || r->command == MEASURER_RUN;
 }
 
-/* The bytes that this process has reserved: with LLVM or a sanitizer in it, many. */
+/* The address space that this process has reserved: large with LLVM or a sanitizer. */
 static rlim_t address_space(void) {
     unsigned long pages = 0;
     FILE *file = fopen("/proc/self/statm", "r");
@@ -365,7 +368,7 @@ static rlim_t address_space(void) {
     return (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Where a candidate takes all memory, the system ends this process and not the tuner. */
+/* If a candidate exhausts memory, the system kills this process and not the tuner. */
 static void be_killed_first(void) {
     FILE *score = fopen("/proc/self/oom_score_adj", "w");
     if (!score) return;
@@ -378,7 +381,7 @@ int kumiko_measure(char **argv) {
     be_killed_first();
     kumiko_set_num_threads(atoi(argv[1]));
     cold = atoi(argv[3]);
-    kumiko_request_tiles(); /* the objects are kernels without the entries that ask */
+    kumiko_request_tiles(); /* the kernels lack the entry points that request them */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     if (atol(argv[2]) > 0) {
         const rlim_t most = ((rlim_t)atol(argv[2]) << 20) + address_space();
