@@ -16,7 +16,8 @@ namespace kumiko {
 
 struct ChipJudgeOptions {
     int jobs = 0; // parallel simulations; 0: one per core of this machine
-    // For make_judged_arrays (autotune/arrays.h).
+    // Time limit for evaluating the op, in seconds; beyond it a sample is checked
+    // (autotune/arrays.h).
     double longest_reference = kumiko::longest_reference;
     std::function<bool()> over = nullptr; // when true, next() returns early; called in its thread
 };
@@ -55,7 +56,8 @@ private:
 
     struct Job {
         size_t number;
-        // At submission, so that the cut-off does not depend on which simulation ends first.
+        // The best time at submission, so that the cut-off does not depend on which simulation ends
+        // first.
         double best;
         Candidate candidate;
     };

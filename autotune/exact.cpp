@@ -115,7 +115,7 @@ struct Exactness {
     bool outputs = true;                   // all outputs are exact, except for a final rounding
 };
 
-// For integer inputs of magnitude m.
+// Analyses the op for integer inputs of magnitude m.
 Exactness exactness(int m, const Op &op, const Sizes &sizes) {
     Magnitudes known;
     bool outputs = true;

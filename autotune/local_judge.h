@@ -15,10 +15,11 @@ namespace kumiko {
 struct LocalJudgeOptions {
     MeasurerOptions measurer;
     double trial_seconds = 0.1; // timing of one candidate
-    // Of one call, until a good candidate is known; then 100 times its time, at least 1.
+    // Time limit of one call, until a good candidate is known; then 100 times its time, at least 1.
     double timeout = 10;
     double build_timeout = 60; // for compiling one candidate
-    // For make_judged_arrays (autotune/arrays.h).
+    // Time limit for evaluating the op, in seconds; beyond it a sample is checked
+    // (autotune/arrays.h).
     double longest_reference = kumiko::longest_reference;
     LeastPossible least_possible = nullptr; // null: unknown
     std::function<bool()> over = nullptr;   // when true, next() returns early; called in its thread

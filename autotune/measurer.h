@@ -33,7 +33,8 @@ struct Timing {
     double least = 0, median = 0;
     double spread = 0; // interquartile range relative to the median
     int samples = 0;
-    // To the last slot timed with it: the median over rounds, and its relative standard error.
+    // Ratio to the last slot timed with this one: the median over rounds, and its relative standard
+    // error.
     double ratio = 1, ratio_error = 0;
 };
 
@@ -90,7 +91,7 @@ public:
         // Single slot: stop after three samples if the minimum is above; 0: never.
         double give_up_above = 0;
         double timeout = 10; // for all together; no slot has failed when it expires
-        // For one call, which has failed when it expires; 0: limited only by `timeout`.
+        // Time limit of one call, which has failed when it expires; 0: limited only by `timeout`.
         double call_timeout = 0;
         // With two slots, times the first against the second: until the error of their ratio is
         // below `tight`, or the ratio is above give_up_above.
@@ -108,7 +109,7 @@ public:
     // Whether the last request was ended this way.
     bool cut_short() const { return cut_short_; }
 
-    // As measured by the process; 0 if unknown.
+    // The clock as measured by the process; 0 if unknown.
     double clock_hz() const { return clock_hz_; }
     // The process id; 0 if none runs.
     int process() const { return process_; }

@@ -79,7 +79,7 @@ void QueueJudge::say(const std::string &text) const {
 void QueueJudge::put(int64_t number, const Item &item, bool first) {
     const bool alone = item.what.compare_seconds > 0 || !item.died.empty();
     const std::string queue = of(alone ? "alone" : "queue");
-    // In case this process dies.
+    // Keys expire in case this process dies.
     const std::string leftover = std::to_string(queue::leftover_seconds);
     redis_.transaction({{"HSET", of("items"), std::to_string(number), item.what.to_json()},
                         {"EXPIRE", of("items"), leftover},

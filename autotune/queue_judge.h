@@ -50,7 +50,7 @@ public:
     std::vector<Measured> compare(std::vector<Candidate> candidates, double seconds,
                                   const std::function<bool()> &over) override;
     size_t wanted() const override;
-    // From the last verdict; unknown before.
+    // The facts from the last verdict; unknown before.
     JudgeFacts facts() const override { return facts_; }
 
     const std::string &session() const { return session_; }

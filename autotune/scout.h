@@ -51,8 +51,8 @@ private:
     int threads_;
     const Sizes &sizes_;
     TaskModel model_;
-    // Of the space's default point, the reference of the difference features; empty if it cannot be
-    // described.
+    // Features of the space's default point, the reference of the difference features; empty if it
+    // cannot be described.
     std::optional<Features> default_;
     std::map<Point, std::string> hashes_; // schedule hash by point
     std::map<std::string, Described> described_;

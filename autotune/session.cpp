@@ -19,7 +19,7 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr size_t first_batch = 4, later_batch = 8;
 constexpr double lock_timeout = 60; // merging large files locks a database for seconds
-// In small batches, so that each is chosen with the results of the previous one.
+// These trials run in small batches, so that each is chosen with the results of the previous one.
 constexpr int first_trials = 16;
 
 // The initial model. A given model file is always read and its kind checked, even if the search

@@ -153,7 +153,7 @@ bool Session::is_sound(const Record &record, const Candidate &candidate) {
     return false;
 }
 
-// Of the candidates that are good at this point.
+// Chooses among the candidates that are good at this point.
 void Session::choose_best() {
     best_.reset();
     for (const auto &[hash, r] : records_) {

@@ -64,9 +64,9 @@ struct TuneOptions {
     // stored separately. Only for matrix products and convolutions in the library's spaces.
     bool ahead = false;
     double final_seconds = 0.6; // for the final comparison; 0: none
-    // Of one call, until a good candidate is known; then 100 times its time.
+    // Time limit of one call, until a good candidate is known; then 100 times its time.
     double timeout = 10;
-    // For compiling one candidate; a compiler that hangs is abandoned in its thread
+    // Time limit for compiling one candidate; a compiler that hangs is abandoned in its thread
     // (autotune/build.h).
     double build_timeout = 60;
     // Ops that take longer to evaluate are checked on a sample (autotune/arrays.h).
@@ -100,7 +100,7 @@ struct TuneReport {
     std::map<std::string, int> failures;
     // The first example of each kind, with its numbers.
     std::map<std::string, std::string> failure_examples;
-    // Of the schedule with default parameters; from the final comparison if there was one.
+    // Time of the schedule with default parameters; from the final comparison if there was one.
     double default_seconds = 0;
     double seconds = 0;           // duration of the session; with several tasks, of this one
     double search_seconds = 0;    // of these, spent in the search: spaces, nests, features, models
@@ -109,13 +109,14 @@ struct TuneReport {
     bool exact = false;           // outputs had to be equal bit for bit
     int64_t checked_elements = 0; // number of output elements checked, if only a sample was; 0: all
     bool interrupted = false;
-    // Before its trials were done; with several tasks, before those of all were.
+    // Whether the budget ended before its trials were done; with several tasks, before those of all
+    // were.
     bool budget_ended = false;
     // Why nothing was measured, if known results are returned anyway; "" otherwise.
     std::string unmeasured;
     // Why it ended before its trials because nothing was left to try; "" otherwise.
     std::string used_up;
-    // After each trial of this session; infinite until one is good.
+    // Best time after each trial of this session; infinite until one is good.
     std::vector<double> best_so_far;
     std::vector<Record> records;          // of this session's trials, in order
     std::vector<Record> rejections;       // of the illegal candidates

@@ -51,7 +51,7 @@ struct LibraryKernel {
     Op op;
     // The schedule to compile. If unset, the source's; otherwise the default one.
     std::optional<ChosenSchedule> schedule = {};
-    // For the manifest: the registry name and the parameters of the op. May be empty.
+    // The registry name and the parameters of the op, for the manifest. May be empty.
     std::string op_name = {};
     Boxed<Json> parameters = {};
     Boxed<Json> schedule_parameters = nullptr; // of the library template, instead of `schedule`
@@ -77,7 +77,7 @@ struct LibraryKernel {
 struct LibraryDescription {
     std::string name; // a C identifier
     std::string version = "0.1.0";
-    // Of the kernels' symbols; default "<name>_", may be "".
+    // Prefix of the kernels' symbols; default "<name>_", may be "".
     std::optional<std::string> prefix;
     std::vector<std::string> targets = {"host"}; // names for Target::named; all of one architecture
     std::string database;                        // path of a tuning database; "" for none

@@ -44,7 +44,7 @@ struct Stage {
     std::string reduction_kind; // "sum", …
     CombinerProperties properties;
     bool bounded = false; // made with `where`: the single term is select(condition, term, identity)
-    // Of an output that states them: in elements, one per axis; otherwise empty.
+    // Strides of an output that states them: in elements, one per axis; otherwise empty.
     std::vector<Expr> strides;
     std::string updates; // the inout tensor that it overwrites (dsl/inout.h); otherwise empty
     // For a recurrence (dsl/recurrence.h): the distance vectors of its reads of itself, one per
@@ -78,7 +78,7 @@ struct Input {
     std::string name;
     Type type;
     std::vector<Axis> axes;
-    // In elements, one per axis, never empty: dense and row-major unless stated.
+    // Strides in elements, one per axis, never empty: dense and row-major unless stated.
     std::vector<Expr> strides;
     bool stated_strides = false;
     bool inout = false; // a stage overwrites the array in place

@@ -150,7 +150,7 @@ Expr fold_identity(const std::string &kind, Type t) {
 
 namespace {
 
-// For stages whose values are not folded.
+// Adds a component to a stage whose values are not folded.
 void add_component(Stage &stage, Type type) {
     const size_t c = stage.components.size();
     const Expr zero = make_zero(type);

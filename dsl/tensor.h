@@ -89,7 +89,7 @@ Tensor compute(const std::string &name, const std::vector<Axis> &axes, const Exp
                std::source_location where = std::source_location::current());
 
 struct ComputeOptions {
-    // Of an output's array: in elements, one per axis; numbers or expressions of sizes.
+    // Strides of an output's array: in elements, one per axis; numbers or expressions of sizes.
     std::vector<Expr> strides;
 };
 

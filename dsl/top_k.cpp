@@ -19,10 +19,10 @@ namespace {
 constexpr int nowhere = INT32_MAX; // sorts after every position
 
 constexpr int most_in_list = 16; // largest k for which one reduction computes the list
-// From these k and row lengths on, the tree is faster.
+// The tree is faster from these k and row lengths on.
 constexpr int least_in_tree = 4, shortest_in_tree = 512;
 constexpr int most_at_top = 64; // lower limit on the nodes of the first level
-// For rows of symbolic size, which leaves a few nodes at the first level.
+// Levels for a row of symbolic size; this leaves a few nodes at the first level.
 constexpr int levels_of_symbolic = 10;
 
 // A value and its position; undefined sorts after all others.

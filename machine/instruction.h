@@ -49,7 +49,7 @@ struct Instruction {
     std::string description;           // one line of text
     std::vector<std::string> features; // all are required; names as in Machine::features
     Op meaning;                        // fixed extents, one output, which is the accumulator
-    // In the order of the emitter's arguments: accumulator, inputs.
+    // The operands in the order of the emitter's arguments: accumulator, inputs.
     std::vector<InstructionOperand> operands;
     // An Emitter of targets/cpu/emit.h; null: the target knows an instruction of this name.
     std::shared_ptr<const void> emitter;

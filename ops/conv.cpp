@@ -59,7 +59,7 @@ Shape shape_of(const char *op, const Expr &H, const Expr &W, int KH, int KW, con
     return s;
 }
 
-// From options with one value for all axes, or one per axis.
+// Converts options with one value for all axes, or one per axis.
 Shape shape_of(const char *op, const std::vector<Dimension> &named, const ConvOptions &o) {
     Shape s{op, named, o.layout, o.groups, end_of(o)};
     const auto number = [&](const char *what, const std::vector<int> &list, size_t d) {

@@ -21,7 +21,7 @@ struct Conv2dOptions {
     bool residual = false;  // adds a last input "residual", shaped like Y, before the activation
     std::string activation; // a unary function of ops/elementwise.h
     Type w_type;            // of W; default: the type of X
-    // Of Y; default: the type of X if it is a float, otherwise the accumulator type.
+    // Type of Y; default: the type of X if it is a float, otherwise the accumulator type.
     Type output;
     // Requantisation epilogue: the i32 sum with its i32 bias becomes i8 or u8, as `output` states.
     // It is multiplied by an f32 input "scale" over the output channels (after the bias), then

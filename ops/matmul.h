@@ -17,7 +17,7 @@ struct MatmulOptions {
     std::string activation;   // applied last: a unary function of ops/elementwise.h
     Type b_type;              // of B; default: the type of A
     Type accumulate;          // accumulator type; default: accumulator_type(A)
-    // Of C; default: the type of A if it is a float, otherwise the accumulator type.
+    // Type of C; default: the type of A if it is a float, otherwise the accumulator type.
     Type output;
     // Requantisation epilogue: the i32 sum with its i32 bias becomes i8 or u8, as `output` states.
     // It is multiplied by an f32 input "scale" (j) (after the bias), then activated, rounded and

@@ -70,7 +70,7 @@ private:
         while (at < joined && at % *c != *rest) at += modulus;
         if (at >= joined) return; // a contradiction, reported below
         if (fresh_.count(v->name)) {
-            // Facts over the old new-size are rewritten over the one that replaces it.
+            // Facts in terms of the previous new size are rewritten in terms of its replacement.
             const std::string before = v->name + "/" + std::to_string(modulus);
             const Expr in_new =
                 Variable::make(Int(32), v->name + "/" + std::to_string(joined)) * static_cast<int>(joined / modulus) +

@@ -176,7 +176,8 @@ private:
         int64_t size;
     };
 
-    // Splits e at the largest block size that divides `of`.
+    // Splits e into whole blocks and a rest within a block, for the largest block size that divides
+    // `of`; nullopt if there is none.
     std::optional<Parts> parts(const Expr &e, int64_t of) const {
         std::vector<Term> terms;
         add_terms(e, 1, terms);

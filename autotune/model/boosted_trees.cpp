@@ -69,7 +69,7 @@ struct BoostedTrees::Contents {
         must(XGBoosterCreate(nullptr, 0, &handle));
         quiet();
     }
-    // For training on these rows.
+    // Creates trees to be trained on these rows.
     Contents(const Matrix &matrix, size_t n) : columns(n) {
         must(XGBoosterCreate(&matrix.handle, 1, &handle));
         quiet();

@@ -14,7 +14,8 @@ namespace kumiko::report {
 struct ChanceCurve {
     std::vector<double> seconds; // after 1, 2, … trials, up to the number of samples
     int samples = 0;             // number of random samples
-    // From a random-search session; otherwise from the random trials of another search.
+    // Whether the samples come from a random-search session; otherwise they are the random trials
+    // of another search.
     bool session = false;
 
     bool empty() const { return seconds.empty(); }

@@ -16,7 +16,7 @@ struct ChipProductAxes {
     std::vector<std::string> rows,
         vectors; // axes of the result that only the matrix operand, or only the vector operand, has
     std::vector<std::string> batches; // axes that both have
-    // Of the reduction: candidates for a matrix's columns, and others.
+    // Reduction axes: candidates for a matrix's columns, and others.
     std::vector<std::string> columns, taps;
     std::array<std::string, 2> inputs; // inputs of the operands, without padding
     std::map<std::string, int64_t> extents;

@@ -47,7 +47,7 @@ struct StageSketch {
 // Assumed value of unknown extents.
 inline constexpr int64_t sketched_extent = 1024;
 int64_t extent_of(const Axis &axis);
-// Of an axis of the stage, pure or reduction.
+// The extent of an axis of the stage, pure or reduction.
 int64_t extent_of(const Stage &stage, const std::string &axis);
 
 StageSketch sketch_stage(const Stage &stage, const Machine &machine);
