@@ -1,7 +1,8 @@
-// Allocations. An accumulator array is cut into pieces that the accesses of its innermost loops cover whole, each a stack slot of its own
-// and at most one machine vector wide; LLVM's scalar replacement then keeps every piece in a register. Outside of these loops, where
-// sums begin and end, an access may take some lanes of a piece: the last columns of a product whose instruction takes whole vectors. Where
-// an index is not a constant that cannot be done: the array stays one block of memory, and the compiler's result warns by name.
+// Allocations. An accumulator array is split into pieces that the accesses of its innermost loops
+// cover whole. Each piece is a stack slot of at most one machine vector, which LLVM's scalar
+// replacement keeps in a register. Outside of these loops, where sums begin and end, an access may
+// cover some lanes of a piece: the last columns of a product whose instruction takes whole vectors.
+// If an index is not constant, the array stays one block of memory and the compiler warns by name.
 #include "targets/cpu/codegen.h"
 
 #include "support/error.h"
@@ -16,7 +17,7 @@ using namespace Halide::Internal;
 
 namespace {
 
-// The elements that an index names, lane by lane, when they are constants.
+// The elements that a constant index names, lane by lane; nullopt if it is not constant.
 std::optional<std::vector<int64_t>> constant_lanes(const Expr &e) {
     int n = e.type().lanes();
     if (const auto *c = e.as<IntImm>()) {
@@ -64,7 +65,7 @@ std::optional<std::vector<int64_t>> constant_lanes(const Expr &e) {
     return std::nullopt;
 }
 
-// Every access of one array, and whether all of them are constant and outside parallel loops.
+// Collects every access to one array, and whether all are constant and outside parallel loops.
 class FindAccesses : public IRVisitor {
 public:
     FindAccesses(const std::string &name) : name(name) {}
@@ -72,7 +73,7 @@ public:
     bool constant = true;
     struct Access {
         std::vector<int64_t> lanes;
-        int depth; // loops around it
+        int depth; // number of enclosing loops
     };
     std::vector<Access> accesses;
 
@@ -126,7 +127,7 @@ bool Codegen::split_into_pieces(const Allocate *op, Array &array) {
         int64_t first, end;
         int depth;
     };
-    std::vector<Run> runs; // lanes that follow each other
+    std::vector<Run> runs; // consecutive lanes
     for (const auto &[lanes, depth] : found.accesses) {
         for (size_t i = 0; i < lanes.size(); i++) {
             if (lanes[i] < 0 || lanes[i] >= size) return false;
@@ -134,12 +135,15 @@ bool Codegen::split_into_pieces(const Allocate *op, Array &array) {
             runs.back().end = lanes[i] + 1;
         }
     }
-    std::map<int64_t, int> cuts{{0, INT_MAX}, {size, INT_MAX}}; // and the innermost depth that asks for each
+    // Each cut, with the innermost loop depth of an access that begins or ends there.
+    std::map<int64_t, int> cuts{{0, INT_MAX}, {size, INT_MAX}};
     for (const Run &r : runs) {
         for (const int64_t cut : {r.first, r.end}) cuts[cut] = std::max(cuts[cut], r.depth);
     }
     const int native = native_lanes(op->type);
-    for (const Run &r : runs) { // of a register in a loop further inside, or where there are no loops, there is one
+    // An access of at most one register removes the cuts inside it that come from less deep loops,
+    // or all of them if there are no loops.
+    for (const Run &r : runs) {
         if (r.end - r.first > native) continue;
         std::erase_if(cuts, [&](const auto &c) {
             return c.first > r.first && c.first < r.end && (c.second < r.depth || r.depth == 0);
@@ -169,7 +173,8 @@ bool Codegen::split_into_pieces(const Allocate *op, Array &array) {
 
 namespace {
 
-// Splits the lanes of an access at the pieces: calls each(piece, the first lane that it holds, how many, the first of its own lanes).
+// Splits the lanes of an access at the pieces: calls each(piece, first lane in the piece, number of
+// lanes, index of the first lane in `lanes`).
 template<typename F>
 void for_each_piece(const Array &array, const std::vector<int64_t> &lanes, F each) {
     for (size_t i = 0; i < lanes.size();) {
@@ -201,7 +206,7 @@ void Codegen::store_register(const Array &array, const std::string &name, Type t
     for_each_piece(array, *constant_lanes(e), [&](auto piece, size_t first, size_t count, int within) {
         const auto &[slot, lanes] = piece->second;
         Value *part = is_vector(v) ? slice(v, int(first), int(count)) : v;
-        if (int64_t(count) < lanes) { // the other lanes stay
+        if (int64_t(count) < lanes) { // the other lanes keep their values
             Value *whole = ir_.CreateAlignedLoad(type(array.type.with_lanes(int(lanes))), slot, llvm::Align(64));
             tag(whole, name);
             std::vector<int> own, taken;
@@ -230,7 +235,8 @@ void Codegen::allocate(const Allocate *op) {
                 throw InternalError("kernel " + kernel_ + ": stack array " + op->name + " has no constant size");
             }
         }
-        int64_t size = op->extents.empty() ? 1 : op->constant_allocation_size(); // 0 where an axis is empty
+        // 0 if an axis is empty.
+        int64_t size = op->extents.empty() ? 1 : op->constant_allocation_size();
         bool wants_registers = op->memory_type == Halide::MemoryType::Register;
         if (!wants_registers || !split_into_pieces(op, array)) {
             llvm::Type *t =

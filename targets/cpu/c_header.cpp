@@ -37,7 +37,7 @@ std::string text(const std::vector<Expr> &list) {
         stream << Halide::Internal::simplify(e);
         std::string s = stream.str();
         if (s.size() > 2 && s.front() == '(' && s.back() == ')' && s.find('(', 1) == std::string::npos) {
-            s = s.substr(1, s.size() - 2); // Halide puts brackets around every sum
+            s = s.substr(1, s.size() - 2); // Halide parenthesises every sum
         }
         result += (result.empty() ? "" : ", ") + s;
     }
@@ -56,7 +56,8 @@ bool is_dense(const TensorArgument &t) {
     return true;
 }
 
-// What the standard headers define as macros or types, as far as it might name a size or a tensor.
+// Whether a standard header defines the name as a macro or type that could clash with a size or a
+// tensor.
 bool is_standard(const std::string &name) {
     static const std::set<std::string> known = {
         "NULL",         "EOF",          "BUFSIZ", "FILE",   "SEEK_SET", "SEEK_CUR", "SEEK_END", "EDOM",
@@ -67,7 +68,8 @@ bool is_standard(const std::string &name) {
     return known.count(name) || name.starts_with("__") || ends("_t") || ends("_MAX") || ends("_MIN") || ends("_WIDTH");
 }
 
-// Names in C: letters, digits and underscores, not a keyword, nor what a standard header may define.
+// A valid C identifier: letters, digits and underscores; not a keyword or a name of a standard
+// header.
 std::string c_name(const std::string &name) {
     std::string result;
     for (char c : name) {
@@ -86,7 +88,8 @@ std::set<std::string> sizes_in(const std::vector<Expr> &list) {
     return names;
 }
 
-// What a size is, when nothing else says so: where it occurs, as "extent of axis 0 of A and of C".
+// The description of a size without a stated meaning: where it occurs, as "extent of axis 0 of A
+// and of C".
 std::string meaning(const Nest &nest, const std::string &size) {
     std::vector<std::string> extents, strides;
     std::string least;
@@ -118,7 +121,7 @@ void declare(std::ostream &out, const Nest &nest, const HeaderOptions &options) 
         std::istringstream lines(note->second);
         for (std::string line; std::getline(lines, line);) {
             for (size_t end; (end = line.find("*/")) != std::string::npos;) {
-                line.replace(end, 2, "* /"); // as in a formula's product of a quotient
+                line.replace(end, 2, "* /"); // a formula with a product of a quotient has */
             }
             out << " *   " << line << "\n";
         }
@@ -152,7 +155,8 @@ void declare(std::ostream &out, const Nest &nest, const HeaderOptions &options) 
     const SizeLimits limits = of_variants == options.limits.end() ? size_limits(nest) : of_variants->second;
     for (const std::string &size : nest.sizes) {
         std::string name = c_name(size);
-        while (taken.count(name)) name += "_size"; // W, the weights, and W, the width
+        // W, the weights, and W, the width, are both possible
+        while (taken.count(name)) name += "_size";
         taken.insert(name);
         names[size] = name;
         parameters.push_back("int64_t " + name);
@@ -201,7 +205,7 @@ void declare(std::ostream &out, const Nest &nest, const HeaderOptions &options) 
     }
 }
 
-// What the kernels call and the library does not hold.
+// The functions that the kernels call and the library does not define.
 void declare_externs(std::ostream &out, const std::vector<Nest> &nests) {
     std::map<std::string, std::string> callers; // by symbol
     for (const Nest &nest : nests) {

@@ -12,7 +12,7 @@ namespace kumiko::cpu {
 
 using namespace Halide::Internal;
 
-// Only the side that the condition picks is evaluated; under a vector condition both are.
+// Only the selected side is evaluated; under a vector condition both are.
 Value *Codegen::if_then_else(const Expr &c, const Expr &a, const Expr &b) {
     Value *test = condition(c);
     if (is_vector(test)) {
@@ -42,7 +42,8 @@ Value *Codegen::if_then_else(const Expr &c, const Expr &a, const Expr &b) {
     return result;
 }
 
-// A negative amount shifts the other way. Amounts of the width or more give 0, or the sign for signed right shifts.
+// A negative amount shifts the other way. Amounts of at least the width give 0, or the sign for
+// signed right shifts.
 Value *Codegen::shift(const Call *op, bool left) {
     Type t = op->type, amount_type = op->args[1].type();
     Value *a = value(op->args[0]), *n = value(op->args[1]);
@@ -92,7 +93,7 @@ Value *Codegen::prefetch(const Call *op) {
     return ir_.getInt32(0);
 }
 
-// Of an operand that an instruction takes in memory.
+// The address of an operand that an instruction takes in memory.
 Value *Codegen::address_of(const Load *element) {
     const Array *array = arrays_.find(element->name);
     if (!array || !array->pointer)
@@ -133,7 +134,7 @@ Value *Codegen::instruction(const Call *op) {
     return result;
 }
 
-// kumiko.opaque(x) is x, which LLVM does not see.
+// kumiko.opaque(x) is x behind a barrier that LLVM cannot see through.
 Value *Codegen::opaque(const Call *op) {
     Value *v = value(op->args[0]);
     auto *of = llvm::FunctionType::get(v->getType(), {v->getType()}, false);
@@ -251,7 +252,7 @@ Value *Codegen::intrinsic(const Call *op) {
         return ir_.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, arg(0), ir_.getFalse());
     }
     if (op->is_intrinsic({Call::div_round_to_zero, Call::mod_round_to_zero})) {
-        // As C's / and %, with 0 for a zero divisor and wrap-around for the least number by -1.
+        // Like C's / and %, except that x/0 = 0 and the least number divided by -1 wraps around.
         Value *a = arg(0), *b = arg(1), *zero = constant(t, 0);
         Value *bad = ir_.CreateICmpEQ(b, zero);
         Value *safe = ir_.CreateSelect(bad, constant(t, 1), b);
@@ -305,7 +306,8 @@ Value *Codegen::intrinsic(const Call *op) {
                                                         : ir_.CreateFDiv(a, b);
         return narrow ? narrow_to_half(r, t) : r;
     }
-    if (op->is_intrinsic(Call::lerp)) { // of no target in particular, as the interpreter does
+    // Lowered independently of the target, as the interpreter does.
+    if (op->is_intrinsic(Call::lerp)) {
         return value(lower_lerp(t, op->args[0], op->args[1], op->args[2], {}));
     }
     static const std::set<Call::IntrinsicOp> known = {Call::widen_right_add,

@@ -1,5 +1,6 @@
-// Casts among all types. Integers truncate or extend by the source's sign; floats round to nearest even, once; floats
-// become integers by truncation, saturating, NaN gives 0; anything becomes bool by comparison with zero.
+// Casts among all types. Integers truncate or extend by the source's sign. Floats round once, to
+// nearest even. A float becomes an integer by truncation with saturation, and NaN becomes 0.
+// Anything becomes bool by comparison with zero.
 #include "targets/cpu/codegen.h"
 
 #include <llvm/IR/Constants.h>
@@ -8,8 +9,8 @@
 
 namespace kumiko::cpu {
 
-// Clamped in floating point before the conversion where the bounds are exact, and patched after it where they are not, so
-// that every step is one vector instruction and no step is undefined.
+// If both bounds are exact in the float type, the value is clamped before the conversion; otherwise
+// the result is patched after it. So every step is one vector instruction and no step is undefined.
 Value *Codegen::float_to_int(Value *v, Type from, Type to) {
     if (from.bits() == 16) {
         v = widen_half(v, from);
@@ -20,14 +21,16 @@ Value *Codegen::float_to_int(Value *v, Type from, Type to) {
     Value *is_number = ir_.CreateFCmpORD(v, v);
     Value *zero = llvm::ConstantFP::get(f, 0.0);
     double low = is_signed ? -std::ldexp(1.0, to.bits() - 1) : 0.0;
-    double above = std::ldexp(1.0, is_signed ? to.bits() - 1 : to.bits()); // one more than the greatest
+    // One more than the greatest.
+    double above = std::ldexp(1.0, is_signed ? to.bits() - 1 : to.bits());
     int precision = from.bits() == 32 ? 24 : 53;
     if (to.bits() < precision) { // both bounds are exact
         Value *lower = llvm::ConstantFP::get(f, low), *upper = llvm::ConstantFP::get(f, above - 1);
-        Value *x = low == 0 ? v : ir_.CreateSelect(is_number, v, zero); // NaN is not above the lower bound, which is 0
+        // If low is 0, NaN needs no test: it is not above the lower bound.
+        Value *x = low == 0 ? v : ir_.CreateSelect(is_number, v, zero);
         x = ir_.CreateSelect(ir_.CreateFCmpOGT(x, lower), x, lower);
         x = ir_.CreateSelect(ir_.CreateFCmpOLT(x, upper), x, upper);
-        if (to.bits() < 32) { // through i32, which vector units convert to
+        if (to.bits() < 32) { // via i32, since vector units convert to it
             Value *wide = ir_.CreateFPToSI(x, with_lanes(ir_.getInt32Ty(), to.lanes()));
             return ir_.CreateTrunc(wide, type(to));
         }
@@ -48,8 +51,9 @@ Value *Codegen::float_to_int(Value *v, Type from, Type to) {
     return ir_.CreateSelect(too_low, limit(false), result);
 }
 
-// round(x) and round(x) plus a whole number, as 8 or 16 bits. Clamped to what the result holds, x is rounded by the conversion itself;
-// clamping once more as an integer costs nothing, since it is what saturating instructions that narrow do.
+// round(x), or round(x) plus an integer, as 8 or 16 bits. x is clamped to the range of the result
+// and rounded by the conversion itself. The second clamp as an integer is free: it becomes a
+// saturating narrowing instruction.
 Value *Codegen::rounded_to_int(const Halide::Internal::Cast *op) {
     using namespace Halide::Internal;
     const Type to = op->type, from = op->value.type();
@@ -69,13 +73,14 @@ Value *Codegen::rounded_to_int(const Halide::Internal::Cast *op) {
     const double low = to.is_int() ? -std::ldexp(1.0, to.bits() - 1) : 0.0,
                  high = std::ldexp(1.0, to.is_int() ? to.bits() - 1 : to.bits()) - 1;
     const auto number = [&](double n) { return llvm::ConstantFP::get(type(from), n); };
-    // NaN becomes 0, which is the lower bound of unsigned types: NaN is not above it.
+    // NaN becomes 0. For unsigned types that is the lower bound, and NaN is not above it.
     if (low != 0) x = ir_.CreateSelect(ir_.CreateFCmpORD(x, x), x, number(-plus));
     x = ir_.CreateSelect(ir_.CreateFCmpOGT(x, number(low - plus)), x, number(low - plus));
     x = ir_.CreateSelect(ir_.CreateFCmpOLT(x, number(high - plus)), x, number(high - plus));
     llvm::Type *wide = with_lanes(ir_.getInt32Ty(), to.lanes());
     const auto whole = [&](double n) { return llvm::ConstantInt::get(wide, uint64_t(int64_t(n)), true); };
-    Value *i = ir_.CreateIntrinsic(llvm::Intrinsic::lrint, {wide, type(from)}, {x}); // to nearest even
+    // To nearest even.
+    Value *i = ir_.CreateIntrinsic(llvm::Intrinsic::lrint, {wide, type(from)}, {x});
     if (plus != 0) i = ir_.CreateNSWAdd(i, whole(plus));
     i = ir_.CreateBinaryIntrinsic(llvm::Intrinsic::smax, i, whole(low));
     i = ir_.CreateBinaryIntrinsic(llvm::Intrinsic::smin, i, whole(high));

@@ -5,7 +5,7 @@
 
 namespace kumiko {
 
-// Milliseconds since `start`, which becomes now.
+// Milliseconds since `start`, which is set to now.
 inline double milliseconds_since(std::chrono::steady_clock::time_point &start) {
     const auto now = std::chrono::steady_clock::now();
     const double elapsed = std::chrono::duration<double, std::milli>(now - start).count();

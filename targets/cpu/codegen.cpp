@@ -86,7 +86,8 @@ Value *Codegen::concat(std::vector<Value *> parts) {
         }
         return result;
     }
-    // Pairwise, so that LLVM sees a tree of concatenations of equal halves wherever the parts are equal.
+    // Concatenate pairwise, so that LLVM sees a balanced tree of equal halves if the parts are
+    // equal.
     while (parts.size() > 1) {
         std::vector<Value *> next;
         for (size_t i = 0; i + 1 < parts.size(); i += 2) {

@@ -1,14 +1,17 @@
 // Private to targets/cpu: from a Nest to LLVM IR.
 //
-// A Codegen fills one llvm::Module with the kernels given to add(). Values keep Halide's semantics (targets/cpu/README.md
-// says how each is done); what follows is how Halide's types look in LLVM:
+// A Codegen fills one llvm::Module with the kernels given to add(). Values keep Halide's semantics;
+// targets/cpu/README.md says how each case is implemented. Halide's types map to LLVM as follows:
 //   bool      i1 in registers, one byte 0 or 1 in memory
-//   f16, bf16 their 16 bits as i16, in registers and in memory; arithmetic goes through f32 (half.cpp)
+//   f16, bf16 their 16 bits as i16, in registers and in memory; arithmetic is done in f32
+//   (half.cpp)
 //   the rest  the LLVM type of the same name
-// Index arithmetic is done in i64 without wrap-around ("index" functions below); value arithmetic in its own type.
+// Index arithmetic is done in i64 without wrap-around (the "index" functions below); value
+// arithmetic is done in the value's own type.
 //
-// The member functions stand in codegen.cpp (what all share), expressions.cpp, division.cpp, casts.cpp, half.cpp,
-// calls.cpp, math_*.cpp, memory.cpp, lane_by_lane.cpp, strided.cpp, transpose.cpp, transpose_stores.cpp, stream.cpp, allocation.cpp, statements.cpp, parallel.cpp,
+// The member functions are defined in codegen.cpp (shared helpers), expressions.cpp, division.cpp,
+// casts.cpp, half.cpp, calls.cpp, math_*.cpp, memory.cpp, lane_by_lane.cpp, strided.cpp,
+// transpose.cpp, transpose_stores.cpp, stream.cpp, allocation.cpp, statements.cpp, parallel.cpp,
 // tiles.cpp, values.cpp and kernel.cpp.
 #pragma once
 
@@ -33,21 +36,23 @@ using llvm::Value;
 
 struct Lanes; // math_lanes.h
 
-// The codes of runtime/kumiko_runtime.h that generated code returns.
+// The status codes of runtime/kumiko_runtime.h that generated code returns.
 enum Status { null_pointer = 1, bad_size = 2, failed_assumption = 3, out_of_memory = 4, bad_overlap = 6 };
 
-// A call of this and a name is a tensor instruction.
+// A call whose name has this prefix is a tensor instruction.
 inline constexpr std::string_view instruction_prefix = "kumiko.inst.";
 
-// How an instruction is emitted: as it says itself, or else as is registered under its name.
+// How an instruction is emitted: by its own declaration, or else by the emitter registered under
+// its name.
 struct Emission {
-    const Instruction *declared = nullptr; // null: the schedule knows none of that name
-    const Emitter *emitter = nullptr;      // null: nobody says how
-    const TileEmitter *tiles = nullptr;    // null: it is none on tiles
-    bool own = false, builtin = false;     // as it says itself; as Kumiko does
+    const Instruction *declared = nullptr; // null: the schedule has no instruction of that name
+    const Emitter *emitter = nullptr;      // null: no emitter is registered
+    const TileEmitter *tiles = nullptr;    // null: it does not operate on tiles
+    // Whether its own declaration emits it; whether Kumiko's built-in emitter does.
+    bool own = false, builtin = false;
 };
 
-// An operand of an instruction in memory: a load of its first element, the distance of its rows in bytes.
+// An in-memory operand of an instruction: a load of its first element, and its row stride in bytes.
 struct TileOperand {
     const Halide::Internal::Load *element;
     Expr row;
@@ -60,14 +65,14 @@ struct TileProduct {
     TileOperand c, a, b;
 };
 
-// Products that follow each other, and their sums, which are different tiles.
+// Consecutive products and the distinct accumulator tiles that they add to.
 struct TileGroup {
     std::vector<TileProduct> products;
     std::vector<TileOperand> sums;
-    std::vector<size_t> sum_of; // each product's
+    std::vector<size_t> sum_of; // index in `sums` of each product's accumulator
 };
 
-// What a name of the nest stands for.
+// The value bound to a name of the nest.
 struct Symbol {
     Value *value = nullptr; // in the type of the variable
     Value *index = nullptr; // the same as i64, when the variable is a scalar Int(32) or Int(64)
@@ -79,27 +84,31 @@ struct Symbol {
 struct Array {
     Value *pointer = nullptr;
     unsigned alignment = 1; // of the pointer, in bytes
-    // An accumulator array in registers: one stack slot for each piece that the accesses of inner loops cover whole; `pieces` maps the
-    // first element of a piece to its slot.
+    // An accumulator array in registers has one stack slot for each piece that the accesses of
+    // inner loops cover whole; `pieces` maps the first element of a piece to its slot.
     bool in_registers = false;
     Type type;
     std::map<int64_t, std::pair<Value *, int64_t>> pieces; // first element → slot, number of elements
-    bool in_turn = false;                                  // lanes stand in the order of strided loads (lane_order.cpp)
-    bool streamed = false;                                 // stores of aligned vectors pass the caches by
-    int branch = 0;                                        // around the allocation
-    bool on_stack = false; // LLVM sees how large it is, and so that loads beyond a mask are no fault
+    // The lanes are stored in the order that strided loads produce (lane_order.cpp).
+    bool in_turn = false;
+    // Aligned vectors are written with non-temporal stores.
+    bool streamed = false;
+    // The branch_ number at the allocation.
+    int branch = 0;
+    // LLVM sees the size, and so knows that loads beyond a mask cannot fault.
+    bool on_stack = false;
 };
 
 class Codegen {
 public:
     Codegen(llvm::LLVMContext &context, const CodegenOptions &options, const std::string &module_name);
 
-    // Adds the functions NAME and NAME_packed. Throws Unsupported for a node or call that it does not know.
+    // Adds the functions NAME and NAME_packed. Throws Unsupported for an unknown node or call.
     void add(const Nest &nest);
 
     std::unique_ptr<llvm::Module> module;
 
-    // What the user should know: an accumulator array that exceeds the registers.
+    // Warnings for the user, for example an accumulator array that exceeds the registers.
     std::vector<std::string> warnings;
 
 private:
@@ -124,8 +133,9 @@ private:
     // ---- Casts (casts.cpp, half.cpp)
     Value *cast(Value *v, Type from, Type to);
     Value *float_to_int(Value *v, Type from, Type to);
-    Value *rounded_to_int(const Halide::Internal::Cast *op); // null where it does not round to a narrow type
-    Value *widen_half(Value *v, Type from);                  // f16, bf16 → f32
+    // Null if op is not a rounding to a type of 8 or 16 bits.
+    Value *rounded_to_int(const Halide::Internal::Cast *op);
+    Value *widen_half(Value *v, Type from); // f16, bf16 → f32
     Value *narrow_to_bfloat(Value *v);
     Value *narrow_by_instruction(Value *v);
     Value *narrow_to_half(Value *v, Type to); // f32 → f16, bf16, to nearest even
@@ -151,7 +161,7 @@ private:
     Value *math_f32(const std::string &function, const std::vector<Value *> &args);
     Lanes lanes_for_math(Value *v);
     Value *math_f64(const std::string &function, const std::vector<Value *> &args);
-    // math_powers.cpp: null for exponents that it does not take.
+    // math_powers.cpp: null for unsupported exponents.
     Value *constant_power(Value *x, Value *exponent, Type t);
     // math_sin.cpp
     enum class Trigonometric { Sine, Cosine, Tangent };
@@ -159,22 +169,24 @@ private:
     Value *trigonometric_f64(const std::string &function, Value *x); // sin or cos
     // math_arcs.cpp: atan, atan2, asin and acos; null for any other function.
     Value *arc_function(const std::string &function, const std::vector<Value *> &args);
-    // math_tails.cpp; its head says which functions it has.
+    // math_tails.cpp; its head lists the functions.
     std::optional<Value *> tail_function(const std::string &function, Value *x);
     Lanes gelu(Lanes x);
     Lanes times_sigmoid(Lanes x, Lanes a, Lanes z, const Lanes *low);
     Lanes gelu_tanh(Lanes x);
-    // Where has_lane_tables().
-    Value *exp_by_table(Value *x, bool nonpositive); // nonpositive: of x up to 60; above, any number
+    // The functions below require has_lane_tables().
+    // nonpositive: the result is exact for x up to 60 only and arbitrary above.
+    Value *exp_by_table(Value *x, bool nonpositive);
     Value *erf_by_table(Value *x);
     Value *gelu_by_table(Value *x);
-    Lanes scaled_exp_by_table(Lanes x, const Lanes *low);                // low: null where it is 0
-    Value *by_registers(Value *x, const std::function<Lanes(Lanes)> &f); // f of 16 lanes at a time
+    Lanes scaled_exp_by_table(Lanes x, const Lanes *low); // low: null means 0
+    // Applies f to 16 lanes at a time.
+    Value *by_registers(Value *x, const std::function<Lanes(Lanes)> &f);
     Value *libm(const std::string &function, Type type, const std::vector<Value *> &args);
 
-    // The values of the current store's math calls and of its loads that needed branches. Each value
-    // was computed in a block that dominates the current one. An expression is a graph: what occurs
-    // many times is generated once. Empty between stores, which change memory.
+    // The values of the current store's math calls and of its loads that needed branches. Each
+    // value was computed in a block that dominates the current one. An expression is a graph, so a
+    // shared subexpression is generated once. Empty between stores, because stores change memory.
     using Called = std::map<Expr, Value *, Halide::Internal::IRDeepCompare>;
     Called called_;
     bool stores_ = false;
@@ -210,8 +222,8 @@ private:
                        const Reach &reach, const std::vector<bool> &on, bool &zeros);
     void find_reaches(const std::vector<const Halide::Internal::Store *> &stores);
 
-    // ---- Accesses that the target makes lane by lane (lane_by_lane.cpp)
-    // `offsets` is null for lanes in a row.
+    // ---- Accesses that the target can only make one lane at a time (lane_by_lane.cpp)
+    // A null `offsets` means consecutive lanes.
     bool lane_by_lane(Type type, Value *mask, bool gathers) const;
     void for_each_lane(int lanes, Value *mask, const std::function<void(Value *lane)> &access);
     std::function<Value *(Value *)> offset_of_lane(Value *offsets);
@@ -220,7 +232,8 @@ private:
     Value *load_lane_by_lane(const std::string &name, Type type, Value *first, Value *offsets, Value *mask);
     void store_lane_by_lane(const std::string &name, Type type, Value *first, Value *offsets, Value *v, Value *mask);
 
-    // ---- Lanes near each other at distances that are known (near.cpp); null where they are not
+    // ---- Lanes at small constant offsets from each other (near.cpp); null if not constant or not
+    // near
     Value *constant_offsets(const Expr &index);
     Value *load_near(const Array &array, const std::string &name, Type type, Value *base, Value *offsets, Value *mask);
 
@@ -245,7 +258,8 @@ private:
     void statements(const std::vector<Stmt> &all);
     static std::vector<Stmt> statements_of(const Stmt &s);
     void serial_loop(const Halide::Internal::For *op);
-    // With values that each iteration gets from the one before: `body` makes the next ones. What they are at the end.
+    // A loop with loop-carried values: `body` maps the values of one iteration to those of the
+    // next. Returns the final values.
     using Carried = std::vector<Value *>;
     Carried loop(const Halide::Internal::For *op, Carried first, const std::function<Carried(const Carried &)> &body);
     void parallel_loop(const Halide::Internal::For *op);
@@ -307,7 +321,7 @@ private:
     bool has_fma() const;
     bool has_f16_conversion() const;
     bool has_f16_arithmetic() const;
-    bool has_lane_masks() const;  // masked accesses cost what others do
+    bool has_lane_masks() const;  // masked accesses cost no more than others
     bool has_lane_tables() const; // one instruction takes each lane from any of two registers of 16
 
     llvm::LLVMContext &context_;
@@ -322,8 +336,8 @@ private:
     Scope<Symbol> symbols_;
     Scope<ModulusRemainder> alignments_;
     Scope<Array> arrays_;
-    // Heap blocks that are live here, to be freed on every exit: by a block that takes the code to
-    // return.
+    // Live heap blocks, freed on every exit. `exit` is a block that frees the workspace; `code`
+    // carries the status code to the return.
     struct Workspace {
         Value *pointer;
         llvm::BasicBlock *exit = nullptr;
@@ -331,11 +345,14 @@ private:
     };
     std::vector<Workspace> workspaces_;
     std::map<std::string, std::pair<llvm::MDNode *, llvm::MDNode *>> alias_; // array → alias.scope, noalias
-    std::map<const Halide::Internal::Load *, Value *> transposed_; // loads that are at hand as columns of rows
-    std::map<const Halide::Internal::Load *, Reach> reaches_;      // of strided loads
-    bool in_turn_ = false;   // the value at hand goes to an array whose lanes stand in the order of strided loads
-    bool streaming_ = false; // stores may pass the caches by
-    std::set<std::string> passed_by_; // arrays of which some do
+    // Loads whose values are already available as columns of transposed rows.
+    std::map<const Halide::Internal::Load *, Value *> transposed_;
+    // What may be read beside each strided load.
+    std::map<const Halide::Internal::Load *, Reach> reaches_;
+    // The current value is stored to an array whose lanes have the order of strided loads.
+    bool in_turn_ = false;
+    bool streaming_ = false;          // non-temporal stores are allowed
+    std::set<std::string> passed_by_; // arrays that some of them write
 };
 
 } // namespace kumiko::cpu

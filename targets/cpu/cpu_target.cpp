@@ -20,7 +20,8 @@ struct Level {
     int vector_bits;
 };
 
-// x86-64-v2 to v4 are the levels of the x86-64 psABI; the rows above them add what matters to dense arithmetic.
+// x86-64-v2 to v4 are the levels of the x86-64 psABI; the other rows add features that matter to
+// dense arithmetic.
 const Level levels[] = {
     {"x86-64-sse4.2", "x86_64", "x86-64-v2", "+sse4.2,+ssse3,+popcnt", 128},
     {"x86-64-avx2", "x86_64", "x86-64-v3", "+avx2,+bmi2,+f16c,+fma,+lzcnt,+popcnt", 256},
@@ -38,7 +39,7 @@ const Level levels[] = {
      512},
     {"aarch64", "aarch64", "generic", "+neon", 128},
     {"aarch64-dotprod", "aarch64", "cortex-a76", "+dotprod,+fullfp16,+neon", 128},
-    // Without what this processor has besides and compilers use unasked.
+    // Without the processor's other features, which compilers use without being asked.
     {"aarch64-bf16", "aarch64", "neoverse-v1", "+bf16,+dotprod,+fullfp16,+i8mm,+neon,-complxnum,-sha3,-sve", 128},
     {"riscv64", "riscv64", "generic-rv64", "+a,+c,+d,+f,+m", 128},
     {"riscv64-v", "riscv64", "generic-rv64", "+a,+c,+d,+f,+m,+v,+zvl128b", 128},
@@ -91,7 +92,7 @@ std::string CpuTarget::missing_on(const CpuTarget &machine) const {
         }
         at = end + 1;
     }
-    // What the processor's name implies may be in the code as well.
+    // The code may also use features that the processor's name implies.
     const uint64_t lacking = required_features() & ~machine.required_features();
     const auto &known = known_features(architecture());
     for (size_t i = 0; i < known.size(); i++) {
@@ -103,7 +104,7 @@ std::string CpuTarget::missing_on(const CpuTarget &machine) const {
 uint64_t CpuTarget::required_features() const {
     const bool x86 = architecture() == "x86_64";
     const auto &known = known_features(architecture());
-    llvm::StringMap<bool> on; // with what each implies: AVX-512 has AVX2, which has AVX
+    llvm::StringMap<bool> on; // with implied features: AVX-512 implies AVX2, which implies AVX
     if (x86 && llvm::X86::parseArchX86(cpu) != llvm::X86::CK_None) {
         llvm::SmallVector<llvm::StringRef, 64> names;
         llvm::X86::getFeaturesForCPU(cpu, names);
@@ -135,21 +136,24 @@ CpuTarget CpuTarget::host() {
     target.name = "host";
     target.triple = llvm::sys::getProcessTriple();
     target.cpu = llvm::sys::getHostCPUName().str();
-    // Features that the processor model has but this machine hides (virtual machines do that) must be switched off by
-    // name, so absent ones are listed too.
+    // Features that the processor model has but this machine hides (virtual machines do that) must
+    // be disabled by name, so absent ones are listed too.
     auto features = llvm::sys::getHostCPUFeatures();
     kumiko_request_tiles();
     const uint64_t have = kumiko_cpu_features();
     const bool x86 = target.architecture() == "x86_64";
     for (const std::string &name : known_features(target.architecture())) {
-        if (have & kumiko_cpu_feature(name.c_str())) features[name] = true; // a hook may know of more
+        // A hook may report more features.
+        if (have & kumiko_cpu_feature(name.c_str())) features[name] = true;
     }
     for (const std::string &name : known_features(target.architecture())) {
         if (have & kumiko_cpu_feature(name.c_str())) continue;
-        if (x86) llvm::X86::updateImpliedFeatures(name, false, features); // and what rests on it
+        // and the features that imply it
+        if (x86) llvm::X86::updateImpliedFeatures(name, false, features);
         features[name] = false;
     }
-    // Its instructions have the encoding of SSE alone, and cost hundreds of cycles while a register's upper half is in use.
+    // sse4a instructions have the legacy SSE encoding, and cost hundreds of cycles while a
+    // register's upper half is in use.
     if (x86) features["sse4a"] = false;
     std::set<std::string> sorted;
     for (const auto &feature : features) sorted.insert((feature.second ? "+" : "-") + feature.first().str());

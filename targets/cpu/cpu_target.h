@@ -1,5 +1,6 @@
-// Which processor code is generated for: LLVM's triple, processor name and feature string, and the width of a vector
-// register. What a processor has besides (caches, units, throughput) is the machine table's business, not this one's.
+// The processor that code is generated for: LLVM's triple, processor name and feature string, and
+// the width of a vector register. Other properties (caches, units, throughput) belong to the
+// machine table.
 #pragma once
 
 #include <cstdint>
@@ -22,38 +23,45 @@ struct CpuTarget {
     std::string architecture() const;
     // How many vector registers there are: 32, or 16 on x86 before AVX-512.
     int vector_registers() const;
-    // The first feature that this target switches on, or its processor's name implies, and `machine` lacks ("" when machine runs its code). Another
-    // architecture counts as a missing feature.
+    // The first feature that this target enables, or its processor name implies, and `machine`
+    // lacks; "" if `machine` runs the target's code. Another architecture counts as a missing
+    // feature.
     std::string missing_on(const CpuTarget &machine) const;
-    // What a processor must have to run code for this target, as a set of runtime/cpu_features.h's bits: what the feature string
-    // switches on and what the processor's name implies. A feature that is not in that table is never generated unasked.
+    // The features that a processor needs to run code for this target, as a bit set of
+    // runtime/cpu_features.h: those that the feature string enables and the processor name implies.
+    // A feature outside that table is generated only if the feature string names it.
     uint64_t required_features() const;
-    // The least processor of this architecture and system: what code is compiled for that decides which code may run.
+    // The least capable processor of this architecture and system. Code that decides at run time
+    // which other code may run is compiled for it.
     CpuTarget baseline() const;
-    // True for triples without an operating system: no libc is assumed beyond memset, memcpy and the runtime's hooks.
+    // True for triples without an operating system: the only libc functions assumed are memset and
+    // memcpy, beside the runtime's hooks.
     bool freestanding() const;
 
-    // The processor that this program runs on, detected at run time: what kumiko_cpu_features() says (runtime/kumiko_runtime.h), so
-    // less where a limit is set.
+    // The processor that this program runs on, as kumiko_cpu_features() reports it at run time
+    // (runtime/kumiko_runtime.h), so limit_features() applies.
     static CpuTarget host();
-    // A named level, for compiling elsewhere: see level_names(). "<level>-freestanding" is the same without an operating
-    // system. Throws UserError for an unknown name, listing the known ones.
+    // A named level (see level_names()) for cross compilation. "<level>-freestanding" is the same
+    // without an operating system. Throws UserError for an unknown name and lists the known ones.
     static CpuTarget level(const std::string &name);
     static std::vector<std::string> level_names();
-    // The bit of runtime/cpu_features.h for a feature of an architecture ("x86_64", "amx-tile"); 0 for one that is not there.
+    // The bit of runtime/cpu_features.h for a feature ("amx-tile") of an architecture ("x86_64"); 0
+    // if the table lacks it.
     static uint64_t feature_bit(const std::string &architecture, std::string_view feature);
 
-    // One JSON object; from_json(to_json()) is equal. Throws UserError on text that is not such an object.
+    // One JSON object; from_json(to_json()) equals the original. Throws UserError on any other
+    // text.
     std::string to_json() const;
     static CpuTarget from_json(const std::string &text);
 
     bool operator==(const CpuTarget &) const = default;
 };
 
-// From here on this process takes its processor for one that has no more than a level has: Machine::host(), CpuTarget::host(), what
-// may be compiled and run in the process, and `kumiko` code that asks at run time. "host" takes the limit away. It is a hook of
-// kumiko_set_cpu_features and replaces another one; set it while nothing is compiled. Kernels that are compiled already stay.
-// Throws UserError for a level of another architecture.
+// From now on this process treats its processor as one that has at most the features of `level`.
+// The limit applies to Machine::host(), CpuTarget::host(), to compiling and running in this
+// process, and to generated code that asks at run time. "host" removes the limit. It installs a
+// kumiko_set_cpu_features hook and replaces any other; call it while nothing is compiled. Already
+// compiled kernels are not affected. Throws UserError for a level of another architecture.
 void limit_features(const std::string &level);
 
 } // namespace kumiko

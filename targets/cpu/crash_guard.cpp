@@ -11,7 +11,7 @@ namespace kumiko {
 
 namespace {
 
-// Handlers are set while anybody needs them.
+// The handlers are installed while at least one caller is active.
 class Handlers {
 public:
     Handlers() {
@@ -40,7 +40,7 @@ private:
 
 void survive_crashes(const std::function<void()> &f) {
     const Handlers handlers;
-    std::exception_ptr thrown; // LLVM's frames are no place for it
+    std::exception_ptr thrown; // an exception must not unwind through LLVM's frames
     llvm::CrashRecoveryContext context;
     const bool whole = context.RunSafely([&] {
         try {

@@ -1,5 +1,6 @@
-// Integer division as Halide means it: Euclidean (the remainder is never negative, so for positive divisors the quotient
-// rounds to floor), and x/0 = x%0 = 0. The least number divided by -1 wraps.
+// Integer division with Halide's semantics: Euclidean (the remainder is never negative, so for
+// positive divisors the quotient rounds to floor), and x/0 = x%0 = 0. The least number divided by
+// -1 wraps.
 #include "targets/cpu/codegen.h"
 
 #include <llvm/IR/Constants.h>
@@ -9,7 +10,7 @@ namespace kumiko::cpu {
 
 namespace {
 
-// The divisor when it is one and the same constant in all lanes.
+// The divisor if it is the same constant in all lanes.
 std::optional<int64_t> uniform_constant(Value *v, bool is_unsigned) {
     if (auto *c = llvm::dyn_cast<llvm::Constant>(v)) {
         llvm::Constant *scalar = c->getType()->isVectorTy() ? c->getSplatValue() : c;
@@ -49,7 +50,7 @@ std::pair<Value *, Value *> Codegen::divide_floor(Type t, Value *a, Value *b) {
         llvm::IRBuilderBase::FastMathFlagGuard guard(ir_);
         ir_.clearFastMathFlags();
         Value *q = ir_.CreateFDiv(to_float(a), to_float(safe));
-        if (t.bits() < 32) { // through i32, which vector units convert to
+        if (t.bits() < 32) { // via i32, since vector units convert to it
             llvm::Type *i32 = with_lanes(ir_.getInt32Ty(), t.lanes());
             quotient = ir_.CreateTrunc(ir_.CreateFPToSI(q, i32), type(t));
         } else {
@@ -92,7 +93,8 @@ Value *Codegen::divide(Type t, Value *a, Value *b, bool nonnegative) {
     if (nonnegative) {
         return ir_.CreateUDiv(a, b);
     }
-    // floor(a/c) = a/c for a >= 0 and ~((~a)/c) below: one unsigned division between two exclusive ors.
+    // floor(a/c) = a/c for a >= 0, and ~((~a)/c) below 0: one unsigned division between two
+    // exclusive ors.
     Value *sign = ir_.CreateAShr(a, constant(t, t.bits() - 1));
     return ir_.CreateXor(ir_.CreateUDiv(ir_.CreateXor(a, sign), b), sign);
 }

@@ -1,4 +1,5 @@
-// The checks at the door of a kernel: what would make its body read or write where it must not is told in a code and a text.
+// The entry checks of a kernel: arguments that would make its body read or write out of bounds are
+// reported with a code and a text.
 #include "targets/cpu/codegen.h"
 #include "targets/cpu/object.h"
 
@@ -15,7 +16,8 @@ using namespace Halide::Internal;
 
 namespace {
 
-// Two matrices with gaps between their rows, which may be columns of one larger matrix.
+// Whether these are two matrices with gaps between their rows, which may be column ranges of one
+// larger matrix.
 bool may_share_rows(const TensorArgument &a, const TensorArgument &b) {
     for (const TensorArgument *t : {&a, &b}) {
         if (t->extents.size() != 2 || !is_const_one(t->strides[1]) ||
@@ -27,8 +29,8 @@ bool may_share_rows(const TensorArgument &a, const TensorArgument &b) {
 
 } // namespace
 
-// Whether two matrices whose rows are equally far apart are different columns of one: seen modulo that distance, neither
-// begins inside the other, nor goes round.
+// Whether two matrices with equal row strides are disjoint column ranges of one larger matrix:
+// modulo the row stride, neither begins inside the other, and neither wraps around.
 Value *Codegen::columns_apart(const TensorArgument &a, Value *a_begin, const TensorArgument &b, Value *b_begin) {
     Value *row = index(a.strides[0]), *bytes = i64(std::max(1, a.type.bytes()));
     Value *pitch = ir_.CreateMul(row, bytes);
@@ -45,7 +47,7 @@ Value *Codegen::columns_apart(const TensorArgument &a, Value *a_begin, const Ten
     return ir_.CreateAnd(usable, ir_.CreateAnd(beyond, ir_.CreateICmpULE(ir_.CreateAdd(offset, b_width), pitch)));
 }
 
-// No output may overlap another tensor: the alias scopes promise that to LLVM.
+// No output may overlap another tensor: the alias metadata promises that to LLVM.
 void Codegen::check_overlap(const Nest &nest) {
     size_t n = nest.tensors.size();
     std::vector<Value *> begin(n), end(n);
@@ -173,8 +175,8 @@ private:
 
 } // namespace
 
-// Loops count in 32 bits: an extent of several sizes, as M * N where two loops are one, or one that is rounded up to blocks, must
-// fit.
+// Loops count in 32 bits: an extent computed from several sizes (M * N after fusing two loops) or
+// rounded up to blocks must fit.
 void Codegen::check_totals(const Nest &nest) {
     for (const Expr &e : FindTotals(nest).found) {
         Value *v = index(e);
@@ -203,8 +205,8 @@ void Codegen::check_totals(const Nest &nest) {
     }
 }
 
-// The elements of an output lie apart: each stride steps over all that the smaller ones reach. With sizes in the strides this
-// is tested for up to four dimensions, in every order.
+// The elements of an output must be distinct: each stride must exceed the reach of the smaller
+// ones. With symbolic strides this is tested for up to four dimensions, in every order.
 void Codegen::check_strides(const Nest &nest) {
     for (const TensorArgument &t : nest.tensors) {
         if (!t.output) continue;
@@ -241,7 +243,7 @@ void Codegen::check_strides(const Nest &nest) {
             for (size_t d : order) permuted.push_back(dims[d]);
             ok = ok || apart(permuted);
         }
-        for (const auto &[stride, extent] : dims) { // without elements none are in one place
+        for (const auto &[stride, extent] : dims) { // no elements coincide if there are none
             if (!is_const(extent)) ok = ok || extent <= 0;
         }
         ok = Halide::Internal::simplify(ok);
@@ -275,7 +277,8 @@ SizeLimits size_limits(const Nest &nest) {
             continue;
         }
         const std::string &size = *sizes.begin();
-        int64_t fits = 0, too_large = INT32_MAX + int64_t(1); // what the total is grows with the size
+        // The total grows with the size, so binary search finds the limit.
+        int64_t fits = 0, too_large = INT32_MAX + int64_t(1);
         while (too_large - fits > 1) {
             const int64_t n = (fits + too_large) / 2;
             (evaluate_size(e, {{size, n}}) <= INT32_MAX ? fits : too_large) = n;

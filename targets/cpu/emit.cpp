@@ -24,14 +24,15 @@ Value *vpmaddwd_512(IRBuilder<> &ir, const std::vector<Value *> &args) {
     return ir.CreateAdd(args[0], ir.CreateIntrinsic(llvm::Intrinsic::x86_avx512_pmaddw_d_512, {}, {args[1], args[2]}));
 }
 
-// Pairs of products in 16 bits, which are added to each other as products with one.
+// Sums of pairs of byte products in 16 bits, which a multiplication by 1 adds pairwise in 32 bits.
 template<llvm::Intrinsic::ID bytes, llvm::Intrinsic::ID words>
 Value *vpmaddubsw(IRBuilder<> &ir, const std::vector<Value *> &args) {
     Value *pairs = ir.CreateIntrinsic(bytes, {}, {args[1], args[2]});
     return ir.CreateAdd(args[0], ir.CreateIntrinsic(words, {}, {pairs, llvm::ConstantInt::get(pairs->getType(), 1)}));
 }
 
-// LLVM 19 declares the byte operands as vectors of 32-bit groups; the narrower form has one name with and without AVX-512.
+// LLVM 19 declares the byte operands as vectors of 32-bit groups; the narrower form has the same
+// name with and without AVX-512.
 template<llvm::Intrinsic::ID id>
 Value *vpdpbusd(IRBuilder<> &ir, const std::vector<Value *> &args) {
     auto *groups = args[0]->getType();

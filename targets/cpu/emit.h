@@ -1,10 +1,11 @@
-// Tensor instructions as LLVM: the only public header that sees LLVM.
+// Tensor instructions as LLVM IR: the only public header that includes LLVM.
 //
-// A call named "kumiko.inst.<name>" in a nest is emitted by the function registered here under <name>. Its arguments are
-// the call's arguments, evaluated: vectors for loaded operands, with f16 and bf16 elements as 16-bit integers; a Handle
-// argument arrives as a pointer. The function returns the call's value, in the LLVM type of the call's type. Of an instruction
-// whose operands are in memory the arguments are, for each, the address of its first element and the distance of its rows in
-// bytes, as i64; what it returns is not looked at.
+// A call named "kumiko.inst.<name>" in a nest is emitted by the function registered here under
+// <name>. Its arguments are the evaluated arguments of the call: vectors for loaded operands, with
+// f16 and bf16 elements as 16-bit integers, and a pointer for a Handle. It returns the call's
+// value, in the LLVM type of the call's type. An instruction with operands in memory gets two
+// arguments per operand, the address of its first element and its row stride in bytes as i64; its
+// return value is ignored.
 #pragma once
 
 #include "machine/instruction.h"
@@ -22,20 +23,20 @@ namespace kumiko {
 
 using Emitter = std::function<llvm::Value *(llvm::IRBuilder<> &, const std::vector<llvm::Value *> &args)>;
 
-// An instruction in memory on tiles of 16 rows of 64 bytes, whose operands may also stay in
-// registers of their own kind: how these are loaded, cleared and stored, and how c + a · b is
-// computed. `row`: the distance of rows in bytes. Code generation then loads an operand that
-// neighbouring instructions share once, and keeps sums in registers while a loop adds to them
-// (tiles.cpp).
+// An instruction on tiles of 16 rows of 64 bytes in memory, whose operands may also be held in tile
+// registers: how these are loaded, cleared and stored, and how c + a · b is computed. `row` is the
+// row stride in bytes. Code generation then loads an operand that neighbouring instructions share
+// once, and keeps accumulators in registers across a loop (tiles.cpp).
 struct TileEmitter {
     std::function<llvm::Value *(llvm::IRBuilder<> &)> zero; // optional
     std::function<llvm::Value *(llvm::IRBuilder<> &, llvm::Value *address, llvm::Value *row)> load;
     std::function<llvm::Value *(llvm::IRBuilder<> &, llvm::Value *c, llvm::Value *a, llvm::Value *b)> multiply;
     std::function<void(llvm::IRBuilder<> &, llvm::Value *address, llvm::Value *row, llvm::Value *c)> store;
-    int registers = 0; // that there are of this kind
+    int registers = 0; // number of tile registers
 };
 
-// On an instruction (machine/instruction.h) of one's own: it then needs no registry.
+// Attaches an emitter to a user's instruction (machine/instruction.h), which then needs no
+// registry.
 template<typename F>
 Instruction &Instruction::emit(F f) {
     emitter = std::make_shared<const Emitter>(std::move(f));
@@ -44,7 +45,8 @@ Instruction &Instruction::emit(F f) {
 
 class EmitterRegistry {
 public:
-    // With those of InstructionSet::builtin() that processors have (machine/instruction.cpp says what each means), and
+    // Contains the instructions of InstructionSet::builtin() that processors have
+    // (machine/instruction.cpp defines each), and
     //   "fma" (a, b, c) → a*b + c, any float type, rounded once
     static EmitterRegistry builtin();
 
@@ -55,7 +57,7 @@ public:
         emitters_[name] = std::move(emitter);
     }
     void add(const std::string &name, const TileEmitter &tiles);
-    // Null when there is none.
+    // Null if the name is not registered.
     const Emitter *find(const std::string &name) const {
         auto found = emitters_.find(name);
         return found == emitters_.end() ? nullptr : &found->second;
@@ -65,7 +67,7 @@ public:
         return found == tiles_.end() ? nullptr : &found->second;
     }
     std::vector<std::string> names() const;
-    // Whether builtin() put it there and nothing has replaced it.
+    // Whether the emitter under this name is the one that builtin() registered.
     bool is_builtin(const std::string &name) const { return builtin_.count(name); }
 
 private:

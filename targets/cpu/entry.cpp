@@ -51,7 +51,7 @@ private:
     std::string prefix_;
     llvm::IRBuilder<> ir_;
 
-    // The features that the runtime has found already, without a call of it.
+    // The features that the runtime has already detected, read without a call.
     llvm::Value *ready_features() {
         auto *known =
             llvm::cast<llvm::GlobalVariable>(module_.getOrInsertGlobal(prefix_ + "_ready_features", ir_.getInt64Ty()));
@@ -61,9 +61,9 @@ private:
         return ready;
     }
 
-    // The same entry, which asks the runtime first; where a way needs AMX, also for the tile
-    // registers. It is a function of its own because one with calls saves registers also where it
-    // makes none.
+    // The same entry, preceded by a query to the runtime, and a request for tile registers if a way
+    // needs AMX. It is a separate function because a function with calls saves registers even on
+    // paths without calls.
     llvm::Function *asking_entry(const Entry &entry, llvm::Function *f) {
         std::vector<llvm::Type *> types(f->getFunctionType()->params().begin(), f->getFunctionType()->params().end());
         llvm::Function *asking = begin(entry.name + ".ask", f->getReturnType(), types);
@@ -76,10 +76,11 @@ private:
         return asking;
     }
 
-    // Calls the first way that is open, where the processor has the features `have`.
+    // Calls the first way that applies to a processor with the features `have`.
     void choose(const Entry &entry, llvm::Function *f, llvm::Value *have) {
         for (const EntryWay &way : entry.ways) {
-            if (!way.features && way.equals.empty()) return take(way, f); // always open: nothing comes after it
+            // Applies unconditionally, so nothing follows it.
+            if (!way.features && way.equals.empty()) return take(way, f);
             llvm::Value *open = ir_.getTrue();
             for (const auto &[parameter, value] : way.equals)
                 open = ir_.CreateAnd(open,

@@ -15,7 +15,8 @@ namespace {
 bool is_half(Type t) { return t.is_float() && t.bits() == 16; }
 bool is_f16(Type t) { return is_half(t) && !t.is_bfloat(); }
 
-// True when the expression is made of constants, variables and arithmetic only, so that it can be computed as an index.
+// True if the expression consists of constants, variables and arithmetic only, so that it can be
+// computed as an index.
 bool is_plain_index(const Expr &e) {
     if (e.type() != Int(32) && e.type() != Int(64)) {
         return false;
@@ -81,7 +82,7 @@ bool Codegen::is_nonnegative(const Expr &e) {
 }
 
 Value *Codegen::ramp(Value *base, Value *stride, int lanes, bool no_wrap) {
-    if (is_vector(base)) { // a nested ramp: whole vectors, one stride apart
+    if (is_vector(base)) { // a nested ramp: whole vectors, each one stride after the other
         std::vector<Value *> parts{base};
         for (int i = 1; i < lanes; i++) {
             parts.push_back(ir_.CreateAdd(parts.back(), stride, "", false, no_wrap));
@@ -156,7 +157,7 @@ Value *Codegen::condition(const Expr &e) { return value(e); }
 Value *Codegen::binary(const Expr &e, const Expr &ea, const Expr &eb) {
     Type t = e.type();
     Value *a = value(ea), *b = value(eb);
-    // Where the processor computes in f16, a product and a sum may round once, as in f32.
+    // If the processor computes in f16, a product and a sum may round once, as in f32.
     const bool native = is_f16(t) && has_f16_arithmetic() && (e.as<Add>() || e.as<Sub>() || e.as<Mul>());
     const bool half = is_half(t) && !native;
     if (native) {
@@ -268,7 +269,8 @@ Value *Codegen::shuffle(const Shuffle *op) {
     return lanes_of(all, op->indices);
 }
 
-// Joined as a balanced tree over neighbouring lanes of each group: the order depends on nothing but the lane count.
+// Reduced as a balanced tree over neighbouring lanes of each group, so the order depends on the
+// lane count only.
 Value *Codegen::vector_reduce(const VectorReduce *op) {
     Value *v = value(op->value);
     int groups = op->type.lanes(), factor = op->value.type().lanes() / groups;
@@ -426,7 +428,7 @@ Value *Codegen::value(const Expr &e) {
         const Called before = symbols_.contains(op->name) ? std::exchange(called_, {}) : called_;
         ScopedBinding<Symbol> bound(symbols_, op->name, symbol);
         Value *v = value(op->body);
-        called_ = before; // values of the body may use the name, which is out of scope now
+        called_ = before; // cached values of the body may use the name, which is now out of scope
         return v;
     }
     case IRNodeType::Load:

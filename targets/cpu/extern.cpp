@@ -1,4 +1,5 @@
-// Calls of users' functions (dsl/extern.h): arrays, extents and strides in tables on the stack, and what they return.
+// Calls of users' functions (dsl/extern.h): tables of arrays, extents and strides on the stack, and
+// the returned status.
 #include "targets/cpu/codegen.h"
 #include "targets/lower/extern_calls.h"
 

@@ -20,8 +20,9 @@ Value *Codegen::widen_half(Value *v, Type from) {
     if (has_f16_conversion()) {
         return ir_.CreateFPExt(ir_.CreateBitCast(v, with_lanes(ir_.getHalfTy(), n)), f32);
     }
-    // Exponent and fraction move to their places in f32; multiplying by 2^112 then mends the exponent's bias and
-    // normalises subnormal numbers; infinities and NaNs get f32's greatest exponent.
+    // Shift the exponent and fraction to their positions in f32. Multiplying by 2^112 then corrects
+    // the exponent bias and normalises subnormal numbers; infinities and NaNs get f32's greatest
+    // exponent.
     Value *bits = ir_.CreateZExt(v, i32);
     Value *magnitude = ir_.CreateAnd(bits, c(0x7fff));
     Value *scaled = ir_.CreateFMul(ir_.CreateBitCast(ir_.CreateShl(magnitude, c(13)), f32),
@@ -103,23 +104,26 @@ Value *Codegen::narrow_to_half(Value *v, Type to) {
     Value *bits = ir_.CreateBitCast(v, i32);
     Value *magnitude = ir_.CreateAnd(bits, c(0x7fffffff));
     Value *sign = ir_.CreateLShr(ir_.CreateAnd(bits, c(0x80000000u)), c(16));
-    // Normal results: drop 13 bits to nearest even and mend the bias.
+    // Normal results: drop 13 bits to nearest even and correct the bias.
     Value *odd = ir_.CreateAnd(ir_.CreateLShr(magnitude, c(13)), c(1));
     Value *normal =
         ir_.CreateSub(ir_.CreateLShr(ir_.CreateAdd(magnitude, ir_.CreateAdd(c(0xfff), odd)), c(13)), c(112 << 10));
-    // Subnormal results: adding 0.5 aligns the last place of f32 with f16's smallest number, and the adder rounds.
+    // Subnormal results: adding 0.5 aligns the last bit of f32 with f16's smallest number, and the
+    // adder rounds.
     Value *half = ir_.CreateBitCast(c(0x3f000000), f32);
     Value *small =
         ir_.CreateSub(ir_.CreateBitCast(ir_.CreateFAdd(ir_.CreateBitCast(magnitude, f32), half), i32), c(0x3f000000));
     Value *result = ir_.CreateSelect(ir_.CreateICmpULT(magnitude, c(113u << 23)), small, normal);
-    result = ir_.CreateSelect(ir_.CreateICmpUGE(magnitude, c(0x477ff000)), c(0x7c00), result); // 65520 and up
+    // 65520 and above round to infinity.
+    result = ir_.CreateSelect(ir_.CreateICmpUGE(magnitude, c(0x477ff000)), c(0x7c00), result);
     Value *nan = ir_.CreateOr(c(0x7e00), ir_.CreateAnd(ir_.CreateLShr(magnitude, c(13)), c(0x3ff)));
     result = ir_.CreateSelect(ir_.CreateICmpUGT(magnitude, c(0x7f800000)), nan, result);
     return ir_.CreateTrunc(ir_.CreateOr(result, sign), i16);
 }
 
-// Rounding to odd keeps a trace of everything cut off in the last bit, so that rounding the result again to a much shorter
-// format gives what one rounding would (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums", 2008).
+// Rounding to odd keeps a sticky bit of everything cut off, so that rounding the result again to a
+// much shorter format equals a single rounding (Boldo and Melquiond, "Emulation of FMA and
+// correctly rounded sums", 2008).
 Value *Codegen::round_to_odd(Value *v) {
     int n = lanes(v);
     llvm::Type *i32 = with_lanes(ir_.getInt32Ty(), n), *f32 = with_lanes(ir_.getFloatTy(), n);
@@ -136,8 +140,8 @@ Value *Codegen::round_to_odd(Value *v) {
     return ir_.CreateBitCast(bits, f32);
 }
 
-// Through f64: exact for 32 bits; for 64 bits everything below 2^17 is first folded into one sticky bit, far below the
-// last place of a 16-bit float of that size.
+// Via f64: exact for 32 bits. For 64 bits all bits below 2^17 are first folded into one sticky bit,
+// far below the last place of a 16-bit float of that magnitude.
 Value *Codegen::int_to_half(Value *v, Type from, Type to) {
     llvm::Type *f64 = with_lanes(ir_.getDoubleTy(), lanes(v)), *f32 = with_lanes(ir_.getFloatTy(), lanes(v));
     if (from.bits() <= 16) {

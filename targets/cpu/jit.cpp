@@ -72,7 +72,7 @@ std::map<std::string, void *> default_symbols(const std::string &prefix) {
     }
     s["fma"] = address(static_cast<double (*)(double, double, double)>(std::fma));
     s["fmaf"] = address(static_cast<float (*)(float, float, float)>(std::fma));
-    // Of f16 extrema that LLVM sees free of NaN.
+    // LLVM emits these for f16 minima and maxima that it knows to be free of NaN.
     s["fmax"] = address(static_cast<double (*)(double, double)>(std::fmax));
     s["fmin"] = address(static_cast<double (*)(double, double)>(std::fmin));
     s["fmaxf"] = address(static_cast<float (*)(float, float)>(std::fmax));
@@ -156,7 +156,8 @@ void JitModule::Contents::link(const std::string &object, const std::vector<Nest
     for (const auto &[name, p] : all) {
         symbols[session->intern(name)] = {ExecutorAddr::fromPtr(p), llvm::JITSymbolFlags::Exported};
     }
-    JITDylib &runtime = session->createBareJITDylib("runtime"); // apart, so that a kernel may have any name
+    // A separate library, so that a kernel may have any name.
+    JITDylib &runtime = session->createBareJITDylib("runtime");
     check(runtime.define(absoluteSymbols(std::move(symbols))));
     library.addToLinkOrder(runtime);
     check(layer->add(library, llvm::MemoryBuffer::getMemBufferCopy(object, "kernels")));
@@ -228,7 +229,8 @@ std::string JitModule::assembly() const {
     if (!contents_->module) {
         return "";
     }
-    auto copy = llvm::CloneModule(*contents_->module); // code generation changes what it prints
+    // printing runs code generation, which changes the module
+    auto copy = llvm::CloneModule(*contents_->module);
     auto machine = cpu::make_target_machine(contents_->target);
     return cpu::emit_assembly(*copy, *machine);
 }

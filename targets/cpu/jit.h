@@ -13,8 +13,8 @@ namespace kumiko {
 
 struct JitOptions {
     CodegenOptions codegen; // the target must be one that this processor runs
-    // Functions that kernels may call, by name; these come before the defaults, which are this process's runtime/
-    // functions and the C library's math functions.
+    // Functions that kernels may call, by name. They take precedence over the defaults: this
+    // process's runtime/ functions and the C library's math functions.
     std::map<std::string, void *> symbols;
     // Tell debuggers that follow the GDB JIT interface about the code.
     bool debugger = false;
@@ -26,14 +26,15 @@ struct JitOptions {
 
 class JitModule {
 public:
-    // Throws Unsupported for what code generation lacks, UserError for a duplicate kernel name or a target that this
-    // process cannot run.
+    // Throws Unsupported for what code generation does not implement, UserError for a duplicate
+    // kernel name or a target that this process cannot run.
     explicit JitModule(const std::vector<Nest> &nests, const JitOptions &options = {});
     ~JitModule();
     JitModule(JitModule &&) noexcept;
     JitModule &operator=(JitModule &&) noexcept;
 
-    // The address of a kernel ("NAME" or "NAME_packed"). Throws UserError for an unknown name. Valid as long as this object.
+    // The address of a kernel ("NAME" or "NAME_packed"), valid as long as this object. Throws
+    // UserError for an unknown name.
     void *symbol(const std::string &name) const;
 
     // The packed form: int f(void *const *tensors, const int64_t *sizes).

@@ -1,4 +1,4 @@
-// The C entry of a kernel: the body, and the packed form. The checks at the door are in door.cpp.
+// The C entry of a kernel: the body and the packed form. The entry checks are in door.cpp.
 #include "targets/cpu/codegen.h"
 #include "targets/lower/extern_calls.h"
 
@@ -19,8 +19,8 @@ class FindArrays : public IRVisitor {
 public:
     std::set<std::string> allocated, stored;
     std::set<std::string> instructions; // by name
-    bool parallel = false,
-         calls = false; // of users' functions, which keep none of the pointers but may write through them
+    // calls: users' functions, which keep none of the pointers but may write through them.
+    bool parallel = false, calls = false;
 
 private:
     using IRVisitor::visit;
@@ -43,9 +43,11 @@ private:
     }
 };
 
-// Whether a feature of a machine table is among those of a target. What no processor is known by here counts as there.
+// Whether a target has a feature of a machine table. A feature that LLVM's tables do not know
+// counts as present.
 bool has_feature(const std::string &architecture, uint64_t have, const std::string &name) {
-    std::string joined = name, dashed = name; // avx512_vnni of Linux is LLVM's avx512vnni, amx_tile is amx-tile
+    // Linux's avx512_vnni is LLVM's avx512vnni, amx_tile is amx-tile.
+    std::string joined = name, dashed = name;
     std::erase(joined, '_');
     std::replace(dashed.begin(), dashed.end(), '_', '-');
     bool known = false;
@@ -87,7 +89,8 @@ llvm::Function *Codegen::hook(const std::string &name, llvm::Type *result, std::
     return f;
 }
 
-// One alias scope for each array of the kernel; an access of one array is declared not to touch any other.
+// One alias scope for each array of the kernel; an access to one array is declared not to touch any
+// other.
 void Codegen::declare_scopes(const Nest &nest) {
     FindArrays found;
     nest.body.accept(&found);
@@ -118,8 +121,8 @@ void Codegen::declare_scopes(const Nest &nest) {
     }
 }
 
-// Returns from the function, freeing the workspaces that are live: each has one block that frees it
-// and goes on with the one around it, so that code grows with their number and not with its square.
+// Returns from the function and frees the live workspaces. Each workspace has one block that frees
+// it and branches to the block of the enclosing one, so code size is linear in their number.
 void Codegen::return_code(Value *code) {
     if (workspaces_.empty()) {
         ir_.CreateRet(code);
@@ -184,7 +187,7 @@ void Codegen::packed_entry(const Nest &nest, llvm::Function *kernel) {
     ir_.CreateRet(code);
 }
 
-// How many elements the array takes that a packing kernel writes, as a function of the sizes.
+// The number of elements that a pre-packing kernel writes, as a function of the sizes.
 void Codegen::elements_function(const Nest &nest) {
     auto *f = llvm::Function::Create(
         llvm::FunctionType::get(ir_.getInt64Ty(), std::vector<llvm::Type *>(nest.sizes.size(), ir_.getInt64Ty()),
@@ -200,7 +203,8 @@ void Codegen::elements_function(const Nest &nest) {
     ir_.CreateRet(index(nest.tensors.back().extents[0]));
 }
 
-// LLVM aborts on intrinsics that its target lacks. An emitter of the caller's, put in place of a built-in one, may write anything.
+// LLVM aborts on intrinsics that its target lacks. A caller's own emitter that replaces a built-in
+// one may emit anything.
 void Codegen::check_instruction(const std::string &name) const {
     const Emission how = emission(name);
     if (!how.declared || !(how.own || how.builtin)) return;

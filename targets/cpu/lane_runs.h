@@ -1,4 +1,4 @@
-// Which lanes a mask of constants switches on.
+// Which lanes a constant mask enables.
 #pragma once
 
 #include <llvm/IR/Constants.h>
@@ -9,7 +9,7 @@
 
 namespace kumiko::cpu {
 
-// Lane by lane; nothing where some lane is no constant.
+// One flag per lane; nullopt if some lane is not constant.
 inline std::optional<std::vector<bool>> lanes_on(const llvm::Value *mask) {
     const auto *constant = llvm::dyn_cast<llvm::Constant>(mask);
     const auto *type = llvm::dyn_cast<llvm::FixedVectorType>(mask->getType());
@@ -23,13 +23,13 @@ inline std::optional<std::vector<bool>> lanes_on(const llvm::Value *mask) {
     return on;
 }
 
-// Lanes that follow each other, a power of two of them.
+// Consecutive enabled lanes; the count is a power of two.
 struct LaneRun {
     int first, count;
 };
 
-// The lanes that are on as a few runs, which are stored one by one for less than a masked store costs where masks are no part of
-// every instruction; nothing where they are many.
+// Splits the enabled lanes into runs; nullopt if there are too many. On targets without masks on
+// every instruction, storing a few runs one by one is cheaper than a masked store.
 inline std::optional<std::vector<LaneRun>> runs_of(const llvm::Value *mask) {
     const auto on = lanes_on(mask);
     if (!on) return std::nullopt;

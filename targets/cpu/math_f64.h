@@ -1,13 +1,13 @@
-// Private to targets/cpu: what math_f64.cpp and math_tails.cpp share.
+// Private to targets/cpu: helpers shared by math_f64.cpp and math_tails.cpp.
 #pragma once
 
 #include "targets/cpu/math_lanes.h"
 
 namespace kumiko::cpu {
 
-// Adding it rounds a number of less than 2^51 to an integer, which then is in the last bits.
+// Adding it rounds a number below 2^51 to an integer, which is then in the low bits.
 constexpr double rounding_to_integer = 0x1.8p52;
-// ln 2 = high + low. A product of high and a number of 21 bits is exact.
+// ln 2 = high + low. The product of high and a number of 21 bits is exact.
 constexpr double ln2_high_f64 = 0x1.62e42feep-1, ln2_low_f64 = 0x1.a39ef35793c76p-33;
 
 // The minimum and the maximum of x and a bound. NaN stays NaN.

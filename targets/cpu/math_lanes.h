@@ -1,8 +1,10 @@
-// Private to targets/cpu: short notation for straight-line vector arithmetic in LLVM IR, used by the math functions.
-// A Lanes is a scalar or a vector of f32, f64, i32 or i64; constants take the width of their partner.
+// Private to targets/cpu: short notation for straight-line vector arithmetic in LLVM IR, used by
+// the math functions. A Lanes is a scalar or a vector of f32, f64, i32 or i64; constants take the
+// width of their partner.
 //
-// Where a processor has few vector registers, the constants of a vector function (some twenty) are operands in memory: left
-// to itself LLVM keeps them all in registers across the loop around, and then moves registers more than it computes.
+// On processors with few vector registers, the constants of a vector function (about twenty) are
+// memory operands. Otherwise LLVM keeps them all in registers across the enclosing loop and spills
+// more than it computes.
 #pragma once
 
 #include <llvm/IR/Constants.h>
@@ -16,12 +18,15 @@ namespace kumiko::cpu {
 struct Lanes {
     llvm::IRBuilder<> *ir = nullptr;
     llvm::Value *v = nullptr;
-    int constant_bits = 0; // of the vectors in which constants lie in memory; 0: constants are immediate
+    // Bits of the vectors that constants in memory are stored as; 0: constants are immediate.
+    int constant_bits = 0;
 
     llvm::Type *type() const { return v->getType(); }
     Lanes with(llvm::Value *value) const { return {ir, value, constant_bits}; }
-    Lanes f(double c) const { return with(placed(llvm::ConstantFP::get(type(), c))); }    // this shape, floating point
-    Lanes i(uint64_t c) const { return with(placed(llvm::ConstantInt::get(type(), c))); } // this shape, integer
+    // A floating-point constant of this shape.
+    Lanes f(double c) const { return with(placed(llvm::ConstantFP::get(type(), c))); }
+    // An integer constant of this shape.
+    Lanes i(uint64_t c) const { return with(placed(llvm::ConstantInt::get(type(), c))); }
     llvm::Value *placed(llvm::Constant *c) const;
     llvm::Type *shaped(llvm::Type *scalar) const {
         auto *vector = llvm::dyn_cast<llvm::FixedVectorType>(type());
@@ -79,7 +84,8 @@ inline Lanes pick(Lanes c, Lanes a, Lanes b) { return a.with(a.ir->CreateSelect(
 // sign of zero.
 inline Lanes positive_part(Lanes x) { return pick(x >= x.f(0), x, x.f(-0.0)); }
 
-// A constant as it is, or loaded from a variable that nobody writes but that LLVM must take for one that stores may change.
+// The constant itself, or a load from a variable that is never written but that LLVM must assume
+// stores may change.
 inline llvm::Value *Lanes::placed(llvm::Constant *c) const {
     auto *vector = llvm::dyn_cast<llvm::FixedVectorType>(c->getType());
     if (!constant_bits || !vector || c->isNullValue()) return c;
@@ -104,7 +110,7 @@ inline llvm::Value *Lanes::placed(llvm::Constant *c) const {
     return ir->CreateShuffleVector(loaded, all);
 }
 
-// a * b + c, fused where the processor has it. The functions below are within their bounds either way.
+// a * b + c, fused if the processor can. The functions below keep their error bounds either way.
 struct Mad {
     bool fused;
     Lanes operator()(Lanes a, Lanes b, Lanes c) const {

@@ -1,4 +1,4 @@
-// Private to targets/cpu: indices for reasoning about.
+// Private to targets/cpu: 32-bit forms of indices, for proofs.
 #pragma once
 
 #include "dsl/halide_passes.h"
@@ -44,8 +44,9 @@ private:
     Halide::Expr visit(const Halide::Internal::Mod *op) override { return both(op); }
 };
 
-// The same scalar index in 32 bits, whose algebra Halide knows; as it is where a part of it does not fit. Index arithmetic does not
-// wrap around, so what is proved of the one holds of the other; it is not to be evaluated.
+// The same scalar index in 32 bits, which Halide's simplifier handles better; returns e if a part
+// of it does not fit. Index arithmetic does not wrap around, so a proof about the result holds for
+// e. The result must not be evaluated.
 inline Halide::Expr narrow_index(const Halide::Expr &e) {
     if (e.type() == Halide::Int(32)) return e;
     NarrowIndex narrow;

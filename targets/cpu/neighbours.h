@@ -1,4 +1,4 @@
-// Accesses of one array at places whose distance from each other is known.
+// Accesses to one array at constant distances from each other.
 #pragma once
 
 #include "dsl/halide_passes.h"
@@ -12,14 +12,15 @@
 
 namespace kumiko::cpu {
 
-// Elements from one place to another; nothing where that is no constant.
+// to - from, in elements; nullopt if it is not constant.
 inline std::optional<int64_t> distance(const Expr &from, const Expr &to) {
     return Halide::Internal::as_const_int(Halide::Internal::simplify(narrow_index(to) - narrow_index(from)));
 }
 
-// Groups those for which alike(one, the first of a group) holds and whose ramps begin at a known distance from it, which becomes
-// their `place`; within a group in order of places, then in the order given. Accesses that would begin a group beyond the
-// most are left out.
+// Groups accesses for which alike(access, first of the group) holds and whose ramps begin at a
+// constant distance from the first's; that distance becomes their `place`. A group is sorted by
+// place, ties in the given order. Once there are `most_groups`, accesses that would begin another
+// group are dropped.
 template<class Access, class Alike>
 std::vector<std::vector<Access>> neighbours(std::vector<Access> all, const Alike &alike,
                                             size_t most_groups = std::numeric_limits<size_t>::max()) {
@@ -41,7 +42,8 @@ std::vector<std::vector<Access>> neighbours(std::vector<Access> all, const Alike
     return groups;
 }
 
-// The loads that are done whatever the values are, at places that hold outside of the expression too.
+// Calls `use` for loads that are executed whatever the values are, at indices that are valid
+// outside of the expression too.
 inline void for_each_certain_load(const Expr &e, std::function<void(const Halide::Internal::Load *)> use) {
     using namespace Halide::Internal;
     struct Find : IRVisitor {

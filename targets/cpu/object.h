@@ -1,4 +1,4 @@
-// Kernels for programs: object files, static libraries, C headers. For any CpuTarget, this machine's or another's.
+// Kernels for programs: object files, static libraries and C headers, for any CpuTarget.
 #pragma once
 
 #include "targets/cpu/options.h"
@@ -17,36 +17,39 @@ struct ObjectFile {
     CompileTimes times;
 };
 
-// One object with the kernels of all nests, position independent, each function in a section of its own. Every kernel also
-// has its packed form, int NAME_packed(void *const *tensors, const int64_t *sizes), and one that packs an input ahead of time
-// int64_t NAME_elements(sizes), how many elements it writes.
-// Undefined symbols are the hooks <runtime_prefix>_parallel_for, _malloc, _free and _fail as far as they are used, and C
-// math functions where f64 math is. Throws as JitModule does, and UserError for a kernel named like such a C function.
+// One position-independent object with the kernels of all nests, each function in its own section.
+// Every kernel also has its packed form, int NAME_packed(void *const *tensors, const int64_t
+// *sizes). A kernel that pre-packs an input also has int64_t NAME_elements(sizes), the number of
+// elements it writes. Undefined symbols are the hooks <runtime_prefix>_parallel_for, _malloc, _free
+// and _fail that are used, and C math functions if f64 math needs them. Throws as JitModule does,
+// and UserError for a kernel with the name of such a C function.
 ObjectFile compile_object(const std::vector<Nest> &nests, const CodegenOptions &options);
 
-// The same kernels as text, to read; those with the name of a C function get "_kernel" behind it.
+// The same kernels as readable text; a kernel with the name of a C function gets the suffix
+// "_kernel".
 std::string compile_assembly(const std::vector<Nest> &nests, const CodegenOptions &options);
-std::string compile_llvm_ir(const std::vector<Nest> &nests, const CodegenOptions &options); // after optimisation
+// After optimisation.
+std::string compile_llvm_ir(const std::vector<Nest> &nests, const CodegenOptions &options);
 
-// The bytes of a static library (System V `ar`, with a symbol table) of the members {file name, bytes}, in this order. The
-// same members give the same bytes.
+// The bytes of a static library (System V `ar` with a symbol table) of the members {file name,
+// bytes}, in this order. Equal members give equal bytes.
 std::string make_archive(const std::vector<std::pair<std::string, std::string>> &members);
 
-// Renames symbols, defined and undefined, in an ELF object. `prefixes` are tried in order on every symbol's name: with
-// {"kumiko_", "mylib_"}, kumiko_fail becomes mylib_fail.
+// Renames symbols, defined and undefined, in an ELF object. `prefixes` are tried in order on every
+// symbol's name: with {"kumiko_", "mylib_"}, kumiko_fail becomes mylib_fail.
 std::string rename_symbols(const std::string &object, const std::vector<std::pair<std::string, std::string>> &prefixes);
 
-// What an object needs from elsewhere: its undefined symbols, sorted.
+// The undefined symbols of an object, sorted.
 std::vector<std::string> undefined_symbols(const std::string &object);
-// The symbols that it gives to other objects, sorted.
+// The symbols that it defines for other objects, sorted.
 std::vector<std::string> defined_symbols(const std::string &object);
 // The architecture of its code, as CpuTarget::architecture() names it: "aarch64".
 std::string object_architecture(const std::string &object);
 
-// The largest sizes that a kernel takes, since loops count in 32 bits.
+// The largest sizes that a kernel accepts; loops count in 32 bits.
 struct SizeLimits {
     std::map<std::string, int64_t> most;   // of each size
-    std::map<std::string, int64_t> totals; // of several sizes together, as "M * N"
+    std::map<std::string, int64_t> totals; // of products and sums of sizes, as "M * N"
     void include(const SizeLimits &other);
 };
 SizeLimits size_limits(const Nest &nest);
@@ -56,7 +59,8 @@ struct HeaderOptions {
     std::string title;                      // the first line of the comment at the top
     std::string runtime_prefix = "kumiko";  // the hooks' names, declared in the header
     bool declare_packed = true;
-    // Kernels whose C parameters come in another order than tensors, then sizes: the positions of these in order.
+    // Kernels whose C parameters are not ordered tensors, then sizes: the positions of these in the
+    // C order.
     std::map<std::string, std::vector<size_t>> order;
     std::map<std::string, std::string> notes; // lines for a kernel's comment, above its tensors
     // What a kernel's sizes mean: kernel, size → "rows of C".
@@ -66,8 +70,8 @@ struct HeaderOptions {
     std::string extra;                        // declarations that precede those of the runtime
 };
 
-// A C header (C99 and C++) that declares the kernels, with each tensor's type and shape in a comment. f16 and bf16 elements
-// are uint16_t, bool is uint8_t.
+// A C header (C99 and C++) that declares the kernels, with each tensor's type and shape in a
+// comment. f16 and bf16 elements are uint16_t, bool is uint8_t.
 std::string c_header(const std::vector<Nest> &nests, const HeaderOptions &options = {});
 
 } // namespace kumiko

@@ -11,10 +11,11 @@ namespace kumiko::cpu {
 // Throws UserError when LLVM does not know the target.
 std::unique_ptr<llvm::TargetMachine> make_target_machine(const CpuTarget &target);
 
-// A short pipeline chosen for nests whose loops are already scheduled: no loop is vectorised, unrolled or interchanged.
+// Runs a short pipeline for nests whose loops are already scheduled: no loop is vectorised,
+// unrolled or interchanged.
 void optimize(llvm::Module &module, llvm::TargetMachine &machine);
 
-// Appends a warning for each array asked for in registers that stayed in memory.
+// Appends a warning for each array that was requested in registers but stayed in memory.
 void report_spilled_arrays(const llvm::Module &module, std::vector<std::string> &warnings);
 
 // An object file, or assembly text.

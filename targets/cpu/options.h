@@ -1,4 +1,4 @@
-// How code is generated. One struct for the just-in-time compiler and for objects.
+// Options of code generation, shared by the just-in-time compiler and objects.
 #pragma once
 
 #include "targets/cpu/cpu_target.h"
@@ -16,16 +16,17 @@ struct CodegenOptions {
     CpuTarget target = CpuTarget::host();
     // Allow a*b+c to round once (FMA). Nothing else about floating point is ever relaxed.
     bool contract = true;
-    // Check at the door that sizes are in range, assumptions hold and outputs overlap no other tensor. Null pointers are
-    // always checked.
+    // Emit the entry checks: sizes are in range, assumptions hold and outputs overlap no other
+    // tensor. Null pointers are always checked.
     bool check_door = true;
-    // The prefix of the runtime functions that kernels call (KUMIKO_PREFIX of runtime/kumiko_runtime.h).
+    // The prefix of the runtime functions that kernels call (KUMIKO_PREFIX of
+    // runtime/kumiko_runtime.h).
     std::string runtime_prefix = "kumiko";
-    // Put before the names of C library math functions. The just-in-time compiler sets it, so that a kernel may be called
-    // "exp"; an object needs the true names.
+    // Prefix of the names of C library math functions. The just-in-time compiler sets it, so that a
+    // kernel may be named "exp"; an object needs the true names.
     std::string libm_prefix;
-    // Put after the names of the kernels' functions, which are then hidden and have no packed form: code behind an entry
-    // (targets/cpu/entry.h).
+    // Suffix of the kernels' functions, which are then hidden and have no packed form: the
+    // implementations behind an entry (targets/cpu/entry.h).
     std::string symbol_suffix;
     // How tensor instructions are emitted; empty: the built-in ones.
     std::shared_ptr<const EmitterRegistry> emitters;

@@ -1,4 +1,5 @@
-// Loads whose lanes are zero where their predicate switches them off, as code generation makes all of them.
+// Selects between a load and zero that a masked load does itself: code generation makes every lane
+// that a load's predicate disables zero.
 #pragma once
 
 #include "dsl/halide_passes.h"
@@ -8,7 +9,7 @@
 
 namespace kumiko::cpu {
 
-// Whether an expression reads nothing: neither a variable nor memory.
+// Whether an expression reads neither a variable nor memory.
 inline bool is_constant(const Expr &e) {
     struct Find : Halide::Internal::IRVisitor {
         using IRVisitor::visit;
@@ -20,7 +21,7 @@ inline bool is_constant(const Expr &e) {
     return !find.found;
 }
 
-// The lanes of a condition on constants; nothing for any other.
+// The lanes of a constant condition; nullopt for any other.
 inline std::optional<std::vector<int64_t>> constant_condition(const Expr &e) {
     using namespace Halide::Internal;
     using Lanes = std::optional<std::vector<int64_t>>;
@@ -52,7 +53,8 @@ inline std::optional<std::vector<int64_t>> constant_condition(const Expr &e) {
     return std::nullopt;
 }
 
-// Whether the lanes of a load are zero wherever the condition fails, because its predicate contains the condition.
+// Whether the lanes of a load are zero wherever `condition` fails, because the load's predicate
+// implies it.
 inline bool is_zero_beyond(const Expr &e, const Expr &condition) {
     using namespace Halide::Internal;
     if (const auto *cast = e.as<Cast>()) return is_zero_beyond(cast->value, condition);
@@ -73,7 +75,7 @@ inline bool is_zero_beyond(const Expr &e, const Expr &condition) {
     });
 }
 
-// Zero without a sign.
+// Positive zero.
 inline bool is_plain_zero(const Expr &e) {
     using namespace Halide::Internal;
     if (const auto *b = e.as<Broadcast>()) return is_plain_zero(b->value);
@@ -81,7 +83,8 @@ inline bool is_plain_zero(const Expr &e) {
     return e.type().is_int_or_uint() && is_const_zero(e);
 }
 
-// A choice between what was loaded and zero that the load makes itself; undefined where it is another.
+// The load, for a select between it and zero that its predicate already implements; undefined for
+// other selects.
 inline Expr loaded_or_zero(const Halide::Internal::Select *op) {
     return is_plain_zero(op->false_value) && is_zero_beyond(op->true_value, op->condition) ? op->true_value : Expr();
 }
