@@ -88,7 +88,8 @@ struct Array {
     // inner loops cover whole; `pieces` maps the first element of a piece to its slot.
     bool in_registers = false;
     Type type;
-    std::map<int64_t, std::pair<Value *, int64_t>> pieces; // first element → slot, number of elements
+    // First element → slot, number of elements.
+    std::map<int64_t, std::pair<Value *, int64_t>> pieces;
     // The lanes are stored in the order that strided loads produce (lane_order.cpp).
     bool in_turn = false;
     // Aligned vectors are written with non-temporal stores.
@@ -344,7 +345,8 @@ private:
         llvm::PHINode *code = nullptr;
     };
     std::vector<Workspace> workspaces_;
-    std::map<std::string, std::pair<llvm::MDNode *, llvm::MDNode *>> alias_; // array → alias.scope, noalias
+    // Array → alias.scope, noalias.
+    std::map<std::string, std::pair<llvm::MDNode *, llvm::MDNode *>> alias_;
     // Loads whose values are already available as columns of transposed rows.
     std::map<const Halide::Internal::Load *, Value *> transposed_;
     // What may be read beside each strided load.

@@ -1,8 +1,8 @@
-// Masked accesses, gathers and scatters of many lanes that the target makes lane by lane: a loop over
-// the lanes, by way of the stack. LLVM would write each lane out, with a branch or an insertion of
-// its own: 32 bytes at the end of a row become some hundred instructions, and several such loads a
-// second of compiling. AVX2 has gathers of 32 bits, but of 16 lanes LLVM writes them out for most
-// processors, since theirs are slow.
+// Masked accesses, gathers and scatters of many lanes that the target performs lane by lane: a loop
+// over the lanes, via the stack. LLVM would write out each lane with its own branch or insertion:
+// 32 bytes at the end of a row become about a hundred instructions, and several such loops take a
+// second to compile. AVX2 has 32-bit gathers, but LLVM writes out those of 16 lanes for most
+// processors, where they are slow.
 #include "targets/cpu/codegen.h"
 
 #include <llvm/IR/Constants.h>
@@ -21,7 +21,7 @@ bool Codegen::lane_by_lane(Type t, Value *mask, bool gathers) const {
     return gathers || !wide || !target.has("avx");
 }
 
-// One for all accesses of the function: what it holds is used up before the next.
+// One slot for all accesses of the function: its content is consumed before the next access.
 Value *Codegen::lane_slot(const std::string &role, llvm::Type *type) {
     Value *&slot = lane_slots_[{function_, role, type}];
     if (!slot) slot = stack_slot(type, 64, role);
@@ -70,8 +70,8 @@ std::function<Value *(Value *)> Codegen::offset_of_lane(Value *offsets) {
 
 Value *Codegen::load_lane_by_lane(const std::string &name, Type t, Value *first, Value *offsets, Value *mask) {
     llvm::Type *all = memory_type(t), *one = memory_type(t.element_of());
-    // The slot is aligned, so LLVM loads whole registers for a vector of 17 and computes on the lanes
-    // beyond it, which are zeros here.
+    // The slot is aligned, so LLVM loads whole registers for a vector of 17 and computes on the
+    // extra lanes, which are zeros here.
     const auto registers = std::bit_ceil(unsigned(t.lanes()));
     llvm::Type *whole = with_lanes(one, static_cast<int>(registers));
     Value *slot = lane_slot("lanes", whole);

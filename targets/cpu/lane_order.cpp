@@ -1,9 +1,10 @@
-// Accumulators whose lanes stand in another order while a reduction runs.
+// Accumulators whose lanes are stored in another order during a reduction.
 //
-// A register of eight lanes consists of two halves, and shuffles that cross them cost more than those that do not. Every second
-// element of two registers a and b is one shuffle of the cheap kind if its lanes may stand as a0 a2 b0 b2 | a4 a6 b4 b6. Where all
-// that is added to an accumulator is strided so, or the same in all lanes, the accumulator keeps that order, and is put
-// in order once, where it is read.
+// A register of eight lanes consists of two halves, and shuffles that cross them are more
+// expensive. Selecting every second element of two registers a and b is one cheap shuffle if the
+// result may have the order a0 a2 b0 b2 | a4 a6 b4 b6. If everything that is added to an
+// accumulator is strided so or uniform across lanes, the accumulator keeps that order and is
+// permuted once, where it is read.
 #include "targets/cpu/codegen.h"
 #include "targets/cpu/zero_lanes.h"
 
@@ -21,7 +22,8 @@ bool is_dense(const Expr &index) {
     return first && *first % width == 0 && is_const_one(r->stride) && r->lanes == width;
 }
 
-// All accesses of one array: whether the order of its lanes is its own affair.
+// Examines all accesses to one array: `own` if they permit any lane order, `strided` if some
+// profit.
 class FindOrder : public IRVisitor {
 public:
     explicit FindOrder(const std::string &name) : name_(name) {}
@@ -31,7 +33,7 @@ private:
     using IRVisitor::visit;
     const std::string &name_;
 
-    // What has each lane from the lanes of the same number.
+    // Whether each lane of e depends only on the lanes of the same number.
     bool by_lanes(const Expr &e) {
         const auto both = [&](const auto *op) { return by_lanes(op->a) && by_lanes(op->b); };
         if (const auto *b = e.as<Broadcast>()) return b->value.type().is_scalar();
@@ -69,7 +71,7 @@ private:
 
 } // namespace
 
-// Where each lane comes from; the same there and back.
+// The source of each lane. The permutation is its own inverse.
 std::vector<int> Codegen::lane_turns() { return {0, 1, 4, 5, 2, 3, 6, 7}; }
 
 bool Codegen::takes_turns(const Allocate *op) const {

@@ -60,7 +60,7 @@ Value *Codegen::math(const std::string &function, Type t, std::vector<Value *> a
         if (Value *v = constant_power(args[0], args[1], t)) return finish(v);
     }
     if (lanes_for_math(args[0]).constant_bits) {
-        // What is stored around does not always look as if it could change the constants.
+        // LLVM may see that no store around here can change the constants; the barrier hides that.
         auto *nothing = llvm::FunctionType::get(ir_.getVoidTy(), false);
         ir_.CreateCall(llvm::InlineAsm::get(nothing, "", "~{memory}", true));
     }

@@ -1,12 +1,14 @@
-// exp, log and what is made of them, on f32 lanes: tanh, sigmoid, erf, pow. Branch-free; within 4 units in the last place
-// over the whole range, subnormal numbers, infinities and NaN included (tests/unit/test_cpu_math.cpp measures it).
+// exp, log and functions derived from them on f32 lanes: tanh, sigmoid, erf, pow. Branch-free,
+// within 4 units in the last place over the whole range, including subnormal numbers, infinities
+// and NaN (tests/unit/test_cpu_math.cpp measures it).
 //
-// Range reduction and coefficients of log: S. Moshier, Cephes mathematical library, single precision (logf.c,
-// 1989-1992), the reduction of exp by ln 2 in two parts after Cody and Waite, "Software Manual for the Elementary
-// Functions" (1980). The polynomials of exp, exp below zero, 2^t, e^v - 1, erf and 1 + erf are fitted by us for the least relative error
-// (3e-9, 9e-8, 1e-7, 1e-8 and 2e-9; the last, absolute, 4e-8), by weighted least squares as in Lawson's algorithm (1961). pow: log2
-// by the series of the inverse hyperbolic tangent and 2^x by its Taylor series, both in f64, where they need no care. With AVX-512 exp and erf
-// are those of math_tables.cpp.
+// Range reduction and coefficients of log: S. Moshier, Cephes mathematical library, single
+// precision (logf.c, 1989-1992). Reduction of exp by ln 2 in two parts: Cody and Waite, "Software
+// Manual for the Elementary Functions" (1980). The polynomials of exp, exp below zero, 2^t, e^v -
+// 1, erf and 1 + erf are our own fits for the least relative error (3e-9, 9e-8, 1e-7, 1e-8 and
+// 2e-9; the last, absolute, 4e-8), by weighted least squares as in Lawson's algorithm (1961). pow
+// uses log2 by the series of the inverse hyperbolic tangent and 2^x by its Taylor series, both in
+// f64, where no care is needed. With AVX-512, math_tables.cpp replaces exp and erf.
 #include "targets/cpu/codegen.h"
 #include "targets/cpu/math_lanes.h"
 
@@ -20,9 +22,10 @@ namespace {
 
 const double infinity = std::numeric_limits<double>::infinity();
 
-// The square of e^(x/2) = 2^n e^(r/2), n = x / (2 ln 2) to the nearest integer, read off the last bits of
-// x / (2 ln 2) + 1.5 * 2^23: so one factor 2^n serves results of all sizes, and subnormal ones round once. The bounds keep n
-// in range (beyond them the result is 0 or infinite all the same); a NaN passes through both selections.
+// The square of e^(x/2) = 2^n e^(r/2), where n is x / (2 ln 2) rounded to the nearest integer, read
+// from the last bits of x / (2 ln 2) + 1.5 * 2^23. So one factor 2^n covers results of all sizes,
+// and subnormal ones round once. The bounds keep n in range; beyond them the result is 0 or
+// infinite anyway. A NaN passes through both selections.
 Lanes exp_f32(const Mad &mad, Lanes x) {
     x = pick(x > x.f(89.0), x.f(89.0), x);
     x = pick(x < x.f(-104.0), x.f(-104.0), x);
@@ -34,11 +37,13 @@ Lanes exp_f32(const Mad &mad, Lanes x) {
     Lanes p = mad.polynomial(
         r, {2.15851972243e-5, 2.61523341652e-4, 2.60427444431e-3, 2.08331504763e-2, 1.24999983576e-1, 0.5, 1});
     Lanes bits = shifted.bits();
-    Lanes root = p * (bits.shl(23) + bits.i(0x3f800000)).floats(); // what stands above n falls out at the left
+    // The bits above n are shifted out.
+    Lanes root = p * (bits.shl(23) + bits.i(0x3f800000)).floats();
     return root * root;
 }
 
-// The same of x <= 60: 2^(n + 32) is no subnormal number, so that one factor serves, and the polynomial has the 2^-32.
+// e^x for x <= 60: 2^(n + 32) is never subnormal, so one factor is enough, and the polynomial
+// contains the 2^-32.
 Lanes exp_nonpositive_f32(const Mad &mad, Lanes x) {
     x = pick(x < x.f(-104.0), x.f(-104.0), x);
     Lanes magic = x.f(12582912.0);
@@ -85,8 +90,9 @@ Lanes exp2_f32(const Mad &mad, Lanes t) {
     return p * (shifted.bits().shl(23) + shifted.bits().i(0x3f800000)).floats();
 }
 
-// e^(2a) - 1 = 2^n e^v - 1 = 2^n (e^v - 1) + (2^n - 1) of a = |x|, v = 2a - n ln 2 up to ln 2 / 2, from which tanh is a quotient. The
-// error of n ln 2 in one part fades with 2^-n. A NaN passes through the bound, beyond which tanh rounds to 1.
+// With a = |x| and v = 2a - n ln 2 up to ln 2 / 2: e^(2a) - 1 = 2^n e^v - 1 = 2^n (e^v - 1) + (2^n
+// - 1), and tanh is a quotient of it. n ln 2 is one part; its error decreases with 2^-n. A NaN
+// passes through the bound, beyond which tanh rounds to 1.
 Lanes tanh_f32(const Mad &mad, Lanes x) {
     Lanes a = x.abs();
     a = pick(a > a.f(10.0), a.f(10.0), a);
@@ -100,16 +106,18 @@ Lanes tanh_f32(const Mad &mad, Lanes x) {
     return (e / (e + x.f(2))).copysign(x);
 }
 
-// With e = exp(-|x|): 1 / (1 + e) above zero and e / (1 + e) below, which neither overflows nor cancels.
+// With e = exp(-|x|): 1 / (1 + e) above zero and e / (1 + e) below; neither overflows or cancels.
 Lanes sigmoid_f32(Lanes x, Lanes e) { return pick(x >= x.f(0), x.f(1), e) / (x.f(1) + e); }
 
 Lanes erf_f32(const Mad &mad, Lanes x) {
     Lanes a = x.abs(), z = x * x;
-    // Up to 1: x times a polynomial in x^2, its leading coefficient as 1 + (2/sqrt(pi) - 1), so that its rounding does not show.
+    // Up to 1: x times a polynomial in x^2 with the leading coefficient 1 + (2/sqrt(pi) - 1), so
+    // that the coefficient's rounding has no effect.
     Lanes p = mad.polynomial(z, {7.89871910508e-5, -8.02482582458e-4, 5.19016329041e-3, -2.68549164741e-2,
                                  1.12836173762e-1, -3.76126298208e-1, 2 / std::sqrt(M_PI) - 1});
     Lanes small = mad(p, x, x);
-    // 1 - 2^(p(a) / ln 2), p fitted to log(erfc(a)) on [1, 4] within 2^-29; beyond, erf rounds to 1.
+    // Above 1: 1 - 2^(p(a) / ln 2), with p fitted to log(erfc(a)) on [1, 4] within 2^-29; beyond,
+    // erf rounds to 1.
     Lanes bounded = pick(a > a.f(4.0), a.f(4.0), a);
     Lanes q = mad.polynomial(bounded, {M_LOG2E * 1.8638016219e-4, M_LOG2E * -2.9476675334e-3, M_LOG2E * 2.1838099809e-2,
                                        M_LOG2E * -1.0310682709e-1, M_LOG2E * -6.3814475181e-1, M_LOG2E * -1.1270892375,
@@ -118,8 +126,8 @@ Lanes erf_f32(const Mad &mad, Lanes x) {
     return pick(a >= a.f(1.0), large, small); // NaN: small is NaN
 }
 
-// 1 + erf(x) = erfc(-x) = 2^q(a) for a = -x in [0, 4], q fitted to log2(erfc) so that the largest error of 2^q is 4e-8; 2 - 2^q above zero.
-// Below -4 what the sum rounds to: 0.
+// 1 + erf(x) = erfc(-x) = 2^q(a) for a = -x in [0, 4], with q fitted to log2(erfc) so that the
+// largest error of 2^q is 4e-8; 2 - 2^q above zero. Below -4 the sum rounds to 0.
 Lanes one_plus_erf_f32(const Mad &mad, Lanes x) {
     Lanes a = x.abs();
     a = pick(a > a.f(4.0), a.f(4.0), a);

@@ -27,9 +27,11 @@ Value *Codegen::trigonometric(Trigonometric function, Value *arg) {
     Mad mad{has_fma()};
     Lanes x = lanes_for_math(arg);
     Lanes d = x.to_double();
-    Lanes magic = d.f(6755399441055744.0); // 1.5 * 2^52: adding it rounds to an integer in the last bits
+    // 1.5 * 2^52: adding it rounds to an integer in the last bits.
+    Lanes magic = d.f(6755399441055744.0);
 
-    // Quadrant and remainder for moderate angles. pi/2 = 1.57079632673412561417 (33 bits) + 6.07710050650619224932e-11.
+    // Quadrant and remainder for moderate angles. pi/2 = 1.57079632673412561417 (33 bits) +
+    // 6.07710050650619224932e-11.
     Lanes shifted = mad(d, d.f(M_2_PI), magic);
     Lanes n = shifted - magic;
     Lanes near = mad(n, n.f(-6.07710050650619224932e-11), mad(n, n.f(-1.57079632673412561417), d));

@@ -1,11 +1,14 @@
-// exp and erf on f32 lanes where one instruction takes each of 16 lanes from any of two registers, as AVX-512's vpermi2ps: tables of 32
-// values, or polynomials, need fewer operations than math_exp.cpp's ways: six multiplications for exp's nine, half of erf's. exp within 2.7 units in the last place, erf within 2.2;
-// 1 + erf within 1.2e-7.
+// exp and erf on f32 lanes for processors with an instruction that selects each of 16 lanes from
+// either of two registers (AVX-512's vpermi2ps). Tables of 32 values or polynomials need fewer
+// operations than math_exp.cpp: six multiplications instead of nine for exp, half of erf's. exp is
+// within 2.7 units in the last place, erf within 2.2, and 1 + erf within 1.2e-7.
 //
-// A table of values and a short series about each: S. Gal, "Computing elementary functions: a new approach for achieving high
-// accuracy and good performance" (1986). The polynomials are fitted by us, by weighted least squares as in Lawson's algorithm (1961):
-// of exp for the least relative error, 5.4e-8; of erf for the least in units in the last place, 9e-9, where each coefficient is rounded
-// before the ones below it are fitted, and then moved by some units where the arithmetic below gains by it.
+// A table of values and a short series about each: S. Gal, "Computing elementary functions: a new
+// approach for achieving high accuracy and good performance" (1986). The polynomials are our own
+// fits, by weighted least squares as in Lawson's algorithm (1961): of exp for the least relative
+// error, 5.4e-8; of erf for the least error in units in the last place, 9e-9. Each coefficient of
+// erf is rounded before the lower ones are fitted, then moved by some units if that improves the
+// result of the arithmetic below.
 #include "targets/cpu/codegen.h"
 #include "targets/cpu/math_lanes.h"
 
@@ -23,7 +26,8 @@ namespace {
 
 constexpr int register_lanes = 16;
 
-// The coefficients of (|x| - k/8)^4 to (|x| - k/8)^0, for k = 0 to 31. For k = 0 the last is 0, so that small numbers keep their relative accuracy.
+// The coefficients of (|x| - k/8)^4 to (|x| - k/8)^0, for k = 0 to 31. For k = 0 the last is 0, so
+// that small numbers keep their relative accuracy.
 const float erf_pieces[5][2 * register_lanes] = {
     {0.01408213,      0.0671019778,    0.125586972,     0.166241318,     0.182629377,     0.176177591,
      0.150503382,     0.112325653,     0.0692159161,    0.0280792881,    -0.0060139955,   -0.0303492732,
@@ -119,7 +123,7 @@ const float normal_pieces[6][2 * register_lanes] = {
 };
 constexpr double normal_width = 3.0 / 16;
 
-// 2^(k/32), for k = 0 to 31. With `exponents` so that adding k << 18 to the bits gives 2^(k/32 + 32).
+// 2^(k/32), for k = 0 to 31. With `exponents`, adding k << 18 to the bits gives 2^(k/32 + 32).
 struct Roots {
     float of[2 * register_lanes];
 };
@@ -132,7 +136,7 @@ Roots exp_roots(bool exponents) {
     return roots;
 }
 
-// The elements that the last five bits of each lane name.
+// The elements selected by the last five bits of each lane.
 Lanes lookup(const Lanes &index, const float *table) {
     auto half = [&](int at) {
         return llvm::ConstantDataVector::get(index.ir->getContext(), llvm::ArrayRef<float>(table + at, register_lanes));
@@ -147,7 +151,8 @@ bool Codegen::has_lane_tables() const {
     return options_.target.has("avx512f") && options_.target.vector_bits == 32 * register_lanes;
 }
 
-// Lanes that do not fill a register are filled up, so that results do not depend on how many there are.
+// Applies f to whole registers, padding the last one, so that results do not depend on the number
+// of lanes.
 Value *Codegen::by_registers(Value *x, const std::function<Lanes(Lanes)> &f) {
     std::vector<Value *> results;
     for (int first = 0; first < lanes(x); first += register_lanes) {
@@ -200,14 +205,16 @@ Value *Codegen::gelu_by_table(Value *arg) {
     });
 }
 
-// e^x = 2^m e^r, m the multiple of 1/32 nearest to x / ln 2: 2^m is an element of the table times a power of two, e^r a polynomial of degree 2.
-// The bounds keep m in range; a NaN passes through them.
+// e^x = 2^m e^r with m the multiple of 1/32 nearest to x / ln 2. 2^m is a table element times a
+// power of two, and e^r a polynomial of degree 2. The bounds keep m in range; a NaN passes through
+// them.
 Value *Codegen::exp_by_table(Value *arg, bool nonpositive) {
     const Mad mad{has_fma()};
     return by_registers(arg, [&](Lanes x) {
         x = pick(x < x.f(-104.0), x.f(-104.0), x);
         if (!nonpositive) x = pick(x > x.f(89.0), x.f(89.0), x);
-        // The last five bits of what is added to choose from the table; those above are the exponent.
+        // The last five bits of the shifted number select from the table; those above are the
+        // exponent.
         const Lanes magic = x.f(nonpositive ? 0x1.8p23 : 0x1.8p18);
         const double unit = nonpositive ? 32 : 1;
         const Lanes shifted = mad(x, x.f(unit * M_LOG2E), magic), n = shifted - magic; // unit * m
@@ -220,15 +227,16 @@ Value *Codegen::exp_by_table(Value *arg, bool nonpositive) {
             return x.with(ir_.CreateIntrinsic(llvm::Intrinsic::x86_avx512_mask_scalef_ps_512, {},
                                               {p.v, n.v, x.f(0).v, ir_.getInt16(0xffff), ir_.getInt32(4)}));
         }
-        // 2^(m + 32) is no subnormal number, and the polynomial has the 2^-32.
+        // 2^(m + 32) is never subnormal, and the polynomial contains the 2^-32.
         const double small = std::ldexp(1.0, -32);
         const Lanes p = mad.polynomial(r, {0.49999997 * small, 1.00001466 * small, small});
         return p * (shifted.bits().shl(18) + lookup(shifted, exp_roots(true).of).bits()).floats();
     });
 }
 
-// k, the integer nearest to 8 |x|, stands in the last bits of |x| + 1.5 * 2^20, where the instruction looks. Beyond the bound, at which the last
-// polynomial is 1, erf rounds to 1. A NaN passes through the bound and any polynomial.
+// k, the integer nearest to 8 |x|, is in the last bits of |x| + 1.5 * 2^20, which the instruction
+// uses as index. Beyond the bound, at which the last polynomial is 1, erf rounds to 1. A NaN passes
+// through the bound and any polynomial.
 Value *Codegen::erf_by_table(Value *arg) {
     const Mad mad{has_fma()};
     return by_registers(arg, [&](Lanes x) {

@@ -1,5 +1,6 @@
-// Loads and stores. Every one carries the alias scope of its array and the list of all others, so that LLVM may move them
-// past each other; dense vector accesses of internal arrays carry the alignment that their index proves.
+// Loads and stores. Each carries the alias scope of its array and the list of all others, so that
+// LLVM may reorder them. Dense vector accesses to internal arrays carry the alignment that their
+// index proves.
 #include "targets/cpu/codegen.h"
 #include "targets/cpu/lane_runs.h"
 #include "targets/cpu/narrow_index.h"
@@ -82,13 +83,13 @@ Value *Codegen::from_memory(Value *v, Type t) {
     return t.is_bool() ? ir_.CreateICmpNE(v, llvm::Constant::getNullValue(v->getType())) : v;
 }
 
-// In bytes: the greatest power of two that divides the address of the first element.
+// The largest power of two, in bytes, that provably divides the address of the first element.
 unsigned Codegen::access_alignment(const Array &array, Type t, const Expr &first, const ModulusRemainder &stated) {
     unsigned bytes = bytes_of(t);
     if (array.alignment <= bytes) {
         return std::max(1u, array.alignment);
     }
-    auto divides = [&](const ModulusRemainder &m) -> int64_t { // all values are multiples of the result; 0: only zero
+    auto divides = [&](const ModulusRemainder &m) -> int64_t { // divides all values; 0: only zero
         return std::gcd(m.modulus, m.remainder);
     };
     auto power = [&](int64_t v) -> int64_t { return v == 0 ? array.alignment : (v & -v) * int64_t(bytes); };
@@ -97,8 +98,9 @@ unsigned Codegen::access_alignment(const Array &array, Type t, const Expr &first
     return unsigned(std::min<int64_t>(best, array.alignment));
 }
 
-// Some lanes of a mask. Conjunctions are cut term by term, so that registers of which one term has no lane have none for LLVM
-// too: it takes a mask whose lanes nobody asks for, and which it has not seen to be empty, for a full one.
+// Some lanes of a mask. Conjunctions are sliced term by term, so that a register for which one term
+// is all false has an all-false mask for LLVM too. LLVM treats a mask with unused lanes as full
+// unless it sees that it is empty.
 Value *Codegen::slice_mask(Value *mask, int first, int count) {
     Value *a, *b;
     if (llvm::PatternMatch::match(
@@ -107,9 +109,10 @@ Value *Codegen::slice_mask(Value *mask, int first, int count) {
     return slice(mask, first, count);
 }
 
-// LLVM 19 reads beyond the mask where it has to cut a masked vector of other than a register's width itself. So masked
-// accesses are made a register at a time, the last one as wide as the next power of two with the lanes beyond switched off:
-// calls each(first lane, how many there are, how wide the access is, its mask).
+// LLVM 19 reads beyond the mask if it has to split a masked vector that is not as wide as a
+// register. So masked accesses are made one register at a time; the last one is as wide as the next
+// power of two, with the extra lanes disabled. Calls each(first lane, number of lanes, width of the
+// access, its mask).
 template<typename F>
 void Codegen::for_each_register(Type t, Value *mask, F each) {
     for (int first = 0; first < t.lanes(); first += native_lanes(t)) {
@@ -121,7 +124,7 @@ void Codegen::for_each_register(Type t, Value *mask, F each) {
     }
 }
 
-// With lanes of zeros behind it.
+// v followed by lanes of zeros.
 Value *Codegen::widened(Value *v, int width) {
     if (lanes(v) == width) {
         return v;
@@ -148,7 +151,8 @@ Value *Codegen::of_unknown_size(Value *pointer) {
 
 Value *Codegen::load_dense(const Array &array, const std::string &name, Type t, Value *base, Value *mask,
                            unsigned align) {
-    // A load as wide as the store before it gets that store's value at once. One with a mask waits.
+    // A load as wide as a preceding store is forwarded from it immediately; a masked load has to
+    // wait.
     if (const auto runs = mask ? runs_of(mask) : std::nullopt; runs && runs->size() == 1 && !has_lane_masks()) {
         const auto [first, count] = runs->front();
         Value *v = load_dense(array, name, t.with_lanes(count), ir_.CreateNSWAdd(base, i64(first)), nullptr,
@@ -184,9 +188,9 @@ Value *Codegen::load_dense(const Array &array, const std::string &name, Type t, 
                      (t.is_vector() && t.lanes() * t.bytes() < whole);
     if (odd) align = bytes_of(t);
     const bool elsewhere = branch_ && branch_ != array.branch;
-    // Where no instruction broadcasts, LLVM 19 makes a load of four bytes from the stack that fills
-    // a vector a load of 16, whose memory operand names a wrong offset, so that it passes stores to
-    // the same array.
+    // Without a broadcast instruction, LLVM 19 turns a 4-byte load from the stack that fills a
+    // vector into a 16-byte load whose memory operand has a wrong offset, and so reorders it with
+    // stores to the same array.
     const bool widened =
         t.is_scalar() && t.bits() == 32 && options_.target.architecture() == "x86_64" && !options_.target.has("avx");
     Value *const pointer =
@@ -198,8 +202,8 @@ Value *Codegen::load_dense(const Array &array, const std::string &name, Type t, 
 
 void Codegen::store_dense(const Array &array, const std::string &name, Type t, Value *base, Value *v, Value *mask,
                           unsigned align) {
-    // In the order of addresses: LLVM splits wide stores in any order, which takes longer if each
-    // vector takes parts of two lines.
+    // Store in address order: LLVM splits wide stores in any order, which is slower if each vector
+    // covers parts of two cache lines.
     const int native = native_lanes(t);
     if (!mask && lanes(v) > native && lanes(v) % native == 0 && !array.on_stack) {
         for (int first = 0; first < lanes(v); first += native)
@@ -238,8 +242,8 @@ void Codegen::store_dense(const Array &array, const std::string &name, Type t, V
     });
 }
 
-// Splits a vector index into an i64 that all lanes share and offsets that differ (null when they are all zero), so that
-// gathers address from a scalar base.
+// Splits a vector index into an i64 that all lanes share and per-lane offsets (null if all are
+// zero), so that gathers address from a scalar base.
 std::pair<Value *, Value *> Codegen::base_and_offsets(const Expr &e) {
     if (e.type().is_scalar()) {
         return {index(e), nullptr};
@@ -321,7 +325,7 @@ Value *Codegen::load(const Load *op) {
             return load_dense(array, op->name, t, index(op->index), nullptr,
                               access_alignment(array, t, op->index, op->alignment));
         }
-        // Off: zero, and memory is not touched.
+        // If the predicate is false: zero, without an access to memory.
         return if_then_else(op->predicate, Load::make(t, op->name, op->index, {}, {}, const_true(), op->alignment),
                             make_zero(t));
     }
@@ -360,7 +364,8 @@ Value *Codegen::load(const Load *op) {
                 return load_strided(array, op->name, t, index(r->base), stride->value, mask,
                                     found == reaches_.end() ? std::nullopt : std::optional(found->second));
             }
-            if (stride->value >= -4 && stride->value <= -1 && !mask) { // from the last lane up, then reversed
+            // Loaded from the last lane's address up, then reversed.
+            if (stride->value >= -4 && stride->value <= -1 && !mask) {
                 int64_t s = -stride->value;
                 Value *first = ir_.CreateNSWSub(index(r->base), i64((t.lanes() - 1) * s));
                 Value *v = s == 1 ? load_dense(array, op->name, t, first, nullptr, bytes_of(t))

@@ -1,6 +1,6 @@
-// Loads whose lanes lie at known distances from each other, all near: elements that stand twice in a row, as in images that grow by a
-// whole factor, and rows that are clamped at their ends. What lies between the first and the last of them is read by one or
-// two dense loads and shuffled, instead of a gather.
+// Loads whose lanes are at small constant offsets from each other: upsampling by an integer factor,
+// where elements repeat in a row, and rows that are clamped at their ends. Instead of a gather, one
+// or two dense loads read the range from the first to the last element and are shuffled.
 #include "targets/cpu/codegen.h"
 #include "targets/cpu/lane_runs.h"
 
@@ -15,7 +15,7 @@ using namespace Halide::Internal;
 
 namespace {
 
-// The offset of each lane; nothing where some are not constants.
+// The offset of each lane; nullopt if some are not constant.
 std::optional<std::vector<int64_t>> constant_lanes(const llvm::Value *offsets, int lanes) {
     const auto *constant = llvm::dyn_cast<llvm::Constant>(offsets);
     if (!constant) return std::nullopt;
@@ -28,7 +28,7 @@ std::optional<std::vector<int64_t>> constant_lanes(const llvm::Value *offsets, i
     return all;
 }
 
-// The value of each lane of an index of numbers alone; nothing where it has variables.
+// The value of each lane of a constant index; nullopt if it has variables.
 std::optional<std::vector<int64_t>> lanes_of_numbers(const Expr &e) {
     const int lanes = e.type().lanes();
     if (const auto number = as_const_int(e)) return std::vector<int64_t>(size_t(lanes), *number);
@@ -78,7 +78,8 @@ Value *Codegen::load_near(const Array &array, const std::string &name, Type t, V
         if (!some) return nullptr;
         on = *some;
     }
-    struct Register { // a part of the lanes, and which elements they read, from one to another
+    // A range of lanes, and the first and last element that they read.
+    struct Register {
         int begin, count;
         int64_t first = 0, last = -1;
     };
@@ -103,7 +104,7 @@ Value *Codegen::load_near(const Array &array, const std::string &name, Type t, V
             parts.push_back(llvm::Constant::getNullValue(type(part)));
             continue;
         }
-        // Two pieces that overlap, or one.
+        // Read two overlapping pieces, or one.
         const int64_t span = r.last - r.first + 1,
                       piece = std::min<int64_t>(int64_t(std::bit_floor(uint64_t(span))), width);
         const auto dense = [&](int64_t from) {

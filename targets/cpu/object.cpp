@@ -34,7 +34,7 @@ bool named_as_in_c(const Nest &nest) {
     return reserved.count(nest.name) > 0;
 }
 
-// For reading: a kernel that would have the name of a function that its code may call has another.
+// For readable text only: a kernel with the name of a function that its code may call is renamed.
 std::vector<Nest> with_other_names(std::vector<Nest> nests) {
     for (Nest &nest : nests) {
         if (named_as_in_c(nest)) nest.name += "_kernel";
@@ -42,7 +42,7 @@ std::vector<Nest> with_other_names(std::vector<Nest> nests) {
     return nests;
 }
 
-// The optimised module of some nests, with what it needs to live.
+// The optimised module of some nests, with the objects that own it.
 struct Compiled {
     llvm::LLVMContext context;
     std::unique_ptr<llvm::TargetMachine> machine;
@@ -74,7 +74,7 @@ std::unique_ptr<llvm::object::ObjectFile> parse(const std::string &object) {
     return std::move(*parsed);
 }
 
-// Those that have the flag; undefined ones only where it is asked for these.
+// The symbols with the flag; undefined symbols only if that is the flag.
 std::vector<std::string> symbols_with(const std::string &object, uint32_t flag) {
     std::set<std::string> names;
     const uint32_t undefined = llvm::object::SymbolRef::SF_Undefined;

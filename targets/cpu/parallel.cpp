@@ -1,6 +1,7 @@
-// A parallel loop: its body becomes a function task(closure, index), run through the hook parallel_for. The closure holds
-// what the body uses: pointers, sizes, loop variables, lets. Accesses inside keep their alias scopes, which name arrays of
-// the kernel, so a task is optimised like straight code.
+// A parallel loop: its body becomes a function task(closure, index), run through the hook
+// parallel_for. The closure holds the pointers, sizes, loop variables and lets that the body uses.
+// Accesses in the task keep their alias scopes, which name arrays of the kernel, so a task is
+// optimised like straight-line code.
 #include "targets/cpu/codegen.h"
 
 #include <llvm/IR/Constants.h>
@@ -43,7 +44,7 @@ void Codegen::parallel_loop(const For *op) {
     Value *min = index(op->min), *extent = index(op->extent);
     bool nonnegative = is_nonnegative(op->min);
 
-    // What the body uses of what is defined here.
+    // The names defined here that the body uses.
     UsedNames used;
     op->body.accept(&used);
     used.names.erase(op->name);
@@ -80,7 +81,7 @@ void Codegen::parallel_loop(const For *op) {
     task->addParamAttr(0, llvm::Attribute::NonNull);
     set_attributes(task);
 
-    // The task, with tables of its own.
+    // The task, with its own tables.
     llvm::Function *outer_function = function_;
     llvm::IRBuilderBase::InsertPoint outer_place = ir_.saveIP();
     auto outer_workspaces = std::move(workspaces_);

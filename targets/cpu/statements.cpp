@@ -11,7 +11,8 @@ using namespace Halide::Internal;
 
 namespace {
 
-// Whether a let's value is index arithmetic: no loads and no calls in it, so that it may be computed without wrap-around.
+// Whether a let's value contains loads or calls; without them it is index arithmetic, which may be
+// computed without wrap-around.
 class HasValues : public IRVisitor {
 public:
     bool found = false;
@@ -136,7 +137,7 @@ Codegen::Carried Codegen::loop(const For *op, Carried carried, const std::functi
     after->moveAfter(last);
     ir_.SetInsertPoint(after);
     if (known) return next;
-    for (size_t n = 0; n < next.size(); n++) { // none where there was no iteration
+    for (size_t n = 0; n < next.size(); n++) { // the initial value if there was no iteration
         auto *either = ir_.CreatePHI(next[n]->getType(), 2);
         either->addIncoming(carried[n], before);
         either->addIncoming(next[n], last);
@@ -145,7 +146,8 @@ Codegen::Carried Codegen::loop(const For *op, Carried carried, const std::functi
     return next;
 }
 
-// One after the other; stores that follow each other may share the rows that they read, and products of tiles their operands.
+// Emits statements in order; consecutive stores may share the rows that they read, and products of
+// tiles their operands.
 void Codegen::statements(const std::vector<Stmt> &all) {
     for (size_t i = 0; i < all.size();) {
         if (const size_t done = cleared_tiles(all, i)) {

@@ -1,5 +1,6 @@
-// Outputs whose stores pass the caches by. Such a store takes an address that is a multiple of its size, which only the caller's
-// pointer decides: the body stands twice, with and without.
+// Outputs written with non-temporal stores. Such a store needs an address that is a multiple of its
+// size, which depends on the caller's pointer, so the body is emitted twice: with non-temporal
+// stores and without.
 #include "targets/cpu/codegen.h"
 
 #include <llvm/IR/Constants.h>
@@ -9,11 +10,11 @@ namespace kumiko::cpu {
 
 namespace {
 
-constexpr unsigned line = 64; // bytes at a multiple of which a streamed output begins
+constexpr unsigned line = 64; // bytes: alignment required of a streamed output
 
 } // namespace
 
-// What is streamed is seen by other threads behind a fence only.
+// Other threads see non-temporal stores only after a fence.
 void Codegen::fence_streams() {
     if (streaming_ && options_.target.architecture() == "x86_64")
         ir_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});

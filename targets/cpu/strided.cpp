@@ -1,9 +1,10 @@
-// Every second to fourth element of memory: dense pieces are read and shuffled.
+// Loads of every second to fourth element: dense pieces are loaded and shuffled.
 //
-// A load with stride s takes element p of each s elements of a window that is read whole, p being a choice: windows of loads that
-// lie beside each other, as the taps of a convolution with a stride do, begin at one place where they can, and are read once.
-// Nothing is read beyond what the load reads itself and, among stores that follow each other, what lies between the
-// elements that they read for certain.
+// A load with stride s takes element p of every s elements of a window that is loaded whole; p can
+// be chosen. Windows of neighbouring loads, such as the taps of a strided convolution, begin at the
+// same address if possible and are loaded once. A load reads nothing beyond its own first and last
+// element, except that consecutive stores may read between the elements that any of them certainly
+// reads.
 #include "targets/cpu/codegen.h"
 #include "targets/cpu/lane_runs.h"
 #include "targets/cpu/neighbours.h"
@@ -21,12 +22,12 @@ namespace {
 
 constexpr size_t most_groups = 64; // each new load is compared with all
 
-// A load of every few elements that is done whatever the values are.
+// A strided load that is executed whatever the values are.
 struct Strided {
     const Load *load;
     const Ramp *ramp;
-    int64_t place = 0;           // of its base, from that of the first of its group
-    int64_t first = 0, last = 0; // of its elements that are on
+    int64_t place = 0;           // of its base, relative to that of the group's first
+    int64_t first = 0, last = 0; // of its enabled elements
 };
 
 bool is_few(const Expr &stride) {
@@ -36,7 +37,7 @@ bool is_few(const Expr &stride) {
 
 } // namespace
 
-// What may be read beside each strided load of these stores.
+// Finds what may be read beside each strided load of these stores.
 void Codegen::find_reaches(const std::vector<const Store *> &stores) {
     std::vector<Strided> all;
     std::set<std::string> stored;
@@ -49,7 +50,9 @@ void Codegen::find_reaches(const std::vector<const Store *> &stores) {
             if (known && r && is_few(r->stride) && r->base.type().is_scalar()) all.push_back({op, r});
         });
     }
-    size_t accumulators = 0; // where they fill most registers, lines that wait for another load would crowd them out
+    // If accumulators fill most registers, shared pieces that stay live until another load uses
+    // them would cause spills.
+    size_t accumulators = 0;
     for (const std::string &name : stored) {
         const Array *array = arrays_.find(name);
         if (array && array->in_registers) accumulators += array->pieces.size();
@@ -75,7 +78,7 @@ void Codegen::find_reaches(const std::vector<const Store *> &stores) {
     for (std::vector<Strided> &g : neighbours(inside, alike, most_groups)) {
         for (Strided &c : g) c.first += c.place, c.last += c.place;
         std::stable_sort(g.begin(), g.end(), [](const Strided &a, const Strided &b) { return a.first < b.first; });
-        for (size_t first = 0; first < g.size();) { // those that overlap
+        for (size_t first = 0; first < g.size();) { // ranges that overlap or touch
             int64_t last = g[first].last;
             size_t end = first + 1;
             for (; end < g.size() && g[end].first <= last + 1; end++) last = std::max(last, g[end].last);
@@ -85,8 +88,8 @@ void Codegen::find_reaches(const std::vector<const Store *> &stores) {
     }
 }
 
-// A dense vector from `from` on, of which the elements within the reach whose lane is on are wanted; the others are zero where
-// `zeros` comes back true.
+// A dense vector from `from` on. Only its elements within the reach whose lane is enabled are
+// defined; the others are zero if `zeros` is set to true.
 Value *Codegen::load_within(const Array &array, const std::string &name, Type t, Value *base, int64_t from,
                             const Reach &reach, const std::vector<bool> &on, bool &zeros) {
     const int n = t.lanes();
@@ -113,7 +116,7 @@ Value *Codegen::load_within(const Array &array, const std::string &name, Type t,
     return lanes_of(v, moved);
 }
 
-// Lanes that the mask, of constants, switches off are zero.
+// Lanes that the constant mask disables are zero.
 Value *Codegen::load_strided(const Array &array, const std::string &name, Type t, Value *base, int64_t stride,
                              Value *mask, std::optional<Reach> reach) {
     const int n = t.lanes();
@@ -125,8 +128,9 @@ Value *Codegen::load_strided(const Array &array, const std::string &name, Type t
     const int64_t last = (on.rend() - std::find(on.rbegin(), on.rend(), true) - 1) * stride;
     Reach all = reach.value_or(Reach{first, last});
 
-    // The place p of the first element in its window, by what of the window cannot be read whole.
-    const auto needed = [&](int64_t p, int k) { // some lane that is on
+    // Choose the position p of the first element in its window by how many window vectors cannot be
+    // loaded whole.
+    const auto needed = [&](int64_t p, int k) { // whether some enabled lane needs window vector k
         for (int i = 0; i < n; i++) {
             if (on[size_t(i)] && (i * stride + p) / n == k) return true;
         }
@@ -135,7 +139,8 @@ Value *Codegen::load_strided(const Array &array, const std::string &name, Type t
     int64_t p = 0;
     int least = 0;
     for (int64_t candidate = 0; candidate < stride; candidate++) {
-        int cost = (-candidate - all.first) % stride == 0 ? 0 : 1; // windows are shared from the first element on
+        // Windows are shared if they begin at the first element of the reach.
+        int cost = (-candidate - all.first) % stride == 0 ? 0 : 1;
         for (int k = 0; k < stride; k++) {
             const int64_t from = int64_t(k) * n - candidate, to = from + n - 1;
             if (needed(candidate, k) && (from < all.first || to > all.last)) cost += 2;
@@ -144,7 +149,7 @@ Value *Codegen::load_strided(const Array &array, const std::string &name, Type t
     }
 
     std::vector<Value *> pieces;
-    std::vector<bool> zeros; // whether a piece has zeros where lanes are off
+    std::vector<bool> zeros; // whether a piece has zeros in disabled lanes
     for (int k = 0; k < stride; k++) {
         std::vector<bool> wanted;
         for (int i = 0; i < n; i++) wanted.push_back(on[size_t((k * n + i) / stride)]);

@@ -1,11 +1,13 @@
-// Products of tiles in registers of their own: what neighbouring ones read is read once, and sums stay while a loop adds to them.
+// Products of tiles in tile registers: operands shared by neighbouring products are loaded once,
+// and accumulators stay in registers across a loop.
 //
 //   for k: { c0 += a·b0; c1 += a·b1 }     c0, c1, a, b0, b1 in memory
 // becomes
 //   t0 = c0, t1 = c1; for k: { x = a; t0 += x·b0; t1 += x·b1 }; c0 = t0, c1 = t1
 //
-// A stage writes each element of its result in one place only, so sums of instructions that follow each other are one tile or have no
-// element in common; which of the two has to be seen from their addresses, or each instruction stands for itself.
+// A stage writes each element of its result in one place only, so the accumulators of consecutive
+// instructions are either the same tile or disjoint. Which of the two must be provable from their
+// addresses; otherwise each instruction is emitted by itself.
 #include "targets/cpu/codegen.h"
 
 #include "targets/lower/extern_calls.h"
@@ -21,8 +23,9 @@ using namespace Halide::Internal;
 
 namespace {
 
-// An index multiplied out: products of what is no sum or product itself, each times a number. Simplified indices keep factors before sums,
-// where those of one tile and its neighbour look different.
+// An index in expanded form: a sum of products of atoms, each with a constant factor. Simplified
+// indices keep factors in front of sums, in which equal tiles and neighbouring tiles look
+// different.
 class Polynomial {
 public:
     explicit Polynomial(const Expr &e) {
@@ -56,7 +59,7 @@ public:
         return sum;
     }
     bool is_zero() const { return terms_.empty(); }
-    // The number n for which this is n times the other, where there is one.
+    // The n for which this equals n times `other`, if there is one.
     std::optional<int64_t> times(const Polynomial &other) const {
         if (is_zero()) return 0;
         const auto &[factors, n] = *terms_.begin();
@@ -75,14 +78,14 @@ private:
     }
 };
 
-// Whether two places of one array are the same, where that is known.
+// Whether two places of one array are the same; nullopt if unknown.
 std::optional<bool> same_place(const TileOperand &x, const TileOperand &y) {
     if (x.element->name != y.element->name) return false;
     const int64_t bytes = x.element->type.bytes();
     const Polynomial apart =
         Polynomial(x.element->index * Expr(int(bytes))).plus(Polynomial(y.element->index * Expr(int(bytes))), -1);
     if (apart.is_number()) return apart.is_zero();
-    // A few tiles above or below, whatever the distance of rows is.
+    // A few tiles above or below are different places, whatever the row stride is.
     const Polynomial row(x.row);
     if (!row.plus(Polynomial(y.row), -1).is_zero()) return std::nullopt;
     for (int64_t tiles = -8; tiles <= 8; tiles++) {
@@ -107,7 +110,8 @@ std::optional<TileProduct> Codegen::tile_product(const Stmt &s) const {
     return TileProduct{tiles, operand(op, 0), operand(op, 2), operand(op, 4)};
 }
 
-// Of the statements from the first on, those that are products whose sums all have registers, beside two for what they read.
+// The products at the start of the statements from `first` on, as long as all accumulators fit the
+// registers and two registers remain for operands.
 TileGroup Codegen::tile_group(const std::vector<Stmt> &all, size_t first) const {
     TileGroup g;
     for (size_t i = first; i < all.size(); i++) {
@@ -168,8 +172,8 @@ void Codegen::store_sums(const TileGroup &g, const std::vector<Value *> &sums) {
         g.products[0].emitter->store(ir_, address_of(g.sums[n].element), value(g.sums[n].row), sums[n]);
 }
 
-// The products of a loop that is nothing else and whose sums stay in their registers meanwhile;
-// none of another loop.
+// The products of a loop whose body contains nothing else and whose accumulators do not change with
+// the loop; empty for any other loop.
 TileGroup Codegen::tile_loop(const For *op) const {
     const std::vector<Stmt> all = statements_of(op->body);
     const TileGroup g = tile_group(all, 0);
@@ -206,8 +210,8 @@ bool Codegen::clears(const std::vector<const Store *> &stores, const TileGroup &
     return true;
 }
 
-// Sums that stores of zeros begin and products follow: their tiles are zero from the start, and
-// memory is written once, at the end. The number of statements that this was; 0 where the first
+// Products that follow stores of zeros to their accumulators: the tiles are cleared in registers,
+// and memory is written once, at the end. Returns the number of statements covered; 0 if the first
 // ones are something else.
 size_t Codegen::cleared_tiles(const std::vector<Stmt> &all, size_t first) {
     std::vector<const Store *> stores;

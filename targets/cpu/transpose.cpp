@@ -1,7 +1,9 @@
-// Loads with a stride that neighbouring stores make of neighbouring columns: rows are read as they lie, and transposed in registers.
+// Strided loads of neighbouring columns by consecutive stores: rows are loaded dense and transposed
+// in registers.
 //
-// Store k of a run takes element k of each of n rows, X[base + k + stride * lane]. Together the stores read blocks of the rows that
-// are dense, so the rows are loaded and their columns made by shuffles, instead of a gather for each store.
+// Store k of a run takes element k of each of n rows, X[base + k + stride * lane]. Together the
+// stores read blocks of the rows that are dense. So the rows are loaded and shuffled into columns,
+// instead of a gather for each store.
 #include "targets/cpu/codegen.h"
 #include "targets/cpu/neighbours.h"
 
@@ -17,14 +19,15 @@ namespace {
 
 constexpr int most_rows = 64;
 
-// A load of one element from each of some rows.
+// A load of one element from each of several rows.
 struct Column {
     const Load *load;
     const Ramp *ramp;
-    int64_t place = 0; // of its rows' elements, from those of the first column
+    int64_t place = 0; // of its elements, relative to the first column's
 };
 
-// Whether a load is a column of rows that lie apart; nearer ones are dense loads and a shuffle.
+// The ramp of a load that is a column of distant rows; null for others. Near rows are loaded dense
+// and shuffled.
 const Ramp *column_of(const Load *op) {
     const auto *r = op->index.as<Ramp>();
     const bool all = !op->predicate.defined() || is_const_one(op->predicate);
@@ -35,7 +38,7 @@ const Ramp *column_of(const Load *op) {
                : nullptr;
 }
 
-// Lanes of a and b in turn, from the first or the second half of each segment.
+// The lanes of a and b interleaved, from the first or the second half of each segment.
 std::vector<int> in_turn(int lanes, int segment, bool second) {
     std::vector<int> taken;
     for (int from = 0; from < lanes; from += segment) {
@@ -48,7 +51,7 @@ std::vector<int> in_turn(int lanes, int segment, bool second) {
     return taken;
 }
 
-// Segments of a register behind each other, each of `width` lanes, counted through the registers shuffled.
+// Concatenated segments of `width` lanes, numbered through both shuffled registers.
 std::vector<int> segments(std::initializer_list<int> which, int width) {
     std::vector<int> taken;
     for (int s : which) {
@@ -61,8 +64,9 @@ std::vector<int> segments(std::initializer_list<int> which, int width) {
 
 // Column k of the rows, for each k. Rows and their lanes are powers of two.
 //
-// Squares of one 128-bit segment come first: log2 steps, each interleaving a row with the one half the square on. A segment then
-// holds a column of these rows, and the segments of all squares are put together.
+// First, squares whose side is one 128-bit segment are transposed in log2 steps, each interleaving
+// a row with the one half a square away. A segment then holds a column of these rows, and the
+// segments of all squares are concatenated.
 std::vector<Value *> Codegen::transposed(const std::vector<Value *> &rows) {
     const int count = int(rows.size()), width = lanes(rows[0]);
     const int bits = int(rows[0]->getType()->getScalarSizeInBits());
@@ -107,7 +111,7 @@ std::vector<Value *> Codegen::transposed(const std::vector<Value *> &rows) {
     return columns;
 }
 
-// Emits the rows of what these stores read by columns, and keeps the columns for load().
+// Emits the rows that these stores read by columns, and keeps the columns for load().
 void Codegen::transpose_loads(const std::vector<const Store *> &stores) {
     std::vector<Column> all;
     std::set<std::string> stored;
@@ -128,7 +132,7 @@ void Codegen::transpose_loads(const std::vector<const Store *> &stores) {
                    t = loaded.is_bool() ? UInt(8, loaded.lanes()) : loaded; // as memory has it
         const int most = std::max(2, 2 * native_lanes(t));
         for (size_t first = 0; first < g.size();) {
-            size_t end = first + 1; // neighbours, one of them maybe read by several loads
+            size_t end = first + 1; // neighbouring columns, which several loads may read
             while (end < g.size() && g[end].place - g[end - 1].place <= 1 && g[end].place - g[first].place < most)
                 end++;
             const int width = int(std::bit_floor(uint64_t(g[end - 1].place - g[first].place + 1)));

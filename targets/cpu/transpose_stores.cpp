@@ -1,7 +1,8 @@
-// Stores with a stride that together fill neighbouring columns: their values are transposed in registers, and go to memory by rows.
+// Strided stores that together fill neighbouring columns: their values are transposed in registers
+// and stored by rows.
 //
-// Store k of a run puts its lanes to X[base + k + stride * lane]: element k of each of n rows. So of the convolutions whose lanes are
-// filters, which write a few pixels of as many planes.
+// Store k of a run stores its lanes to X[base + k + stride * lane]: element k of each of n rows.
+// Convolutions vectorized over filters do this: they write a few pixels of many planes.
 #include "targets/cpu/codegen.h"
 #include "targets/cpu/neighbours.h"
 
@@ -21,7 +22,7 @@ struct ColumnStore {
     const Store *store;
     const Ramp *ramp;
     size_t at;         // in the run
-    int64_t place = 0; // of the column, from the first one's
+    int64_t place = 0; // of the column, relative to the first one
 };
 
 // The arrays that a store's value and index read.
@@ -41,8 +42,9 @@ std::set<std::string> arrays_read(const Store *s) {
 
 using Columns = std::vector<ColumnStore>;
 
-// Whether the columns may all be stored where the last of them stands: what stands between writes nothing that they read, does not
-// read what they write, and writes other places of their array, as `all` of the same rows say.
+// Whether all columns may be stored at the position of the last one. The stores between must not
+// write what the columns read, must not read what they write, and must write other elements of
+// their array, as `all` columns of the same rows show.
 bool may_wait(const Columns &columns, const Columns &all, const std::vector<const Store *> &run,
               const std::vector<std::set<std::string>> &reads) {
     size_t first = run.size(), last = 0;
@@ -64,7 +66,8 @@ bool may_wait(const Columns &columns, const Columns &all, const std::vector<cons
 
 } // namespace
 
-// The run's columns that go to memory by rows, each list by its last store in the run, where it is stored.
+// The run's columns that are stored by rows, keyed by the last store of each list, at whose
+// position they are emitted.
 std::map<const Store *, std::vector<const Store *>> Codegen::stores_by_rows(const std::vector<const Store *> &run) {
     std::vector<std::set<std::string>> reads;
     for (const Store *s : run) reads.push_back(arrays_read(s));

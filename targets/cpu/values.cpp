@@ -1,4 +1,5 @@
-// Conditions about values: the smallest and the largest element of an array, found in vectors of some registers and then one by one.
+// Conditions on values: the minimum and the maximum of an array, found in vectors of several
+// registers and then one by one.
 #include "targets/cpu/codegen.h"
 
 #include "schedules/values.h"
@@ -38,7 +39,7 @@ Value *Codegen::within(const Call *op) {
     const ValueRange all = *values_of(t);
     const Extremes nothing = {constant(t, all.max), constant(t, all.min)};
 
-    // From `first` on while `step` more elements are left; yields the index reached.
+    // Runs from `first` on while at least `step` more elements remain; returns the index reached.
     const auto loop = [&](Value *first, int step, const Extremes &from) {
         llvm::Type *of = with_lanes(type(t), step);
         llvm::BasicBlock *before = ir_.GetInsertBlock(), *head = block("values"), *body = block("look"),

@@ -16,7 +16,8 @@ using namespace Halide::Internal;
 
 namespace {
 
-// Halide asks the processor what it has, but not whether the operating system lets programs use it. Machine::host() asks both.
+// Halide asks which features the processor has, but not whether the operating system enables them.
+// Machine::host() checks both.
 Halide::Target host_target() {
     using F = Halide::Target::Feature;
     Halide::Target target = Halide::get_host_target();
@@ -43,7 +44,7 @@ Halide::Target target_of(const HalideOptions &options) {
     return Halide::Target(options.target);
 }
 
-// Halide has one space of names for tensors and sizes: sizes that are called like a tensor get another.
+// Halide has one namespace for tensors and sizes: a size with the name of a tensor is renamed.
 class RenameSizes : public IRMutator {
 public:
     explicit RenameSizes(const Nest &nest) {
@@ -59,7 +60,7 @@ private:
     }
 };
 
-// Tensors are pointers, sizes int32. The body names them, so that is what the parameters are called.
+// Tensors are pointers, sizes int32. Parameters have the names that the body uses.
 LoweredFunc function_of(const Nest &nest, const Halide::Target &target, Halide::LinkageType linkage,
                         std::vector<LoweredFunc> &tasks) {
     std::vector<LoweredArgument> args;
@@ -83,7 +84,8 @@ Halide::Module module_of(const Nest &nest, const Halide::Target &target, Halide:
     return module;
 }
 
-// Halide's errors as ours: what it asserts about its input is what it does not take.
+// Rethrows Halide's errors as ours: an assertion about its input means that it does not support the
+// nest.
 template<typename Body>
 auto guarded(const Nest &nest, const Body &body) {
     try {
@@ -106,7 +108,7 @@ HalideModule::HalideModule(const Nest &nest, const HalideOptions &options) {
         throw UserError("only the target \"host\" runs in this process, not \"" + options.target + "\"");
     contents_ = guarded(nest, [&] {
         const Halide::Target target = target_of(options).with_feature(Halide::Target::JIT);
-        Nest named = nest; // the C library's functions have names too
+        Nest named = nest; // a kernel may have the name of a C library function
         named.name = "kumiko_" + nest.name;
         const Halide::Module module = module_of(named, target, Halide::LinkageType::ExternalPlusArgv);
         const JITModule jit(module, module.get_function_by_name(named.name));
@@ -154,7 +156,7 @@ std::string halide_c_source(const Nest &nest, const HalideOptions &options) {
             const Halide::Target target = target_of(options);
             CodeGen_C generator(text, target, CodeGen_C::CImplementation);
             generator.compile(module_of(nest, target, Halide::LinkageType::External));
-        } // the generator writes the last lines when it goes
+        } // the generator's destructor writes the last lines
         return text.str();
     });
 }

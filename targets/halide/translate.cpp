@@ -14,7 +14,7 @@ using namespace Halide::Internal;
 
 namespace {
 
-// "exp_f32" → {"exp", "f32"}; an empty type when the name does not end in one.
+// "exp_f32" → {"exp", "f32"}; the type is empty if the name has no type suffix.
 std::pair<std::string, std::string> function_and_type(const std::string &name) {
     for (const char *type : {"f32", "f64", "f16", "bf16"}) {
         const std::string end = std::string("_") + type;
@@ -37,7 +37,7 @@ class Translate : public IRMutator {
             throw Unsupported("a condition about values through Halide; compile with our own generator");
         const Expr e = IRMutator::visit(op);
         op = e.as<Call>();
-        if (op->is_intrinsic(Call::abs) && op->type.is_float()) { // also of -0
+        if (op->is_intrinsic(Call::abs) && op->type.is_float()) { // clears the sign of -0 too
             const Type bits = UInt(op->type.bits(), op->type.lanes());
             const Expr sign = Call::make(bits, Call::shift_left,
                                          {make_one(bits), make_const(bits, op->type.bits() - 1)}, Call::PureIntrinsic);
@@ -46,7 +46,7 @@ class Translate : public IRMutator {
                 op->type,
                 Call::make(bits, Call::bitwise_and, {Reinterpret::make(bits, op->args[0]), rest}, Call::PureIntrinsic));
         }
-        if (op->name == "kumiko.opaque") return op->args[0]; // changes nothing but speed
+        if (op->name == "kumiko.opaque") return op->args[0]; // affects speed only
         if (op->call_type != Call::PureExtern) return e;
         const auto [function, type] = function_and_type(op->name);
         if (type == "f16" || type == "bf16") { // computed in f32, and rounded
@@ -82,7 +82,7 @@ class Translate : public IRMutator {
             if (type != "f32") throw Unsupported("erf in " + type + " through Halide, which has it in f32 only");
             if (op->type.is_scalar()) return Halide::erf(op->args[0]);
             const std::string name = unique_name("erf");
-            std::vector<Expr> lanes; // Halide's is of scalars
+            std::vector<Expr> lanes; // Halide's erf is scalar
             for (int i = 0; i < op->type.lanes(); i++)
                 lanes.push_back(Halide::erf(extract_lane(Variable::make(op->type, name), i)));
             return Let::make(name, op->args[0], Shuffle::make_concat(lanes));
@@ -95,8 +95,8 @@ class Translate : public IRMutator {
         return names.count(function) > 0;
     }
 
-    // Functions that Halide lacks, of its exp and log. Where floating point is relaxed, differences
-    // that are zero in real numbers would be dropped, so those that matter are strict. W. Kahan's
+    // Functions that Halide lacks, expressed by its exp and log. Relaxed floating point may drop
+    // differences that are zero in real arithmetic, so those that matter are strict. W. Kahan's
     // expm1 and log1p: the error of exp and log divides out (N. Higham, "Accuracy and Stability of
     // Numerical Algorithms", 1.14.1).
     Expr tail_function(const std::string &function, Type t, const Expr &arg) {
@@ -127,7 +127,7 @@ class Translate : public IRMutator {
             const Expr z =
                 function == "silu" ? y : y * (number(1.5957691216057307) + number(0.07135481627260025) * y * y);
             result = Select::make(x < zero, y, x) / (one + call("exp", zero - z));
-            if (t.bits() == 32) { // whose exp ends at the largest number
+            if (t.bits() == 32) { // its exp overflows at the largest number
                 const Expr root = call("exp", z * number(0.5));
                 result = Select::make(z < number(-80), y * root * root, result);
             }
@@ -137,7 +137,8 @@ class Translate : public IRMutator {
                                   " in f64 through Halide, which has no erfc; f32, f16 and bf16 are supported");
             const bool is_gelu = function == "gelu";
             const double scale = is_gelu ? 1 : M_SQRT2;
-            const Expr a = min(Halide::abs(x), number(is_gelu ? 14.5 : 10.25)); // where the exponentials are 0
+            // The bounds are where the exponentials are 0.
+            const Expr a = min(Halide::abs(x), number(is_gelu ? 14.5 : 10.25));
             const auto rational = [&](std::initializer_list<double> c) {
                 Expr sum, power = one;
                 double factor = 1;
@@ -151,7 +152,7 @@ class Translate : public IRMutator {
             const Expr m =
                 rational({0.50000000303, 0.438696803562, 0.183533268886, 0.0407338460751, 0.00413127647878}) /
                 rational({1, 1.67527859856, 1.20374056967, 0.470257770366, 0.102110921309, 0.010355458029});
-            // a² = high² + (a - high)(a + high), the first exact
+            // a² = high² + (a - high)(a + high), and high² is exact
             const Type bits = UInt(32, t.lanes());
             const Expr high = Reinterpret::make(
                 t, Call::make(bits, Call::bitwise_and, {Reinterpret::make(bits, a), make_const(bits, 0xfffff000u)},
@@ -166,8 +167,8 @@ class Translate : public IRMutator {
         return Let::make(name, arg, result);
     }
 
-    // Whether a variable of f32 or f64 is not NaN, by its bits: a comparison with NaN may be anything where floating point is
-    // relaxed.
+    // Whether an f32 or f64 variable is not NaN, tested on its bits: with relaxed floating point a
+    // comparison with NaN may give anything.
     static Expr is_number(const Expr &x) {
         const Type bits = UInt(x.type().bits(), x.type().lanes());
         const bool single = bits.bits() == 32;
@@ -178,23 +179,26 @@ class Translate : public IRMutator {
         return magnitude <= make_const(bits, single ? int64_t(0x7f800000) : int64_t(0x7ff) << 52);
     }
 
-    // Casts from and to f16 and bf16 as integer operations on their bits, so that every target has them.
+    // Casts from and to f16 and bf16 as integer operations on their bits, so that every target
+    // supports them.
     static Expr converted(Type t, const Expr &v) {
         if (v.type() == t) return v;
         const bool half = (t.is_float() && t.bits() == 16) || (v.type().is_float() && v.type().bits() == 16);
         if (!half) return Cast::make(t, v);
-        // The value by a name: Halide shares what stands twice in the result, also loads that are read under a condition.
+        // The value is bound to a name because Halide shares subexpressions that occur twice, even
+        // loads that are under a condition.
         const std::string name = unique_name("converted");
         const Expr x = Variable::make(v.type(), name);
         Expr e = lower_float16_cast(Cast::make(t, x).as<Cast>());
-        if (v.type().is_float() && v.type().bits() > 16) { // Halide makes an infinity of a NaN
+        if (v.type().is_float() && v.type().bits() > 16) { // Halide turns NaN into infinity
             const Expr nan = Reinterpret::make(t, make_const(UInt(16, t.lanes()), t.is_bfloat() ? 0x7fc0 : 0x7e00));
             e = Select::make(is_number(x), e, nan);
         }
         return Let::make(name, v, e);
     }
 
-    // float → integer saturates and NaN gives 0; Halide leaves both to the processor. To bool by comparison with zero.
+    // float → integer saturates and NaN gives 0; Halide leaves both to the processor. To bool:
+    // comparison with zero.
     Expr visit(const Cast *op) override {
         if (op->type.is_bool()) return mutate(NE::make(op->value, make_zero(op->value.type())));
         const Expr v = mutate(op->value);
@@ -202,13 +206,14 @@ class Translate : public IRMutator {
         const Type wide = Float(v.type().bits() == 64 || op->type.bits() >= 32 ? 64 : 32, v.type().lanes());
         const std::string name = unique_name("cast.v");
         const Expr x = Variable::make(wide, name);
-        const double top = std::ldexp(1.0, op->type.bits() - (op->type.is_int() ? 1 : 0)); // one above the highest
+        // One above the highest.
+        const double top = std::ldexp(1.0, op->type.bits() - (op->type.is_int() ? 1 : 0));
         const Expr low = make_const(wide, op->type.is_int() ? -top : 0.0);
         const Expr number = is_number(x);
         const Expr high = make_const(wide, top), inside = number && LT::make(low, x) && LT::make(x, high);
         const Expr limit = Select::make(number && LE::make(high, x), op->type.max(),
                                         Select::make(number && LE::make(x, low), op->type.min(), make_zero(op->type)));
-        // What is cast is inside in every lane, so no lane does what the processor may not define.
+        // The cast operand is in range in every lane, so no lane executes an undefined conversion.
         const Expr safe = Cast::make(op->type, Select::make(inside, x, make_zero(wide)));
         return Let::make(name, v.type() == wide ? v : converted(wide, v), Select::make(inside, safe, limit));
     }
@@ -219,8 +224,8 @@ class Translate : public IRMutator {
     template<typename T>
     Expr arithmetic(const T *op) {
         const Expr a = mutate(op->a), b = mutate(op->b);
-        if constexpr (std::is_same_v<T, Div> ||
-                      std::is_same_v<T, Mod>) { // by a constant zero: 0, which Halide refuses to say
+        if constexpr (std::is_same_v<T, Div> || std::is_same_v<T, Mod>) {
+            // x / 0 = x % 0 = 0; Halide rejects division by a constant zero.
             if (!op->type.is_float() && is_const_zero(b)) return make_zero(op->type);
         }
         const Expr e = T::make(wide(a), wide(b));
@@ -231,7 +236,7 @@ class Translate : public IRMutator {
     Expr visit(const Mul *op) override { return arithmetic(op); }
     Expr visit(const Div *op) override { return arithmetic(op); }
     Expr visit(const Mod *op) override { return arithmetic(op); }
-    // As selections, which say what becomes of a NaN: the second operand.
+    // As selects, which define the result for NaN: the second operand.
     Expr visit(const Min *op) override { return extremum(op, true); }
     Expr visit(const Max *op) override { return extremum(op, false); }
     template<typename T>
@@ -243,7 +248,8 @@ class Translate : public IRMutator {
         const Expr wins = least ? LT::make(wide(first), wide(second)) : LT::make(wide(second), wide(first));
         return Let::make(x, a, Let::make(y, b, Select::make(wins, first, second)));
     }
-    // Lanes of floats joined as our own generator does: Halide knows no halves here, and takes either operand for a NaN.
+    // Reduces float lanes in the order of our own generator: Halide supports no 16-bit floats here,
+    // and may return either operand for a NaN.
     Expr visit(const VectorReduce *op) override {
         if (!op->type.is_float() || !op->type.is_scalar()) return IRMutator::visit(op);
         const auto join = [&](const Expr &a, const Expr &b) {
@@ -303,11 +309,13 @@ class Translate : public IRMutator {
         if (call && call->name == extern_call_name)
             throw Unsupported("stage " + extern_use(call).stage +
                               " calls an extern function; code by Halide's generators cannot, the LLVM target can");
-        if (call && call->name == "kumiko.prefetch") return Evaluate::make(0); // changes nothing but speed
+        // Affects speed only.
+        if (call && call->name == "kumiko.prefetch") return Evaluate::make(0);
         return IRMutator::visit(op);
     }
 
-    // Halide's masked loads and stores go by whole registers, and cannot mask a last lane that is alone.
+    // Halide's masked loads and stores work on whole registers, and cannot mask a single remaining
+    // lane.
     static bool leaves_one_lane(Type t) {
         for (const int bits : {128, 256, 512}) {
             const int native = bits / std::max(t.bits(), 8);
@@ -321,8 +329,8 @@ class Translate : public IRMutator {
         const Ramp *ramp = op->index.as<Ramp>();
         if (op->type.is_vector() && !is_const_one(op->predicate) &&
             (!(ramp && is_const_one(ramp->stride)) || leaves_one_lane(op->type))) {
-            // Lane by lane: Halide's masked gathers want numbers of lanes that the processor has.
-            // What is Kumiko's own of an index is translated first: taking a lane simplifies.
+            // Lane by lane: Halide's masked gathers require lane counts that the processor has.
+            // The index is translated first, because extracting a lane simplifies it.
             const Expr index = mutate(op->index), predicate = mutate(op->predicate);
             const Type t = op->type.element_of(), stored = t.is_bool() ? UInt(8) : t;
             std::vector<Expr> lanes;
@@ -371,8 +379,8 @@ class Translate : public IRMutator {
     }
 };
 
-// Tells that tensors come from the caller: of arrays that are its own Halide takes for granted that they begin where a
-// vector register would have them.
+// Declares that tensors come from the caller: Halide assumes that its own arrays are aligned to a
+// vector register.
 class FromOutside : public IRMutator {
 public:
     explicit FromOutside(const Nest &nest) {

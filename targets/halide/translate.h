@@ -1,4 +1,4 @@
-// A nest's body in the words that Halide's code generators know.
+// Translates a nest's body to IR that Halide's code generators accept.
 #pragma once
 
 #include "targets/lower/nest.h"
