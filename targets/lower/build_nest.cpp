@@ -1,17 +1,18 @@
 // The first pass: every stage becomes loops over the region that is needed of it.
 //
-// A stage computed at a loop gets, at each iteration, the smallest box that holds all reads below that loop (Halide's
-// interval analysis over the axes of the readers). A split that does not divide gets a copy of the body for its last,
-// partial block where vectors or unrolled copies stand inside; elsewhere its loop is clipped or its body guarded.
+// A stage computed at a loop gets, at each iteration, the smallest box that contains all reads
+// below that loop (Halide's interval analysis over the axes of the readers). If a split factor does
+// not divide the extent, the last, partial block gets a copy of the body if vectors or unrolled
+// copies are inside; otherwise the loop is clipped or its body guarded.
 //
-// A reduction is laid out as: begin (accumulators from the identity, or from what an earlier round left), steps, end
-// (stores, or the consumer that is finished in it). The loops of begin and end are the stage's loops without those that
-// reduce, so they carry the same vectors and copies.
+// A reduction consists of begin (accumulators are set to the identity or reloaded from an earlier
+// round), steps, and end (stores, or the fused epilogue). The loops of begin and end are the
+// stage's loops without the reduction loops, so they have the same vectors and unrolled copies.
 //
-// The builder's other parts: nest_reads.cpp (expressions and regions), nest_storage.cpp (buffers), nest_loops.cpp,
-// nest_tails.cpp (blocks that are not full), nest_reduction.cpp, nest_ahead.cpp (double buffers, prefetches), nest_online.cpp (sums that
-// follow a maximum), nest_shared.cpp (stages in one nest), nest_rolling.cpp (rings of planes),
-// nest_extern.cpp (calls of the user's functions).
+// The other parts of the builder: nest_reads.cpp (expressions and regions), nest_storage.cpp
+// (buffers), nest_loops.cpp, nest_tails.cpp (partial blocks), nest_reduction.cpp, nest_ahead.cpp
+// (double buffers, prefetches), nest_online.cpp (online rescaled sums), nest_shared.cpp (several
+// stages in one nest), nest_rolling.cpp (ring buffers), nest_extern.cpp (calls of user functions).
 #include "dsl/extern.h"
 #include "dsl/reads.h"
 #include "schedules/online.h"
@@ -31,7 +32,7 @@ bool is_at(const Placement &place, const StageState &s, size_t depth) {
     return place.kind == Placement::Kind::At && place.consumer == s.name() && place.loop == s.order[depth];
 }
 
-// Whether an axis tells at what index `e` reads a tensor.
+// Whether an index at which `e` reads the tensor depends on the axis.
 bool reads_by(const Expr &e, const std::string &tensor, const std::string &axis) {
     for (const Call *read : tensor_reads(e)) {
         if (read->name != tensor) continue;
@@ -66,7 +67,7 @@ Stmt NestBuilder::run() {
         l_.storage[t.name] = s;
         buffers_[t.name] = t.name;
     }
-    for (const Stage &s : state_.op.stages()) { // an inout tensor and its update are one array
+    for (const Stage &s : state_.op.stages()) { // an in-place tensor and its update are one array
         if (!s.updates.empty() && !l_.packing) buffers_[s.name] = s.updates;
     }
     Stmt body = root(0);
@@ -93,12 +94,12 @@ Stmt NestBuilder::root(size_t i) {
     if (i == state_.stages.size()) return Evaluate::make(0);
     const StageState &s = state_.stages[i];
     if (s.placement.kind != Placement::Kind::Root || !s.finished_into.empty()) return root(i + 1);
-    if (s.prepacked && !l_.packing) return root(i + 1); // an argument
+    if (s.prepacked && !l_.packing) return root(i + 1); // a pre-packed tensor is an argument
     if (!starts_nest(s)) return root(i + 1);
     std::vector<Run> runs = {{&s, domain(s)}};
     for (const StageState *other : in_nest_of(s)) runs.push_back({other, domain(*other)});
     const auto body = [&] {
-        if (follows(s)) return root(i + 1); // computed in the loops of its anchor
+        if (follows(s)) return root(i + 1); // a follower is computed in the loops of its anchor
         std::vector<Stmt> parts;
         if (s.part || !regions_of(state_, s.name()).empty()) {
             for (const Region &box : own_boxes(state_, s)) parts.push_back(nest({{&s, box}}));
@@ -110,11 +111,12 @@ Stmt NestBuilder::root(size_t i) {
         Stmt rest = root(i + 1);
         return is_no_op(rest) ? compute : Block::make(compute, rest);
     };
-    return s.part ? body() : with_storage(runs, body); // a part is stored where the whole is, around
+    // A part is stored where the whole stage is, by an enclosing scope.
+    return s.part ? body() : with_storage(runs, body);
 }
 
-// What is computed of a stage at the root: its axes, or for a padding stage what its readers' loops reach, full last
-// blocks included, so that their vectors find all their lanes.
+// The region computed of a stage at the root: its axes, or, for a padding stage, the reach of its
+// readers' loops, including full last blocks, so that all vector lanes have data.
 Region NestBuilder::domain(const StageState &s) {
     if (s.def.kind != Stage::Kind::Padding) return whole_region(s.def);
     std::optional<Region> all;
@@ -134,17 +136,18 @@ Region NestBuilder::domain(const StageState &s) {
     return all ? *all : whole_region(s.def);
 }
 
-// True when the loops of all readers stay inside the stored region, lanes beyond a tail included: for a stage that is
-// computed at a loop of its only reader, whose region holds all that the loops inside touch, and for a padding stage
-// at the root whose readers stand at the root too.
+// True if the loops of all readers stay inside the stored region, including lanes beyond a tail.
+// This holds for a stage computed at a loop of its only reader, whose region contains everything
+// that the inner loops touch, and for a padding stage at the root with readers at the root.
 bool NestBuilder::covers_reads(const StageState &s) const {
     const bool at = s.placement.kind == Placement::Kind::At;
     if (!at && s.def.kind != Stage::Kind::Padding) return false;
-    for (const std::string &reader : state_.consumers(s.name())) { // steps that are left out move the last block
+    // Skipped reduction steps shift the last block.
+    for (const std::string &reader : state_.consumers(s.name())) {
         if (leaves_out_terms(loops_of(state_.stage(reader)))) return false;
     }
     for (const std::string &reader : state_.readers(s.name())) {
-        // The conditions of inlined padding switch off the lanes that read beyond the stage.
+        // The conditions of inlined padding disable the lanes that read beyond the stage.
         const StageState &r = state_.stage(reader);
         if (r.def.kind == Stage::Kind::Padding && r.placement.kind == Placement::Kind::Inline) return false;
     }
@@ -167,15 +170,17 @@ Stmt NestBuilder::stage(const StageState &s, const Region &region, const std::st
     return s.def.is_reduction() ? reduction(f) : pointwise(f);
 }
 
-// A region that a reader's last block rounded up ends where the stage does, so that its loops test nothing. Only where nothing is
-// computed inside whose storage would then vary in size.
+// Clips a region that a reader's rounded-up last block extended beyond the stage's domain, so that
+// its loops need no test. Axes that size the storage of stages computed inside are clipped only to
+// constant extents.
 Region NestBuilder::clipped(const StageState &s, Region region) {
-    for (Expr &e : region.extent) { // negative where the loops that read have no iterations
+    for (Expr &e : region.extent) { // negative if the reading loops have no iterations
         if (const auto n = as_const_int(e); n && *n < 0) e = 0;
     }
     if (const StageState *from = s.is_copy ? state_.producer(s.copied) : nullptr;
         from && from->def.kind == Stage::Kind::Padding && from->placement.kind == Placement::Kind::Root) {
-        // Nor does a copy hold more than there is of what it copies: blocks whose sizes vary are bounded one by one.
+        // A copy is also clipped to what exists of its source: blocks of varying size are bounded
+        // one by one.
         const Region whole = domain(*from);
         for (size_t d = 0; d < region.min.size(); d++) {
             if (!proves(region.end(d) <= whole.end(d), bounds_)) {
@@ -189,7 +194,8 @@ Region NestBuilder::clipped(const StageState &s, Region region) {
     if (s.def.kind == Stage::Kind::Padding || follows(s) || s.online) return region;
     region = existing(s, region);
     std::set<std::string> used;
-    const bool stored_by_caller = writes_output(state_.op, s.def); // in an array without room beyond the end
+    // The caller's array has no room beyond the end.
+    const bool stored_by_caller = writes_output(state_.op, s.def);
     for (const StageState &inner : state_.stages) {
         if (stored_by_caller) break;
         if (inner.placement.kind != Placement::Kind::At || inner.placement.consumer != s.name()) continue;
@@ -204,7 +210,7 @@ Region NestBuilder::clipped(const StageState &s, Region region) {
         const Expr extent = s.def.axes[d].extent();
         const int step = region.step_of(d);
         if (!proves(region.end(d) <= extent, bounds_)) {
-            // A region that begins beyond the end holds nothing.
+            // A region that begins beyond the end is empty.
             const Expr left = min(region.extent[d], (extent - region.min[d] + step - 1) / step);
             const Expr clip = simplify_index(proves(region.min[d] <= extent, bounds_) ? left : max(left, 0), bounds_);
             if (is_const(clip) || !used.count(s.def.axes[d].name())) region.extent[d] = clip;
@@ -240,7 +246,7 @@ Stmt NestBuilder::store(Frame &f, const std::vector<Expr> &values) {
     return body;
 }
 
-// Of a region that one iteration of a reader needs, what is kept around its loops.
+// The part of the stored region `kept` that one iteration of a reader needs.
 Region NestBuilder::part_of(const Region &kept, Region part) const {
     for (size_t d = 0; d < part.min.size(); d++) {
         const Expr first = simplify_index(max(part.min[d], kept.min[d]), bounds_);
@@ -251,7 +257,8 @@ Region NestBuilder::part_of(const Region &kept, Region part) const {
     return part;
 }
 
-// All that is kept of `p` below the loop at `depth` is computed in the loops of a reader there.
+// Checks that everything stored of `p` below the loop at `depth` is computed in the loops of a
+// reader there.
 void NestBuilder::check_whole(const StageState &p, const Region &kept, const Frame &f, size_t depth) {
     const StageState &reader = state_.stage(p.computed->consumer);
     const std::optional<Region> rows = needed(reader, f, depth + 1);
@@ -260,8 +267,9 @@ void NestBuilder::check_whole(const StageState &p, const Region &kept, const Fra
     const Region now = read(clipped(reader, *rows)), unclipped = read(*rows), ever = read(whole_region(reader.def)),
                  whole = whole_region(p.def);
     for (size_t d = 0; d < kept.min.size(); d++) {
+        // If the first proof fails, both ends must be clipped alike.
         const bool ends =
-            proves(now.end(d) >= min(kept.end(d), whole.end(d)), bounds_) || // else both are clipped alike
+            proves(now.end(d) >= min(kept.end(d), whole.end(d)), bounds_) ||
             (proves(unclipped.end(d) >= kept.end(d), bounds_) && proves(ever.end(d) >= whole.end(d), bounds_));
         if (!ends || !proves(now.min[d] <= max(kept.min[d], 0), bounds_))
             throw Unsupported("stage " + p.name() + " is computed in " + reader.name() +

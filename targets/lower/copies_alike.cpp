@@ -1,4 +1,5 @@
-// Whether an unrolled loop may stay one for who only counts what its copies do (LowerOptions::to_count).
+// Decides whether an unrolled loop may stay a loop for callers that only count operations
+// (LowerOptions::to_count).
 #include "schedules/linear.h"
 #include "targets/lower/lowering.h"
 
@@ -10,7 +11,8 @@ using namespace Halide::Internal;
 
 namespace {
 
-// Whether an index takes every step of a loop alike: the loop's values stay in one block of what is divided.
+// Whether an index changes by the same amount at every iteration of a loop: all values of the loop
+// fall into one block of each divisor.
 bool even(const Expr &index, const std::string &loop, int64_t first, int64_t last) {
     struct Find : IRVisitor {
         using IRVisitor::visit;
@@ -26,7 +28,7 @@ bool even(const Expr &index, const std::string &loop, int64_t first, int64_t las
                 return;
             }
             const int64_t own = sum.of(*loop);
-            int64_t block = *by; // of what the others move by
+            int64_t block = *by; // the gcd of the divisor and the steps of the other variables
             for (const auto &[name, factor] : sum.terms) {
                 if (name != *loop) block = std::gcd(block, factor);
             }
@@ -35,7 +37,7 @@ bool even(const Expr &index, const std::string &loop, int64_t first, int64_t las
         }
         void visit(const Div *op) override { divided(op, op->a, op->b); }
         void visit(const Mod *op) override { divided(op, op->a, op->b); }
-        // Where loops are clipped, simplifying copies tells more than simplifying the loop.
+        // For clipped loops, simplifying the copies finds more than simplifying the loop.
         void visit(const Min *) override { found = true; }
         void visit(const Max *) override { found = true; }
         void visit(const Select *) override { found = true; }
@@ -59,7 +61,7 @@ bool copies_alike(const For *unrolled, const Stmt &body, int vector_bits) {
         int64_t first, last;
         int vector_bits;
         bool found = false;
-        // Whether copies store neighbours of which join_stores makes one.
+        // Whether copies store neighbouring elements that join_stores combines.
         bool joined(const Store *op, const Ramp *r) const {
             const Type t = op->value.type();
             LinearSum sum;

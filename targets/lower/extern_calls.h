@@ -6,15 +6,17 @@
 
 namespace kumiko {
 
-// In the body: Evaluate of a call "kumiko.extern_call", with the arguments {symbol, address, stage, number of arrays; for each array its
-// buffer's name, the number of its axes, their extents, their strides in elements as int64}.
+// The body contains Evaluate of a call "kumiko.extern_call" with the arguments {symbol, address,
+// stage, number of arrays; for each array its buffer's name, its rank, its extents, its strides in
+// elements as int64}.
 inline constexpr const char *extern_call_name = "kumiko.extern_call";
 
-// Of an instruction's operand in memory: "kumiko.address" of a load of its first element.
+// An in-memory operand of an instruction: "kumiko.address" of a load of its first element.
 inline constexpr const char *address_call_name = "kumiko.address";
 
 struct ExternUse {
-    std::string stage, symbol; // the symbol under which code calls it: its own, or one made from its address
+    // The symbol that generated code calls: the function's own, or one made from its address.
+    std::string stage, symbol;
     ExternFunction function;
 };
 

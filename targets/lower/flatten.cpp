@@ -1,7 +1,9 @@
-// Indices become offsets into storage: reads become loads, writes become stores, both counting elements.
+// Converts indices to offsets into storage: reads become loads and writes become stores, both
+// counting elements.
 //
-// Offsets are int32 where the whole buffer has fewer than 2^31 elements or its size is symbolic (targets compute addresses
-// in 64 bits, and index arithmetic does not overflow), and int64 where a constant size is larger.
+// Offsets are int32 if the whole buffer has fewer than 2^31 elements or its size is symbolic
+// (targets compute addresses in 64 bits, and index arithmetic does not overflow), and int64 if a
+// constant size is larger.
 #include "dsl/float_casts.h"
 #include "schedules/storage.h"
 #include "targets/lower/lowering.h"
@@ -20,7 +22,7 @@ private:
     using IRMutator::visit;
     Lowering &l_;
 
-    // Whether an offset may not fit 32 bits, as far as sizes are numbers.
+    // Whether an offset may not fit 32 bits, judged by the constant sizes.
     static bool huge(const Storage &s) {
         double elements = 1, span = 0;
         for (size_t d = 0; d < s.region.extent.size(); d++) {
@@ -47,7 +49,8 @@ private:
             for (size_t d = 0; d < args.size(); d++) {
                 const Expr e = join_remainders(args[d]) - s.region.min[d];
                 const int step = s.region.step_of(d);
-                indices.push_back(step == 1 ? e : simplified(simplified(e) / step)); // exact: only such are stored
+                // Exact: only multiples of the step are stored.
+                indices.push_back(step == 1 ? e : simplified(simplified(e) / step));
                 if (s.ring == d) indices.back() = indices.back() % s.region.extent[d];
             }
             const Expr at = storage_offset(s.layout, s.axes, s.region.extent, indices, wide ? Int(64) : Int(32));
@@ -59,14 +62,14 @@ private:
         return sum.defined() ? join_remainders(sum) : Expr(0);
     }
 
-    // The buffer that a name stands for.
+    // The buffer behind a name, which may be a view.
     std::string buffer(const std::string &name) const {
         const Storage &s = l_.storage.at(name);
         return s.buffer.empty() ? name : s.buffer;
     }
 
     Expr visit(const Call *op) override {
-        if (op->name == "kumiko.prefetch") { // of an element: its offset
+        if (op->name == "kumiko.prefetch") { // the index of an element becomes its offset
             const Expr read = mutate(op->args[1]);
             const Load *load = read.as<Load>();
             return Call::make(Int(32), op->name, {StringImm::make(load->name), load->index, op->args[2], op->args[3]},

@@ -1,5 +1,7 @@
-// Functions that stand where less has to be computed (docs/decisions/0038): exp(x - max), where max is the maximum of what x is one of; its argument
-// is at most zero, and is told so that no multiplication runs into the difference; and 1 + erf(x), which hides how near to zero erf(x) is.
+// Substitutes cheaper functions in special positions (docs/decisions/0038). exp(x - max), where max
+// is the maximum over values that include x, has an argument of at most zero; the difference is
+// strict, so that it is not contracted with a multiplication. 1 + erf(x) hides how close to zero
+// erf(x) is, so it needs less accuracy.
 #include "dsl/reads.h"
 #include "dsl/type_range.h"
 #include "targets/lower/lowering.h"
@@ -10,17 +12,17 @@ using namespace Halide::Internal;
 
 namespace {
 
-// None of what may be read beyond them.
+// The axes of a tensor; null for padding, which may be read beyond them.
 const std::vector<Axis> *axes_of(const Op &op, const std::string &tensor) {
     if (const Input *in = op.find_input(tensor)) return &in->axes;
     const Stage *s = op.find_stage(tensor);
     return s && s->kind != Stage::Kind::Padding ? &s->axes : nullptr;
 }
 
-// Whether what is greater stays so, or as great.
+// Whether a cast is monotonic (order is preserved, ties allowed).
 bool keeps_order(const Cast *cast) { return cast->type.is_float() || has_all_values(cast->type, cast->value.type()); }
 
-// With copies of tensors read as the tensors themselves.
+// Replaces reads of copies by reads of the copied tensors.
 Expr without_copies(const ScheduleState &state, const Expr &e) {
     return map_reads(e, [&](const Call *read, const Expr &e) {
         const StageState *s = state.find(read->name);
@@ -28,7 +30,8 @@ Expr without_copies(const ScheduleState &state, const Expr &e) {
     });
 }
 
-// Whether some tensor that `term` reads at the axis has just its extent there, so that no read in range is beyond it.
+// Whether some tensor that `term` reads at the axis has exactly its extent there, so that no valid
+// read is beyond it.
 bool spans(const Op &op, const Expr &term, const Axis &axis) {
     for (const Call *read : tensor_reads(term)) {
         const std::vector<Axis> *axes = axes_of(op, read->name);
@@ -40,7 +43,7 @@ bool spans(const Op &op, const Expr &term, const Axis &axis) {
     return false;
 }
 
-// Whether `max` reads a stage of the formula that is a maximum, and `x` is one of its terms.
+// Whether `max` reads a maximum stage of the formula and `x` is one of its terms.
 bool is_maximum_of(const ScheduleState &state, Expr x, Expr max) {
     for (const auto *cast = max.as<Cast>(); cast; cast = max.as<Cast>()) {
         const auto *same = x.as<Cast>();
@@ -92,7 +95,8 @@ Expr functions_in_place(const ScheduleState &state, const Expr &e) {
                     return Call::make(op->type, exp_nonpositive, op->args, Call::PureExtern);
             }
             if (!difference || !is_maximum_of(*state, difference->a, difference->b)) return e;
-            // The maximum of products is a rounded one: taken from a product that is not, it leaves a rest of any size.
+            // The maximum of products is rounded. Subtracted from an unrounded product, it would
+            // leave an error of arbitrary size.
             const Expr rounded =
                 Call::make(difference->type, Call::strict_sub, {difference->a, difference->b}, Call::PureIntrinsic);
             const bool shorter = op->name == "exp_f32";

@@ -1,4 +1,5 @@
-// Workspaces leave serial loops that allocate and free one in each iteration: it is allocated once.
+// Hoists workspaces that a serial loop allocates and frees in each iteration, so that they are
+// allocated once.
 #include "targets/lower/lowering.h"
 
 namespace kumiko {

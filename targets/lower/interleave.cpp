@@ -65,7 +65,8 @@ void flatten(const Stmt &s, std::vector<Stmt> &all) {
     }
 }
 
-// The dense store that the `n` statements from `first` on are together; undefined where they are not.
+// The dense store that is equivalent to the `n` statements from `first` on; undefined if there is
+// none.
 Stmt together(const std::vector<Stmt> &all, size_t first, const Strided &s) {
     const size_t n = size_t(s.stride);
     if (first + n > all.size()) return Stmt();
@@ -119,7 +120,7 @@ class GroupStores : public IRMutator {
     }
 
     static void group(Iterator first, Iterator end) {
-        std::map<std::string, size_t> number; // of the arrays, in their order
+        std::map<std::string, size_t> number; // the arrays, numbered by first occurrence
         for (auto s = first; s != end; ++s) number.emplace(s->as<Store>()->name, number.size());
         if (number.size() < 2 || number.size() == size_t(end - first)) return;
         for (auto s = first; s != end; ++s) {
@@ -171,8 +172,8 @@ private:
 
     bool is_narrow(const Dense &d) const { return 2 * d.store->value.type().bits() * d.lanes() <= vector_bits_; }
 
-    // Stores to one array, at places that are numbers apart, none of which reads it: their order is
-    // free where they do not overlap.
+    // Joins stores to one array at constant distances, none of which reads it. Their order is free
+    // if they do not overlap.
     std::vector<Stmt> joined(const std::vector<Dense> &run) const {
         std::map<int64_t, Dense> by_offset;
         for (const Dense &d : run) by_offset.emplace(d.offset, d);
@@ -195,7 +196,7 @@ private:
         return made.size() < run.size() ? made : std::vector<Stmt>();
     }
 
-    // What is computed of lanes alone is computed of all of them.
+    // Concatenates two expressions; element-wise operations are applied after concatenation.
     static Expr concatenated(const Expr &a, const Expr &b) {
         const Cast *x = a.as<Cast>(), *y = b.as<Cast>();
         if (x && y && x->value.type() == y->value.type())

@@ -85,7 +85,7 @@ void set_facts(Lowering &l, const ScheduleState &state, const std::vector<Expr> 
     order_by_groups(l.state);
 }
 
-// Conditions about values name the array in which those are, and how many.
+// Adds to conditions on values the array that holds them and its number of elements.
 Expr with_arrays(const Nest &head, const Expr &condition) {
     struct Name : Halide::Internal::IRMutator {
         using IRMutator::visit;
@@ -132,7 +132,8 @@ Lowering lower_all(const Nest &head, const Schedule &schedule, const std::vector
         std::vector<Expr> inside = conditions;
         Expr condition = special[s].condition;
         inside.push_back(condition);
-        for (const Assume &a : special[s].schedule->state().assumptions) { // its own are part of the condition
+        // The special schedule's own assumptions are part of the condition.
+        for (const Assume &a : special[s].schedule->state().assumptions) {
             if (Halide::Internal::equal(a.condition, special[s].condition)) continue;
             inside.push_back(a.condition);
             condition = condition && a.condition;
@@ -155,7 +156,7 @@ std::set<std::string> variables_of(const std::vector<Expr> &all) {
     return v.names;
 }
 
-// The kernel that packs one input ahead of time.
+// The kernel that pre-packs one input.
 Nest pack_nest(const Nest &kernel, const Schedule &schedule, const StageState &packed, const LowerOptions &options) {
     const Input &in = *schedule.op().find_input(packed.copied);
     Lowering l{.state = schedule.state(), .packing = true};
@@ -172,7 +173,7 @@ Nest pack_nest(const Nest &kernel, const Schedule &schedule, const StageState &p
     std::vector<Expr> conditions;
     for (const Assume &a : schedule.state().assumptions) {
         const std::set<std::string> about = variables_of({a.condition});
-        if (is_about_values(a.condition)) continue; // the kernel looks at what it is given
+        if (is_about_values(a.condition)) continue; // the kernel itself tests its input
         if (!std::includes(names.begin(), names.end(), about.begin(), about.end())) continue;
         conditions.push_back(a.condition);
         l.nest.assumptions.push_back({a.condition, a.text});

@@ -1,8 +1,9 @@
-// From a schedule to a nest that every target takes (targets/lower/nest.h).
+// Lowers a schedule to a nest, the form that every target accepts (targets/lower/nest.h).
 //
-// The road is one table of passes; each can be printed and timed, and a verifier may run between them:
+// Lowering is one table of passes. Each can be printed and timed, and the verifier may run between
+// them:
 //   build      stages become loops over regions, with their tails; reads and writes still by index
-//   pads       what lanes beyond the end of a buffer's elements load becomes zero
+//   pads       elements beyond the end of a buffer that vector lanes load become zero
 //   flatten    indices become offsets into storage
 //   tensorize  blocks that are a tensor instruction become a call of it
 //   partition  loops are split into border and interior, where padding is not tested
@@ -23,17 +24,21 @@ namespace kumiko {
 
 struct LowerOptions {
     std::string kernel_name;  // the symbol; the op's name when empty
-    bool verify = true;       // after the last pass; throws InternalError
-    bool verify_each = false; // after every pass that leaves flat code
-    size_t most_accesses = 0; // loads and stores that unrolled loops may become, or UserError; 0: any number
-    // For who only counts what the nest does: unrolled loops whose copies are alike stay loops, of ForType::Unrolled, and there are
-    // no `packs`. Such a nest is not verified, and not for a target, which may not see what it lacks.
+    bool verify = true;       // run the verifier after the last pass; throws InternalError
+    bool verify_each = false; // also after every pass that produces flat code
+    // The limit on loads and stores after unrolling, beyond which UserError is thrown; 0: none.
+    size_t most_accesses = 0;
+    // For callers that only count what the nest does: unrolled loops whose copies are alike stay
+    // loops of ForType::Unrolled, and there are no `packs`. Such a nest is not verified and must
+    // not be compiled; it may contain what the target lacks.
     bool to_count = false;
-    std::function<void(const std::string &pass, const Halide::Internal::Stmt &)> print; // called after each pass
+    // Called after each pass.
+    std::function<void(const std::string &pass, const Halide::Internal::Stmt &)> print;
     std::vector<PassReport> *timings = nullptr;
 };
 
-// Throws UserError when a schedule cannot be realised (names the directive's stage and loop), Unsupported when it could.
+// Throws UserError if a schedule cannot be realised (names the directive's stage and loop), and
+// Unsupported if lowering does not implement it.
 Nest lower(const Schedule &schedule, const LowerOptions &options = {});
 
 // Names of the passes, in order.

@@ -1,8 +1,9 @@
-// What every target receives: flat Halide IR with the tables that describe it.
+// What every target receives: flat Halide IR and the tables that describe it.
 //
-// The body uses one-dimensional loads and stores whose indices count elements; loops are serial or parallel only (vectors
-// and unrolled copies are already expanded); allocations carry one of MemoryType::Register and Stack (constant size, on
-// the stack) or Heap (workspace). Variables that nothing in the body defines are the symbolic sizes and the tensors.
+// The body uses one-dimensional loads and stores whose indices count elements. Loops are serial or
+// parallel only (vectors and unrolled copies are already expanded). Allocations have
+// MemoryType::Register or Stack (constant size, on the stack) or Heap (workspace). Variables that
+// the body does not define are the symbolic sizes and the tensors.
 #pragma once
 
 #include "dsl/halide.h"
@@ -13,24 +14,26 @@
 
 namespace kumiko {
 
-// Calls in the body: exp_f32 of what is at most 60, and 1 + erf_f32(x).
+// Calls in the body: exp_f32(x) for x <= 60, and 1 + erf_f32(x).
 inline constexpr const char *exp_nonpositive = "exp_nonpositive_f32", *one_plus_erf = "one_plus_erf_f32";
 
-// One array that the caller passes. Dimensions are row-major, outermost first; extents and strides (in elements) are
-// expressions over the symbolic sizes.
+// One array that the caller passes. Dimensions are row-major, outermost first; extents and strides
+// (in elements) are expressions over the symbolic sizes.
 struct TensorArgument {
     std::string name;
     Type type;
     bool output = false;
     std::vector<Expr> extents;
     std::vector<Expr> strides;
-    // Prepacked: the input in another storage order, made by the entry of `packs`. It has one dimension, all its elements.
+    // The input that this argument is a pre-packed form of, written by the entry in `packs`. Such
+    // an argument has one dimension that counts all its elements.
     std::string packed_from = {};
-    bool inout = false;    // an output whose elements are read before they are written
-    bool streamed = false; // an output whose stores pass the caches by, where it begins at a multiple of a cache line
+    bool inout = false; // an output whose elements are read before they are written
+    // An output written by non-temporal stores if it is aligned to a cache line.
+    bool streamed = false;
 };
 
-// A condition that the caller promises, checked at the door.
+// A condition that the caller guarantees; checked on entry.
 struct Assumption {
     Expr condition;   // over the symbolic sizes
     std::string text; // as the user wrote it
@@ -56,19 +59,21 @@ struct BufferRow {
 struct Nest {
     std::string name;                    // the kernel's symbol
     std::vector<TensorArgument> tensors; // inputs, then outputs: the order of the C parameters
-    std::vector<std::string> sizes; // symbolic sizes, Int(32) variables in the body: the C parameters after the tensors
+    // Symbolic sizes, Int(32) variables in the body: the C parameters after the tensors.
+    std::vector<std::string> sizes;
     std::vector<Assumption> assumptions;
     Halide::Internal::Stmt body;
     std::vector<LoopRow> loops;
     std::vector<BufferRow> buffers;
-    // One kernel "<name>_pack_<input>" for each prepacked input: it takes the input and writes the packed array, whose number
-    // of elements is tensors[1].extents[0].
+    // One kernel "<name>_pack_<input>" for each pre-packed input: it takes the input and writes the
+    // packed array, whose number of elements is tensors[1].extents[0].
     std::vector<Nest> packs = {};
-    // What the body's "kumiko.inst.<name>" calls may mean; null: the built-in ones.
+    // Defines the instructions that the body's "kumiko.inst.<name>" calls name; null: the built-in
+    // ones.
     std::shared_ptr<const InstructionSet> instructions = nullptr;
 };
 
-// The kernel and its packs, in that order: what is compiled together.
+// The kernel and its packs, in that order, which are compiled together.
 inline std::vector<Nest> with_packs(const Nest &kernel) {
     std::vector<Nest> all = {kernel};
     all.insert(all.end(), kernel.packs.begin(), kernel.packs.end());

@@ -1,4 +1,4 @@
-// What is done ahead of its time: copies that one iteration fills for a later one, and prefetches.
+// Work done ahead of time: copies that one iteration fills for a later one, and prefetches.
 #include "targets/lower/nest_builder.h"
 
 #include "machine/machine.h"
@@ -11,8 +11,9 @@ using namespace Halide::Internal;
 using Halide::DeviceAPI;
 using Halide::Partition;
 
-// As many copies as each stage in `staged` keeps, n, around the loop at `depth`, which runs from `min` over `extent`: those of
-// its first n - 1 iterations are filled here, and `fills` gets what fills the one that is used n - 1 iterations later.
+// Allocates n copies for each stage in `staged` (n is the stage's buffer count) around the loop at
+// `depth`, which runs from `min` over `extent`. The copies of the first n - 1 iterations are filled
+// here; `fills` receives the statement that fills the copy for the iteration n - 1 later.
 Stmt NestBuilder::with_staged(Frame &f, size_t depth, const std::vector<const StageState *> &staged, size_t k,
                               const Expr &min, const Expr &extent, std::vector<Stmt> &fills,
                               const std::function<Stmt()> &loop) {
@@ -57,7 +58,7 @@ Stmt NestBuilder::with_staged(Frame &f, size_t depth, const std::vector<const St
                 all.push_back(nest({{&p, r}}));
                 return Block::make(all);
             };
-            // In a loop of its own where there are several.
+            // In its own loop if there are several.
             const std::string early = ahead > 1 ? fresh_instance("first." + variable) : "";
             const Expr at_first = ahead > 1 ? min + Variable::make(Int(32), early) : min;
             if (ahead > 1) bounds_.push(early, Interval(0, ahead - 1));
@@ -87,12 +88,12 @@ Stmt NestBuilder::with_staged(Frame &f, size_t depth, const std::vector<const St
         p.buffers);
 }
 
-// Requests for the cache lines of what is read `distance` iterations later.
+// Prefetches the cache lines that are read `distance` iterations later.
 Stmt NestBuilder::fetch_ahead(const Frame &f, size_t depth, const Prefetch &p) {
     const StageState &s = f.stage();
     const bool own = p.tensor == s.name(); // its partial results
     const std::string &tensor = own ? s.tensor() : p.tensor;
-    bool reads = false; // inlining may have left none
+    bool reads = false; // inlining may have removed all reads
     for (const Expr &e : expressions_of(s)) reads = reads || tensors_read(e).count(tensor);
     if (!reads) return Evaluate::make(0);
     const auto found = buffer_of(tensor);
@@ -113,15 +114,16 @@ Stmt NestBuilder::fetch_ahead(const Frame &f, size_t depth, const Prefetch &p) {
         }
     }
     if (!region) return Evaluate::make(0);
-    const Frame *of = &f; // whose loop the distance counts
+    const Frame *of = &f; // the frame of the loop that the distance counts
     if (!p.of.empty()) {
         of = p.consumer == s.name() ? &f : around_[p.consumer];
-        if (!of || of->pinned(p.of)) return Evaluate::make(0); // an iteration that has a copy of the body of its own
+        // A peeled iteration with its own copy of the body.
+        if (!of || of->pinned(p.of)) return Evaluate::make(0);
     }
     const std::string &loop = p.of.empty() ? s.order[depth] : p.of;
     const Expr extent = of->extent(loop), later = of->variable(loop) + static_cast<int>(p.distance),
                ahead = p.of.empty() ? later : simplify_index(min(later, extent - 1), bounds_);
-    // The dimension along which elements follow each other, and how many make a line.
+    // The contiguous dimension, and the number of elements in a cache line.
     size_t along = stored.axes.size();
     int64_t step = std::max(1, line_bytes() / stored.type.bytes());
     if (stored.external) {
@@ -139,7 +141,7 @@ Stmt NestBuilder::fetch_ahead(const Frame &f, size_t depth, const Prefetch &p) {
     for (size_t d = 0; d < stored.axes.size(); d++) {
         const Expr first = stored.region.min[d], end = stored.region.end(d);
         Expr lo = substitute(of->prefix() + loop, ahead, region->min[d]);
-        // Prefetches beyond the end do not fault, and a number of them that is known is cheaper.
+        // Prefetches beyond the end do not fault, and a constant number of them is cheaper.
         Expr hi = lo + substitute(of->prefix() + loop, ahead, region->extent[d]);
         if (!is_const(region->extent[d])) hi = simplify_index(min(hi, end), bounds_);
         lo = simplify_index(max(lo, first), bounds_);
@@ -181,8 +183,8 @@ Stmt NestBuilder::fetch_ahead(const Frame &f, size_t depth, const Prefetch &p) {
 }
 
 // Iterations of the loops between `of` and the one at `depth` that read the same region would all
-// ask for it. They share the requests round-robin, by the iteration of the loop at `depth`. A loop
-// that ends early leaves out some requests.
+// prefetch it. Instead they share the requests round-robin, by the iteration of the loop at
+// `depth`. A loop that ends early omits some requests.
 Expr NestBuilder::has_turn(const Frame &f, size_t depth, const std::string &of, const Region &region) {
     const StageState &s = f.stage();
     Expr turn = 0, turns = 1;

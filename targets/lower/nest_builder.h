@@ -1,4 +1,5 @@
-// The pass "build", as one object that its parts share (build_nest.cpp says what it does and names the files).
+// The pass "build" as one object that its parts share (build_nest.cpp describes it and lists the
+// files).
 #pragma once
 
 #include "targets/lower/lowering.h"
@@ -29,44 +30,50 @@ public:
 private:
     Lowering &l_;
     const ScheduleState &state_;
-    Bounds bounds_;                              // of the loops around
-    bool leaves_out_;                            // some reduction leaves out terms
-    std::map<std::string, std::string> buffers_; // tensor → the buffer that holds it here
+    Bounds bounds_;   // of the enclosing loops
+    bool leaves_out_; // some reduction skips terms
+    // Tensor → the buffer that holds it in the current scope.
+    std::map<std::string, std::string> buffers_;
     std::map<std::string, int> instances_;
     std::map<std::string, Expr> inlined_;
-    std::map<std::string, const Frame *> around_; // stages whose loops stand around
-    std::map<std::string, Region> kept_;          // of stages that are computed in the loops of a reader
-    // Of a stage that is kept in a ring: the axis along which iterations need other planes of it.
+    std::map<std::string, const Frame *> around_; // stages whose loops enclose the current position
+    // Stored regions of stages that are computed in the loops of a reader.
+    std::map<std::string, Region> kept_;
+    // A stage stored in a ring buffer: the axis along which iterations need different planes.
     struct Rolling {
         size_t axis = 0;
         int64_t step = 0;   // planes that an iteration computes
-        int64_t planes = 0; // that the ring holds
-        int64_t ahead = 0;  // iterations before the first one that compute planes
-        Expr first;         // the first plane of all
+        int64_t planes = 0; // number of planes in the ring
+        int64_t ahead = 0;  // warm-up iterations that compute planes
+        Expr first;         // the first plane that is computed
     };
     std::map<std::string, Rolling> rolling_; // by the stage, inside the loop that keeps it
-    const StageState *warming_up_ = nullptr; // the host of the loop around, before its first iteration
-    // Of these stages `needed` counts what their newest planes read alone; null: of none.
+    // The stage whose loop is in its warm-up, before the first iteration.
+    const StageState *warming_up_ = nullptr;
+    // For these stages `needed` counts only what their newest planes read; null: for none.
     const std::set<std::string> *newest_of_ = nullptr;
-    std::set<std::string> ahead_;                              // stages whose copies the loop around fills
-    std::map<std::string, std::vector<std::string>> by_loops_; // buffers indexed by loops of the stage, not by its axes
-    // For each stage the prefixes of its loop variables, one for each copy of its nest.
+    // Stages whose copies the enclosing loop fills ahead.
+    std::set<std::string> ahead_;
+    // Buffers indexed by loops of the stage instead of its axes.
+    std::map<std::string, std::vector<std::string>> by_loops_;
+    // For each stage, the prefixes of its loop variables, one for each copy of its nest.
     std::map<std::string, std::vector<std::string>> prefixes_;
     std::set<std::string> shared_; // variables of loops that several stages share
-    // The region that the nest at hand computes of each stage, by the stage whose loops compute it.
+    // The region that the current nest computes of each stage, by the stage whose loops compute it.
     std::map<std::string, Region> shared_regions_;
     // The buffers of stages in shared loops, by stage, copy of the loop and tensor. How many copies
     // of the loop the walk over a sharing stage has visited.
     std::map<std::string, std::vector<std::map<std::string, std::string>>> shared_buffers_;
     std::map<std::string, size_t> copies_visited_;
-    Expr blocks_run_; // of the loop around whose blocks are followed; undefined: all
+    Expr blocks_run_; // the enclosing block loop runs only this many iterations; undefined: all
     int64_t stack_used_ = 0;
 
     // One walk over the loops of a stage from some depth inwards.
     struct Walk {
-        bool skip_reductions = false; // begin and end of a reduction
-        bool children = true;         // compute what is placed in these loops
-        size_t stop = SIZE_MAX;       // the depth at which `leaf` takes over; the innermost otherwise
+        bool skip_reductions = false; // walk the loops of a reduction's begin or end
+        bool children = true;         // also compute the stages placed in these loops
+        // The depth at which `leaf` takes over; by default the innermost.
+        size_t stop = SIZE_MAX;
         std::function<Stmt(Frame &)> leaf;
     };
 
@@ -196,7 +203,7 @@ private:
     Stmt reduction(Frame &f);
     static std::optional<std::set<std::string>> reduction_roots(const StageState &s);
     bool rounds_in_order(const Frame &f, size_t depth) const;
-    // Where partial results of what the loops from a depth on touch are kept: by axes, or by loops.
+    // Allocates partial results for the loops from a depth on, indexed by axes or by loops.
     Stmt with_partial_results(Frame &f, size_t depth, const std::string &level, const std::string &suffix,
                               const std::function<Stmt()> &body);
     Stmt between_rounds(Frame &f, const Walk &rounds);

@@ -1,4 +1,4 @@
-// Extern stages: one call, with the arrays of what it takes and makes.
+// Extern stages: one call with the arrays of its inputs and outputs.
 #include "targets/lower/extern_calls.h"
 #include "targets/lower/nest_builder.h"
 

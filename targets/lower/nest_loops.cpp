@@ -1,4 +1,5 @@
-// The walk over the loops of a stage: which of them are copied, vectors or parallel, and what stands inside.
+// The walk over the loops of a stage: which of them are unrolled, vectorized or parallel, and what
+// is computed inside.
 #include "targets/lower/nest_builder.h"
 
 #include "dsl/scatter.h"
@@ -22,7 +23,7 @@ bool NestBuilder::copies_inside(const StageState &s, const std::string &loop) co
     return false;
 }
 
-// Loops that step through registers can only be copies.
+// Loops that step through registers must be unrolled.
 bool NestBuilder::must_unroll(const StageState &s, size_t position) const {
     const LoopState &l = s.loop(s.order[position]);
     if (l.kind != LoopKind::Serial || l.reduction) return false;
@@ -38,7 +39,7 @@ bool NestBuilder::must_unroll(const StageState &s, size_t position) const {
     return false;
 }
 
-// `pure`: in the begin or end of a reduction, whose loops are those that do not reduce.
+// `pure`: the loop is in the begin or end of a reduction, which has no reduction loops.
 ForType NestBuilder::for_type(const Frame &f, size_t position, bool pure) const {
     const StageState &s = f.stage();
     if (s.tensorize && position >= s.position(s.tensorize->loop)) {
@@ -55,11 +56,12 @@ ForType NestBuilder::for_type(const Frame &f, size_t position, bool pure) const 
         return ForType::Vectorized;
     case LoopKind::Unrolled:
         return ForType::Unrolled;
-    case LoopKind::Bound: // a machine whose units are not cores; one after another is the same
+    case LoopKind::Bound: // units that are not cores run it; serial execution is equivalent
     case LoopKind::Serial:
         break;
     }
-    // A loop of symbolic extent cannot be copied; what it steps through then stays in memory, of which code generation warns.
+    // A loop of symbolic extent cannot be unrolled. The array that it steps through stays in
+    // memory, and code generation warns.
     return must_unroll(s, position) && is_const(f.extent(s.order[position])) ? ForType::Unrolled : ForType::Serial;
 }
 
@@ -91,7 +93,7 @@ Stmt NestBuilder::walk(Frame &f, size_t depth, const Walk &w) {
 Stmt NestBuilder::walk_loop(Frame &f, size_t depth, const Walk &w) {
     const StageState &s = f.stage();
     const std::string &name = s.order[depth];
-    // Peel: full blocks, then the partial one in a copy of its own.
+    // Peel: the full blocks, then a separate copy of the body for the partial one.
     for (size_t r = 0; r < s.relations.size(); r++) {
         const auto *split = std::get_if<SplitRelation>(&s.relations[r]);
         if (!split || split->outer != name || split->tail != Tail::Auto || f.mode(r) != Frame::Mode::Whole) continue;
@@ -105,7 +107,8 @@ Stmt NestBuilder::walk_loop(Frame &f, size_t depth, const Walk &w) {
         for (const std::string &l : f.standing(split->inner)) nested = nested && s.position(l) > depth;
         if (!nested) continue;
         if (!is_const_zero(rest_of(clipped, *split))) return peel_rest(clipped, depth, w, r, *split);
-        clipped.set_mode(r, Frame::Mode::Main); // the last block of the split above is of whole blocks here
+        // Here the last block of the split above consists of whole blocks.
+        clipped.set_mode(r, Frame::Mode::Main);
         return one_loop(clipped, depth, w, 0, blocks_of(s, name, simplify_index(extent / factor, bounds_)));
     }
     for (const Peel &p : s.peels) {
@@ -114,7 +117,7 @@ Stmt NestBuilder::walk_loop(Frame &f, size_t depth, const Walk &w) {
     return one_loop(f, depth, w, 0, blocks_of(s, name, f.extent(name)));
 }
 
-// As many iterations of a loop, fewer where it steps through blocks of which not all run.
+// The iterations of a loop; fewer for a loop over blocks that do not all run.
 Expr NestBuilder::blocks_of(const StageState &s, const std::string &loop, const Expr &extent) const {
     const bool fewer = blocks_run_.defined() && s.online && !follows(s) && s.online->loop == loop;
     return fewer ? simplify_index(min(extent, blocks_run_), bounds_) : extent;
@@ -125,7 +128,7 @@ Stmt NestBuilder::one_loop(Frame &f, size_t depth, const Walk &w, const Expr &mi
     const std::string &name = s.order[depth];
     if (const auto n = as_const_int(extent); n && *n <= 0) return Evaluate::make(0);
     if (is_const_one(extent) && is_const(min) &&
-        !f.kept(name)) { // a last one by itself keeps its variable, so that indices stay short
+        !f.kept(name)) { // a peeled iteration keeps its variable, so that indices stay short
         Frame one = f;
         one.pin(name, min);
         return inside(one, depth, w);
@@ -134,7 +137,8 @@ Stmt NestBuilder::one_loop(Frame &f, size_t depth, const Walk &w, const Expr &mi
     const std::string variable = f.prefix() + name;
     if (type == ForType::Vectorized && s.loop(name).reduction) l_.joined.insert(variable);
     if (s.tensorize && !w.skip_reductions && depth >= s.position(s.tensorize->loop)) note_tensorized(f, variable);
-    // Lanes and copies are counted when code is made: where the extent varies, all that there can be, switched off beyond it.
+    // The number of lanes and copies must be constant when code is generated. For a varying extent
+    // it is the maximum, with those beyond the extent disabled.
     Expr most = extent;
     if ((type == ForType::Unrolled || type == ForType::Vectorized) && !is_const(extent)) {
         most = find_constant_bound(extent, Direction::Upper, bounds_);
@@ -144,12 +148,12 @@ Stmt NestBuilder::one_loop(Frame &f, size_t depth, const Walk &w, const Expr &mi
                             "compute the stage elsewhere");
         }
     }
-    // Of a single iteration the variable would be simplified away.
+    // A variable with a single iteration would be simplified away.
     const Expr end = f.kept(name) ? Expr(2) : most;
     bounds_.push(variable, Interval(min, simplify(min + end - 1)));
     Expr clipped = most;
     if (type == ForType::Serial || type == ForType::Parallel) clipped = clip(f, depth, w, min, extent);
-    if (!f.kept(name) && !is_const(clipped)) { // how far it runs may depend on the loops around
+    if (!f.kept(name) && !is_const(clipped)) { // the extent may depend on enclosing loops
         bounds_.pop(variable);
         bounds_.push(variable, Interval(min, simplify(min + clipped - 1)));
     }
@@ -174,7 +178,7 @@ Stmt NestBuilder::one_loop(Frame &f, size_t depth, const Walk &w, const Expr &mi
     return loop;
 }
 
-// The one iteration of the loop that the step's index names, where it is of the region.
+// The single iteration of the loop that the step's index selects, if it lies in the region.
 Stmt NestBuilder::named_element(Frame &f, size_t depth, const Walk &w) {
     const std::string name = f.stage().order[depth], variable = f.prefix() + name, read = variable + ".index";
     const Expr index = at(f, scattered(f.stage().def)->index), named = Variable::make(index.type(), read);
@@ -188,7 +192,7 @@ Stmt NestBuilder::named_element(Frame &f, size_t depth, const Walk &w) {
     bounds_.pop(variable);
     record(f.stage(), f, depth, ForType::Serial, 1);
     body = LetStmt::make(variable, simplify(cast<int32_t>(named) - first), body);
-    // In 64 bits, which hold every index and every end.
+    // In 64 bits, which can represent every index and every end.
     const auto wide = [](const Expr &e) { return cast<int64_t>(e); };
     Expr is_inside = wide(named) >= wide(first) && wide(named) < wide(first) + wide(extent);
     if (index.type() == UInt(64)) is_inside = is_inside && named < make_const(UInt(64), INT64_MAX);
@@ -217,7 +221,8 @@ void NestBuilder::record(const StageState &s, const Frame &f, size_t depth, ForT
     l_.nest.loops.push_back(row);
 }
 
-// The body of the loop at `depth`: guards that its variable completes, what is computed there, and the next loop.
+// The body of the loop at `depth`: guards that depend on its variable, the stages computed there,
+// and the next loop.
 Stmt NestBuilder::inside(Frame &f, size_t depth, const Walk &w) {
     const StageState &s = f.stage();
     const std::string &name = s.order[depth];

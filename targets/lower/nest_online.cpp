@@ -1,5 +1,6 @@
-// A sum in one pass with the maximum that its terms are taken from (schedules/online.h): what is begun before the anchor's loop, done
-// for each block, and waits for the end.
+// Online sums: one pass computes a running maximum and the sums whose terms are relative to it
+// (schedules/online.h). This file builds what runs before the anchor's loop, in each block, and
+// after the last block.
 #include "schedules/online.h"
 #include "targets/lower/nest_builder.h"
 
@@ -21,7 +22,7 @@ Expr lowest_number(Type t) {
 
 Expr let_of(Type t, const std::string &name) { return Variable::make(t, name); }
 
-// The bounds, a <= b or a < b of indices, without all of which `e` is the identity.
+// Collects the bounds (a <= b or a < b over indices) unless all of which hold `e` is the identity.
 void collect_bounds(const Expr &e, const Expr &identity, std::vector<Expr> &bounds) {
     const auto add = [&](const Expr &condition) {
         for (const Expr &b : bounds_in(condition)) bounds.push_back(b);
@@ -37,13 +38,15 @@ void collect_bounds(const Expr &e, const Expr &identity, std::vector<Expr> &boun
 
 } // namespace
 
-// How many blocks of the loop at `depth` run: where a choice in the maximum's term leaves nothing but its identity to all rows that are
-// computed here from some block on, what is summed of these is zero. One runs at least, so that a row of which nothing is left
-// is what the formula makes of it. Undefined where all blocks run.
+// The number of blocks of the loop at `depth` that run. If from some block on a select in the
+// maximum's term yields only the identity for all rows computed here, the terms of these blocks sum
+// to zero. At least one block runs, so that a row without terms gets the value that the formula
+// defines. Undefined if all blocks run.
 Expr NestBuilder::blocks_run(const Frame &f, size_t depth) {
     const StageState &s = f.stage();
-    const bool ends_in_rounds = s.accumulate && !s.finished_into.empty() && !s.waiting &&
-                                s.position(s.accumulate->loop) >= depth; // told from the loops' own ends
+    // In that case the bounds of the loops themselves decide.
+    const bool ends_in_rounds =
+        s.accumulate && !s.finished_into.empty() && !s.waiting && s.position(s.accumulate->loop) >= depth;
     const StageState &max = *followers(state_, s.name()).front();
     const StageState *block = state_.find(max.name() + ".block");
     if (ends_in_rounds || !block || block->def.reduction_axes.size() != 1) return Expr();
@@ -71,7 +74,8 @@ Expr NestBuilder::blocks_run(const Frame &f, size_t depth) {
     return proves(run >= all, bounds_) ? Expr() : run;
 }
 
-// What is kept of a follower for the elements of the anchor that the loops from a depth on touch: axes of one name are one.
+// The stored region of a follower for the elements of the anchor that the loops from `depth` on
+// touch; axes with equal names correspond.
 Region NestBuilder::rows_of(const StageState &p, const Frame &f, size_t depth) {
     Region r = whole_region(p.def);
     const auto &axes = f.stage().def.axes;
@@ -89,7 +93,7 @@ Frame NestBuilder::follower_frame(const StageState &p, const Frame &f, size_t de
     return Frame(p, rows_of(p, f, depth), fresh_instance("loops of " + p.name()).substr(9) + ".");
 }
 
-// What follows the blocks of the loop at `depth` starts from its identity.
+// Initialises the followers of the loop at `depth` to their identities.
 Stmt NestBuilder::online_begin(const Frame &f, size_t depth) {
     std::vector<Stmt> all;
     for (const StageState *p : followers(state_, f.stage().name())) {
@@ -99,8 +103,9 @@ Stmt NestBuilder::online_begin(const Frame &f, size_t depth) {
     return Block::make(all);
 }
 
-// Brings a follower up to the block of this iteration of the loop at `depth`. Of the maximum, what the block's terms are taken from, and
-// the factor for what was summed before, are kept for `rest`.
+// Updates a follower for the block of this iteration of the loop at `depth`. For a maximum, the
+// value that the block's terms are relative to and the factor for earlier sums are stored for
+// `rest`.
 Stmt NestBuilder::online_block(const StageState &p, const Frame &f, size_t depth, const std::function<Stmt()> &rest) {
     const Component &c = p.def.components[0];
     const std::string block = p.def.reduction_axes[0].name();
@@ -117,7 +122,7 @@ Stmt NestBuilder::online_block(const StageState &p, const Frame &f, size_t depth
         const Stmt update = walk(g, 0, w);
         return Block::make(update, rest());
     }
-    Stage used = p.def, factor = p.def; // as tensors of their own
+    Stage used = p.def, factor = p.def; // stored as separate tensors
     factor.components[0].tensor = factor_of(*p.online);
     factor.components[0].type = p.online->factor.type();
     std::vector<std::string> axes;
@@ -139,7 +144,8 @@ Stmt NestBuilder::maximum_of_block(Frame &f, const std::string &home) {
     const std::vector<Expr> here = indices(f);
     const std::string before = o.max + ".before", now = o.max + ".new";
     const Expr all = combined(s.def, {let_of(c.type, before)}, {at(f, c.term)})[0];
-    // The lowest number, but in the last block, where the formula's own maximum is known.
+    // At least the lowest number, except in the last block, where the formula's own maximum is
+    // known.
     const Axis &blocks = s.def.reduction_axes[0];
     const Expr end = blocks_run_.defined() ? min(blocks_run_, blocks.extent()) : blocks.extent();
     const Expr more = simplify_index(f.value(blocks.name()) + 1 < end, bounds_);
@@ -158,7 +164,7 @@ Stmt NestBuilder::maximum_of_block(Frame &f, const std::string &home) {
     return LetStmt::make(before, read_tensor(c.type, home, here), body);
 }
 
-// What sums at the frame's indices are multiplied by as the block begins, in their type.
+// The factor that rescales sums at the frame's indices at the begin of a block, in their type.
 Expr NestBuilder::online_factor(const Frame &f, Type t) {
     const Online &o = *f.stage().online;
     std::vector<Expr> rows;
@@ -167,7 +173,8 @@ Expr NestBuilder::online_factor(const Frame &f, Type t) {
     return factor.type() == t ? factor : cast(t, factor);
 }
 
-// Whether the anchor's partial results are multiplied as a round takes them up: the first round of each block does.
+// Whether the anchor's partial results are rescaled when a round reloads them; the first round of
+// each block does so.
 bool NestBuilder::rescaled_on_reload(const StageState &s) const {
     if (!s.accumulate || s.accumulate->join) return false;
     const size_t end = s.position(s.accumulate->loop) + 1, block = s.position(s.online->loop);
@@ -178,7 +185,7 @@ bool NestBuilder::rescaled_on_reload(const StageState &s) const {
     return true;
 }
 
-// The anchor's partial results where they are, at the begin of a block that is not the first.
+// Rescales the anchor's partial results in place at the begin of every block but the first.
 Stmt NestBuilder::rescale(Frame &f, size_t depth) {
     const StageState &s = f.stage();
     const Expr later = simplify_index(f.value(s.online->loop) > 0, bounds_);
@@ -189,7 +196,8 @@ Stmt NestBuilder::rescale(Frame &f, size_t depth) {
     return is_const_one(later) ? all : IfThenElse::make(later, all);
 }
 
-// Stages at the anchor's loops that read what is ready after the last block, around what the anchor ends with.
+// Computes the stages at the anchor's loops that need the final values of the last block, around
+// the anchor's end.
 Stmt NestBuilder::with_late_children(const Frame &f, size_t depth, size_t from, const std::function<Stmt()> &body) {
     for (size_t i = from; i < state_.stages.size(); i++) {
         const StageState &p = state_.stages[i];

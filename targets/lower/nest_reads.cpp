@@ -16,7 +16,7 @@ namespace kumiko {
 
 using namespace Halide::Internal;
 
-// With reads of inlined stages replaced by their expressions.
+// Replaces reads of inlined stages by their expressions.
 Expr NestBuilder::inlined(const Expr &e) {
     return map_reads(functions_in_place(state_, e), [&](const Call *read, const Expr &e) {
         const StageState *s = state_.find(read->name);
@@ -34,7 +34,8 @@ Expr NestBuilder::inlined_value(const StageState &s) {
     return e;
 }
 
-// With sums like y * width + x of an axis, or a fused loop, and what is inside of it made the loop that was fused from both.
+// Replaces sums like y * width + x of axes (or a fused loop and its inner loop) by the loop that
+// was fused from both.
 Expr NestBuilder::joined(const Frame &f, const Expr &e) const {
     struct Join : IRGraphMutator {
         using IRGraphMutator::visit;
@@ -54,7 +55,8 @@ Expr NestBuilder::joined(const Frame &f, const Expr &e) const {
             }
             return e;
         }
-        // The loop's value is what the expression means: the axis of that name where there is one.
+        // The loop variable has the value that the expression needs only if the axis of that name
+        // begins at zero.
         bool begins_at_zero(const std::string &name) const {
             const auto &axes = f->stage().def.axes;
             for (size_t d = 0; d < axes.size(); d++) {
@@ -80,15 +82,15 @@ Expr NestBuilder::at(const Frame &f, const Expr &e) {
     return in_buffers(substitute(index, joined(f, kept_near(f.stage(), inlined(e)))), &f);
 }
 
-// Whether the stage, or what it copies, may be read beyond axis d.
+// Whether axis d of the stage, or of the stage it copies, may be read out of bounds.
 bool NestBuilder::read_beyond(const StageState &s, size_t d) const {
     const StageState *source = &s;
     while (source->is_copy && state_.find(source->copied)) source = state_.find(source->copied);
     return source->def.kind == Stage::Kind::Padding && pads(source->def, d);
 }
 
-// What is kept of a stage that is read at indices of which nothing is known: all of it, and of padding, which goes on for ever, the
-// first element on each side.
+// The stored region of a stage read at unknown indices: all of it, plus, for padding, which extends
+// infinitely, the first element on each side.
 Region NestBuilder::anywhere(const StageState &s) const {
     Region r = whole_region(s.def);
     for (size_t d = 0; d < r.min.size(); d++) {
@@ -99,8 +101,9 @@ Region NestBuilder::anywhere(const StageState &s) const {
     return r;
 }
 
-// With reads of padding that is kept in memory, at an index of which the stage's loops may tell nothing, moved to what `anywhere` keeps: all
-// elements beyond one end of an axis are the same. Of sums of axes, each times a number, loops always tell.
+// Clamps reads of stored padding at indices that the stage's loops may not bound to the region of
+// `anywhere`; all elements beyond one end of an axis are equal. Affine indices are always bounded
+// by the loops.
 Expr NestBuilder::kept_near(const StageState &reader, const Expr &e) const {
     Bounds scope;
     for (const auto *axes : {&reader.def.axes, &reader.def.reduction_axes}) {
@@ -125,13 +128,15 @@ Expr NestBuilder::kept_near(const StageState &reader, const Expr &e) const {
     });
 }
 
-// The tensor and the buffer that holds it here. Earlier elements of a recurrence are in its own.
+// The tensor and its buffer in the current scope. Earlier elements of a recurrence are in its own
+// buffer.
 std::map<std::string, std::string>::const_iterator NestBuilder::buffer_of(const std::string &tensor) const {
     const auto found = buffers_.find(tensor);
     return found == buffers_.end() ? buffers_.find(earlier_of(tensor)) : found;
 }
 
-// With reads of tensors made reads of the buffers that hold them here; `at`: where the reading stage stands.
+// Replaces reads of tensors by reads of their buffers in the current scope; `at` is the frame of
+// the reading stage.
 Expr NestBuilder::in_buffers(const Expr &e, const Frame *at) {
     return map_reads(e, [&](const Call *read, const Expr &e) {
         const auto it = buffer_of(read->name);
@@ -150,7 +155,7 @@ std::vector<Expr> NestBuilder::indices(const Frame &f) {
     return all;
 }
 
-// Where a buffer of the stage's own holds what the stage computes at the frame's indices.
+// The position in one of the stage's buffers of the value computed at the frame's indices.
 std::vector<Expr> NestBuilder::place(const Frame &f, const std::string &buffer) {
     const auto found = by_loops_.find(buffer);
     if (found == by_loops_.end()) return indices(f);
@@ -159,7 +164,7 @@ std::vector<Expr> NestBuilder::place(const Frame &f, const std::string &buffer) 
     return all;
 }
 
-// The expressions that run in the loops of a stage: its own, and those of the consumer finished in it.
+// The expressions that run in the loops of a stage: its own, and those of a fused epilogue.
 std::vector<Expr> NestBuilder::expressions_of(const StageState &s) {
     std::vector<Expr> all;
     for (const Expr &e : s.def.expressions()) all.push_back(kept_near(s, inlined(e)));
@@ -167,7 +172,7 @@ std::vector<Expr> NestBuilder::expressions_of(const StageState &s) {
     return all;
 }
 
-// Whether loops of the reduction leave out terms.
+// Whether loops of the reduction skip terms.
 bool NestBuilder::leaves_out_terms(const StageState &s) const {
     if (s.online || s.tensorize || term_bounds(s.def).empty()) return false;
     return std::none_of(s.relations.begin(), s.relations.end(), [&](const Relation &r) {
@@ -176,7 +181,8 @@ bool NestBuilder::leaves_out_terms(const StageState &s) const {
     });
 }
 
-// Reduction axes range over the steps at which a term may exist, given what the other axes do.
+// Restricts reduction axes to the steps at which a term may exist, given the ranges of the other
+// axes.
 void NestBuilder::bound_steps(const StageState &s, Bounds &scope) const {
     if (!leaves_out_terms(s)) return;
     for (const Axis &a : s.def.reduction_axes) {
@@ -187,8 +193,8 @@ void NestBuilder::bound_steps(const StageState &s, Bounds &scope) const {
     }
 }
 
-// The frame in which the loops from `depth` on run over the steps at which a term may exist. `depth` is
-// the position of the outermost reduction loop. Nothing if no bound leaves out a step.
+// The frame in which the loops from `depth`, the position of the outermost reduction loop, run over
+// the steps at which a term may exist. Nullopt if no bound skips a step.
 std::optional<Frame> NestBuilder::with_bounded_steps(const Frame &f, size_t depth) const {
     if (!leaves_out_terms(f.stage())) return std::nullopt;
     const Bounds scope = scope_of(f, depth);
@@ -204,29 +210,30 @@ std::optional<Frame> NestBuilder::with_bounded_steps(const Frame &f, size_t dept
     return bounded.bounded() ? std::optional(bounded) : std::nullopt;
 }
 
-// What the axes of a stage range over below a depth.
+// The ranges of a stage's axes below a depth.
 Bounds NestBuilder::scope_of(const Frame &f, size_t depth) const {
     Bounds scope;
     for (const auto *axes : {&f.stage().def.axes, &f.stage().def.reduction_axes}) {
         for (const Axis &a : *axes) scope.push(a.name(), f.axis_interval(a.name(), depth, bounds_));
     }
     bound_steps(f.stage(), scope);
-    for (const Relation &r : f.stage().relations) { // for what `joined` makes
+    for (const Relation &r : f.stage().relations) { // for the loops that `joined` introduces
         if (const auto *fuse = std::get_if<FuseRelation>(&r))
             scope.push(fuse->fused, f.axis_interval(fuse->fused, depth, bounds_));
     }
     return scope;
 }
 
-// What is needed of `p` below depth `depth` of the stage in `f`; nothing where all that would read it was inlined without.
-// A copy that only that stage reads keeps to the lattice that is read. What is computed in the loops of a reader, part by part, is in
-// these what that reads.
+// The region of `p` needed below `depth` of the stage in `f`; nullopt if every reader was inlined
+// into a form that does not read it. A copy with that stage as its only reader keeps to the lattice
+// that is read. For a stage computed piecewise in the loops of a reader, the region is what that
+// reader reads.
 std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, size_t depth) {
     std::map<std::string, std::optional<Region>> known;
     return needed(p, f, depth, known);
 }
 
-// `known` has the regions of stages that are found already, by name.
+// `known` holds the regions already found, by stage name.
 std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, size_t depth,
                                           std::map<std::string, std::optional<Region>> &known) {
     if (const auto found = known.find(p.name()); found != known.end()) return found->second;
@@ -261,7 +268,7 @@ std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, s
         } else if (const auto beside = frame_beside(*reader, f, depth)) {
             scope = scope_of(*beside, depth);
         } else {
-            // Loops that end with a consumer that is finished in them run where that is needed.
+            // Loops with a fused epilogue run over the region in which the epilogue is needed.
             const StageState &head = head_of(state_, *reader);
             std::optional<Region> r = needed(head, f, depth, known);
             if (!r) continue;
@@ -269,14 +276,15 @@ std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, s
             for (size_t d = 0; d < reader->def.axes.size(); d++) {
                 const Axis &axis = reader->def.axes[d];
                 Interval range(r->min[d], simplify_index(r->end(d) - 1, bounds_));
-                // Beyond its ends padding reads nothing. Only where these are surely in the range,
-                // so that what one iteration reads still moves by equal steps.
+                // Padding reads nothing beyond its ends. The range is clipped only if it surely
+                // contains them, so that the region read still moves by equal steps.
                 if (reader->def.kind == Stage::Kind::Padding && pads(reader->def, d) &&
                     proves(range.min <= 0 && range.max >= axis.extent() - 1, bounds_))
                     range = Interval(0, simplify(axis.extent() - 1));
                 scope.push(axis.name(), range);
             }
-            // What follows the stage's blocks is brought up to one of them where a loop over them stands around.
+            // A follower is updated for a single block if a loop over its blocks encloses this
+            // position.
             const bool block = follows(*reader) && reader->online->anchor == f.stage().name() &&
                                f.stage().position(reader->online->loop) < depth;
             for (const Axis &a : reader->def.reduction_axes)
@@ -289,7 +297,7 @@ std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, s
     if (all && p.def.reads_itself()) with_elements_before(p, *all);
     const bool plain = p.placement.kind == Placement::Kind::At && !follows(p) && !p.online;
     if (all && plain && leaves_out_) {
-        for (Expr &extent : all->extent) { // of a window without any step it may be negative
+        for (Expr &extent : all->extent) { // it may be negative for a window without any step
             if (!proves(extent >= 0, bounds_)) extent = simplify_index(max(extent, 0), bounds_);
         }
     }
@@ -306,9 +314,9 @@ std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, s
     return known[p.name()] = all;
 }
 
-// The region of a recurrence with all elements that its elements are made of: along an axis at
-// which it reads itself lower it begins with the first element, and where it reads itself higher it
-// ends with the last one.
+// Extends the region of a recurrence to all elements that it depends on: along an axis with reads
+// at lower indices it begins with the first element, with reads at higher indices it ends with the
+// last.
 void NestBuilder::with_elements_before(const StageState &p, Region &region) const {
     for (size_t d = 0; d < region.min.size(); d++) {
         const auto reads = [&](const auto &compares) {
@@ -324,8 +332,8 @@ void NestBuilder::with_elements_before(const StageState &p, Region &region) cons
     }
 }
 
-// Without elements that the stage does not have, which padding only seems to read, where as many
-// are left out in each iteration.
+// Removes elements that the stage does not have, which padding only appears to read, if the same
+// number is removed in each iteration.
 Region NestBuilder::existing(const StageState &p, Region region) const {
     for (size_t d = 0; d < region.min.size(); d++) {
         const auto first = as_const_int(region.min[d]);
@@ -338,8 +346,8 @@ Region NestBuilder::existing(const StageState &p, Region region) const {
     return region;
 }
 
-// Extends a region that begins inside of a block to the beginning of that block. Blocks are those
-// in which a copy is stored that the stage reads at its own axis. Vectors then lie within blocks.
+// Extends a region that begins inside a block to the beginning of that block. The blocks are those
+// of a blocked copy that the stage reads at its own axis. Vectors then lie within blocks.
 Region NestBuilder::from_whole_blocks(const StageState &p, Region region) {
     if (std::all_of(region.min.begin(), region.min.end(), [](const Expr &min) { return is_const(min); })) return region;
     std::map<std::string, int64_t> blocks; // by the stage's axis

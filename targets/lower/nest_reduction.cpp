@@ -1,4 +1,4 @@
-// Reductions: begin, steps, end; partial results in a place of their own; the consumer that is finished in them.
+// Reductions: begin, steps, end; partial results in their own buffers; fused epilogues.
 #include "dsl/bounded.h"
 #include "dsl/reach.h"
 #include "dsl/scatter.h"
@@ -32,8 +32,8 @@ std::vector<Expr> NestBuilder::combined(const Stage &def, const std::vector<Expr
 
 namespace {
 
-// The choice of a bounded reduction in the form of padding, for which loops are split into an interior
-// and borders. Conditions that read tensors are evaluated only where those over axes hold.
+// The select of a bounded reduction in the form of padding, for which loops are split into an
+// interior and borders. Conditions that read tensors are evaluated only where those over axes hold.
 Expr tested_like_padding(const Expr &term) {
     const auto *choice = term.as<Select>();
     if (!choice) return term;
@@ -77,7 +77,7 @@ Stmt NestBuilder::pure_walk(Frame &f, size_t depth, const std::function<Stmt(Fra
     return walk(f, depth, w);
 }
 
-// The consumer that is finished in the stage, at the stage's indices.
+// The epilogue that is fused into the stage, at the stage's indices.
 Stmt NestBuilder::finish(Frame &f, size_t depth) {
     const StageState &consumer = state_.stage(f.stage().finished_into);
     return with_late_children(f, depth, 0, [&] {
@@ -90,11 +90,12 @@ Stmt NestBuilder::finish(Frame &f, size_t depth) {
 Stmt NestBuilder::reduction(Frame &f) {
     const StageState &s = f.stage();
     size_t first = s.first_reduction();
-    if (s.tensorize) first = std::min(first, s.position(s.tensorize->loop)); // blocks hold steps only
+    // Blocks contain steps only.
+    if (s.tensorize) first = std::min(first, s.position(s.tensorize->loop));
     const bool finishes = !s.finished_into.empty();
     if (s.accumulate) {
         const size_t depth = s.position(s.accumulate->loop) + 1;
-        const bool rounds = first < depth; // a reduction loop stands outside
+        const bool rounds = first < depth; // a reduction loop is outside
         const bool late = rounds && finishes && !rounds_in_order(f, depth);
         Walk w;
         w.stop = depth;
@@ -117,7 +118,7 @@ Stmt NestBuilder::reduction(Frame &f) {
             return Block::make(IfThenElse::make(simplify_index(nothing, bounds_), none), all);
         };
         if (s.waiting) return between_rounds(f, outer);
-        // Partial results wait in the stage's own storage meanwhile.
+        // Partial results are spilled to the stage's own storage between rounds.
         if (finishes) return with_storage(s, f.region(), [&] { return walk(f, 0, outer); });
         return walk(f, 0, outer);
     }
@@ -135,7 +136,8 @@ Stmt NestBuilder::reduction(Frame &f) {
     return walk(f, 0, w);
 }
 
-// What the reduction loops count: the reduction axes, or what whole ones were fused into. Nothing when some are fused in part.
+// The axes that the reduction loops iterate over: the reduction axes, or loops that whole ones were
+// fused into. Nullopt if some are fused partially.
 std::optional<std::set<std::string>> NestBuilder::reduction_roots(const StageState &s) {
     std::set<std::string> roots;
     for (const Axis &a : s.def.reduction_axes) roots.insert(a.name());
@@ -148,15 +150,17 @@ std::optional<std::set<std::string>> NestBuilder::reduction_roots(const StageSta
     return roots;
 }
 
-// True when the last round of a reduction can be told by what its loops inside `depth` reach: outer parts stand outside of
-// inner ones, so that each round is of later steps than the one before, and the loops inside one reach no further than
-// its next iteration, as those do that a factor cuts unevenly.
+// True if the last round of a reduction can be recognised by the reach of its loops inside `depth`.
+// Outer parts must be outside of inner ones, so that each round has later steps than the one
+// before. The loops inside a round must not reach beyond its next iteration, as they do for a
+// factor that does not divide evenly.
 bool NestBuilder::rounds_in_order(const Frame &f, size_t depth) const {
     const StageState &s = f.stage();
     const auto roots = reduction_roots(s);
     if (!roots) return false;
     for (const std::string &root : *roots) {
-        int64_t reach = 1; // how many steps the loops seen so far, from the innermost outwards, cover
+        // Number of steps that the loops visited so far, from the innermost outwards, cover.
+        int64_t reach = 1;
         int64_t inner_step = 0;
         for (size_t p = s.order.size(); p-- > 0;) {
             const std::string &l = s.order[p];
@@ -196,8 +200,8 @@ Stmt NestBuilder::with_partial_results(Frame &f, size_t depth, const std::string
     });
 }
 
-// All rounds with partial results in a place of their own meanwhile, which the last visit empties. `rounds`: what runs the loops
-// from the outermost reduction on.
+// All rounds, with partial results spilled to a separate buffer in between, which the last visit
+// stores. `rounds` runs the loops from the outermost reduction on.
 Stmt NestBuilder::between_rounds(Frame &f, const Walk &rounds) {
     const StageState &s = f.stage();
     const size_t depth = s.position(s.waiting->loop) + 1;
@@ -222,8 +226,8 @@ Stmt NestBuilder::between_rounds(Frame &f, const Walk &rounds) {
     return walk(f, 0, w);
 }
 
-// `rounds`: a reduction loop stands outside, so partial results are put away and reloaded. `late`: the consumer is not
-// finished here.
+// `rounds`: a reduction loop is outside, so partial results are spilled and reloaded. `late`: the
+// epilogue is not fused here.
 Stmt NestBuilder::accumulate(Frame &f, size_t depth, bool rounds, bool late) {
     const StageState &s = f.stage();
     const bool finishes = !s.finished_into.empty() && !late;

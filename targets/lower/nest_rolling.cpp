@@ -1,8 +1,8 @@
-// Stages kept in a ring of planes (schedules/rolling.h). Iteration m of the host's loop M needs of
-// each such stage the indices [b + s m, b + s m + w) of one axis. It computes the last s of them
-// into a ring, which holds as many planes as what iteration m newly computes, and the host, read.
-// Before M stands its warm-up, a loop with negative m, in which nothing else is computed and each
-// stage begins at its first plane, so that M's own body is the same for all iterations.
+// Stages stored in a ring buffer of planes (schedules/rolling.h). Iteration m of the host's loop M
+// needs of each such stage the indices [b + s m, b + s m + w) of one axis. It computes the last s
+// of them into a ring with as many planes as are read by the host and by what iteration m newly
+// computes. A warm-up loop with negative m precedes M; it computes nothing else, and each stage
+// begins at its first plane in it, so that M's own body is the same for all iterations.
 #include "dsl/print.h"
 #include "dsl/reads.h"
 #include "schedules/rolling.h"
@@ -15,15 +15,15 @@ using namespace Halide::Internal;
 
 namespace {
 
-// How much further `e` is at the next value of the variable; nothing where that is no number.
+// e at the next value of the variable minus e; nullopt if that is not constant.
 std::optional<int64_t> difference(const Expr &e, const std::string &variable, const Bounds &bounds) {
     if (!expr_uses_var(e, variable)) return 0;
     const Expr v = Variable::make(Int(32), variable);
     return as_const_int(simplify_index(substitute(variable, v + 1, e) - e, bounds));
 }
 
-// The clamped padding through which axis d of the stage is read, directly or by inlined stages;
-// null where there is none.
+// The clamped padding through which axis d of the stage is read, directly or via inlined stages;
+// null if there is none.
 const StageState *clamped_reader(const ScheduleState &state, const std::string &stage, size_t d) {
     for (const std::string &name : state.readers(stage)) {
         const StageState &reader = state.stage(name);
@@ -40,8 +40,8 @@ const StageState *clamped_reader(const ScheduleState &state, const std::string &
 
 } // namespace
 
-// What iterations of the loop inside the one at `depth` need of the stages that are kept here and
-// computed there. Readers first.
+// Finds what iterations of the loop inside the one at `depth` need of the stages stored here and
+// computed there. Readers come first.
 void NestBuilder::plan_rolling(const Frame &f, size_t depth) {
     const StageState &host = f.stage();
     std::vector<const StageState *> all;
@@ -57,7 +57,7 @@ void NestBuilder::plan_rolling(const Frame &f, size_t depth) {
                         host.order[depth] + ", but " + why + "; compute_at(\"" + host.name() + "\", \"" +
                         host.order[depth] + "\") computes it where it is kept");
     };
-    if (is_const_one(f.extent(loop))) return; // its one iteration needs all that is kept
+    if (is_const_one(f.extent(loop))) return; // a single iteration needs everything stored
     for (const Relation &r : host.relations) {
         const auto *split = std::get_if<SplitRelation>(&r);
         if (split && split->outer == loop &&
@@ -119,7 +119,7 @@ void NestBuilder::plan_rolling(const Frame &f, size_t depth) {
     bounds_.pop(variable);
 }
 
-// Of what one iteration needs, the planes that none before it has computed.
+// The planes needed by one iteration that no earlier one has computed.
 Region NestBuilder::newest(const Rolling &r, Region needed) const {
     const Expr end = needed.end(r.axis);
     needed.min[r.axis] = simplify_index(max(end - static_cast<int>(r.step), r.first), bounds_);
@@ -127,7 +127,8 @@ Region NestBuilder::newest(const Rolling &r, Region needed) const {
     return needed;
 }
 
-// The loop at `depth` before its first iteration, for the planes that this one does not compute.
+// Warm-up iterations of the loop at `depth`, for the planes that its first iteration does not
+// compute.
 Stmt NestBuilder::warm_up(const Frame &f, size_t depth) {
     const StageState &host = f.stage();
     int64_t ahead = 0;

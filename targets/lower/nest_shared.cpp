@@ -27,8 +27,8 @@ std::set<std::string> loops_in(const Stmt &s) {
 
 class Zip {
 public:
-    // `shared` has the variables of the loops that become one. The other arguments are for messages:
-    // `prefix` stands before a loop's name in a variable.
+    // `shared` has the variables of the loops to merge. The other arguments are for messages:
+    // `prefix` precedes a loop's name in a variable.
     Zip(const std::set<std::string> &shared, const std::string &prefix, const std::string &leader,
         const std::string &stage)
         : shared_(shared), prefix_(prefix), leader_(leader), stage_(stage) {}
@@ -68,8 +68,8 @@ private:
         return found;
     }
 
-    // The statements that run one after the other, and the buffers around some of them, which may
-    // be around all.
+    // The consecutive statements, and the buffers around some of them, which may be moved around
+    // all.
     void flatten(const Stmt &s, std::vector<Statement> &all, std::vector<const Allocate *> &buffers) const {
         if (const auto *block = s.as<Block>()) {
             flatten(block->first, all, buffers);
@@ -104,9 +104,9 @@ private:
         if (const Loops loops = shared_in(s); !loops.empty()) refuse(loops);
     }
 
-    // Statements with the same shared loops become one. Where only one stage keeps partial results in
+    // Merges statements with the same shared loops. If only one stage keeps partial results in
     // registers, the begin or the end of its reduction has no partner. It has fewer of the shared
-    // loops than the steps, and stays a statement of its own.
+    // loops than the steps, and stays separate.
     Stmt lists(const Stmt &first, const Stmt &second) const {
         std::vector<Statement> a, b;
         std::vector<const Allocate *> buffers;
@@ -149,14 +149,14 @@ private:
 
 } // namespace
 
-// The stage whose loops compute it: itself, or the reduction that it is finished in.
+// The stage whose loops compute `s`: itself, or the reduction that it is fused into.
 const StageState &NestBuilder::loops_of(const StageState &s) const {
     const StageState *by = finisher_of(s.name());
     return by ? *by : s;
 }
 
-// False where another stage starts the nest at the same place. Two that stand in loops that are one
-// have different places; their nests meet when those loops are zipped.
+// False if another stage starts the nest at the same place. Two stages in merged loops have
+// different places; their nests are merged when those loops are zipped.
 bool NestBuilder::starts_nest(const StageState &s) const {
     const StageState &loops = loops_of(s);
     if (!loops.shared) return true;
@@ -173,7 +173,7 @@ std::vector<const StageState *> NestBuilder::in_nest_of(const StageState &s) con
     return all;
 }
 
-// Of a stage in the loops of another: the prefix that these have in the copy of the nest at hand.
+// For a stage in the loops of another: the prefix that these have in the current copy of the nest.
 std::string NestBuilder::prefix_of(const StageState &s) {
     std::vector<std::string> &own = prefixes_[s.name()];
     std::string prefix;
@@ -207,8 +207,9 @@ Stmt NestBuilder::nest(const std::vector<Run> &runs) {
             all = one;
             continue;
         }
-        // Loops of one name are one down to the loop that the stage shares. Inside of that they are
-        // its own. Others are shared where both have them, since stages inside share them.
+        // Loops of one name are merged down to the loop that the stage shares; inside of it they
+        // are the stage's own. Other loops are merged if both nests have them, since stages inside
+        // share them.
         std::set<std::string> shared;
         for (size_t l = 0; l <= s.position(s.shared->loop); l++) shared.insert(prefix + s.order[l]);
         const std::set<std::string> ours = loops_in(all), theirs = loops_in(one);
@@ -223,7 +224,7 @@ Stmt NestBuilder::nest(const std::vector<Run> &runs) {
     return all;
 }
 
-// A frame for `s` whose shared loops have the values of the frame `f`. Nothing unless `s` shares
+// A frame for `s` whose shared loops have the values of the frame `f`. Nullopt unless `s` shares
 // all loops of the frame's stage outside of `depth`.
 std::optional<Frame> NestBuilder::frame_beside(const StageState &s, const Frame &f, size_t depth) {
     const auto run = shared_regions_.find(s.name());
@@ -249,8 +250,8 @@ void NestBuilder::remember_buffers(const StageState &p, const Frame &f, size_t d
     }
 }
 
-// The body of the loop at `depth`, which the frame's stage shares: with the buffers of the stages
-// that the other one has in this loop.
+// The body of the loop at `depth`, which the frame's stage shares, with the buffers that the other
+// stage has in this loop in scope.
 Stmt NestBuilder::with_shared_buffers(Frame &f, size_t depth, const std::function<Stmt()> &body) {
     const StageState &s = f.stage();
     if (shared_buffers_.empty() || !s.shared || depth > s.position(s.shared->loop)) return body();
@@ -259,7 +260,7 @@ Stmt NestBuilder::with_shared_buffers(Frame &f, size_t depth, const std::functio
         const Placement &at = p.placement;
         if (at.kind != Placement::Kind::At || at.consumer != s.shared->stage || at.loop != s.order[depth]) continue;
         const auto made = shared_buffers_.find(p.name());
-        if (made == shared_buffers_.end()) continue; // an output
+        if (made == shared_buffers_.end()) continue; // an output has no buffer
         const size_t copy = copies_visited_[p.name()]++;
         if (copy >= made->second.size())
             throw Unsupported("stage " + s.name() + " has more copies of loop " + s.order[depth] + " than " +

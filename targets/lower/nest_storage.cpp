@@ -1,4 +1,4 @@
-// Buffers: where each is allocated, how large it is, and in what memory.
+// Buffers: where each is allocated, its size and its memory level.
 #include "targets/lower/nest_builder.h"
 
 #include "dsl/reach.h"
@@ -12,10 +12,12 @@ using Halide::MemoryType;
 
 namespace {
 
-constexpr int64_t bound_limit = 1 << 22; // bytes of an array of varying size that is made as large as it can get
-constexpr int64_t stack_limit = 8192;    // bytes of one array on the stack; more goes to a workspace
+// Bytes: an array of varying size up to this maximum is allocated at its maximum.
+constexpr int64_t bound_limit = 1 << 22;
+// Bytes: the largest array on the stack; larger arrays become workspaces.
+constexpr int64_t stack_limit = 8192;
 
-// Whether an order stores an axis in blocks, the last of which may hold more than there is.
+// Whether a storage order has blocks, the last of which may be partial.
 bool has_blocks(const std::vector<LayoutTerm> &layout) {
     return std::any_of(layout.begin(), layout.end(),
                        [](const LayoutTerm &t) { return t.part == LayoutTerm::Part::Inner; });
@@ -28,7 +30,8 @@ std::string NestBuilder::fresh_instance(const std::string &name) {
     return n ? name + "'" + std::to_string(n) : name;
 }
 
-// The region with what a padded tail runs on, and lanes that read the partial results of their own stage.
+// The region extended by the range of padded tails and of lanes that read the partial results of
+// their own stage.
 Region NestBuilder::rounded_up(const StageState &s, const Region &region) const {
     Region stored = region;
     for (const Relation &r : s.relations) {
@@ -54,10 +57,10 @@ Stmt NestBuilder::with_storage(const StageState &s, const Region &region, const 
     return with_components(s.def, 0, axes, rounded_up(s, region), s.layout, s.level, "", false, region, body, copies);
 }
 
-// Of the elements that a region asks for, those that exist are written.
+// Records which elements of the region exist and so are written.
 void NestBuilder::set_written(Storage &storage, const StageState &s, const Region &region) {
     const Region all = clipped(s, region);
-    const StageState *origin = &s; // what a copy of a copy holds
+    const StageState *origin = &s; // the source of a copy of a copy
     while (origin->is_copy && state_.find(origin->copied)) origin = state_.find(origin->copied);
     for (size_t d = 0; d < s.def.axes.size(); d++) {
         Expr first = all.min[d], end = all.end(d);
@@ -71,9 +74,9 @@ void NestBuilder::set_written(Storage &storage, const StageState &s, const Regio
     }
 }
 
-// Allocates a buffer for each component of the stage (or its one value) around the body, unless the
-// caller owns it. `computed`: the region that the stage's loops are given; of an accumulator, all
-// of whose lanes are written, any.
+// Allocates a buffer for each component of the stage (or its single value) around the body, unless
+// the caller owns it. `computed` is the region that the stage's loops compute; for an accumulator,
+// all of whose lanes are written, it has no effect.
 Stmt NestBuilder::with_components(const Stage &def, size_t c, const std::vector<std::string> &axes,
                                   const Region &region, const std::vector<LayoutTerm> &layout, const std::string &level,
                                   const std::string &suffix, bool covers_lanes, const Region &computed,
@@ -105,7 +108,7 @@ Stmt NestBuilder::with_components(const Stage &def, size_t c, const std::vector<
     int64_t bytes = type.bytes() * copies;
     bool constant = true;
     for (Expr &e : s.region.extent) {
-        // All that there can be, where that is little: it may be far more than there is.
+        // Allocate the maximum if it is small; it may be far more than needed.
         if (const auto most = most_of(e, bounds_); most && bytes * *most <= bound_limit) e = static_cast<int>(*most);
         if (const auto k = as_const_int(e))
             bytes = std::min<int64_t>(bytes * std::max<int64_t>(*k, 1), int64_t(1) << 32);
@@ -113,7 +116,8 @@ Stmt NestBuilder::with_components(const Stage &def, size_t c, const std::vector<
             constant = false;
     }
     std::vector<Expr> extents = storage_extents(layout, s.axes, s.region.extent);
-    for (Expr &e : extents) { // below zero where nothing is read: an axis of the reader has no elements
+    // Negative if nothing is read: an axis of the reader is empty.
+    for (Expr &e : extents) {
         if (!proves(e >= 0, bounds_)) e = simplify_index(max(e, 0), bounds_);
     }
     if (copies > 1) extents.insert(extents.begin(), copies);

@@ -1,4 +1,5 @@
-// Blocks that are not full: guards, clipped loops, and copies of the body for the last block or the ends of a loop.
+// Partial blocks: guards, clipped loops, and copies of the body for the last block or the ends of a
+// loop.
 #include "dsl/reach.h"
 #include "schedules/linear.h"
 #include "targets/lower/nest_builder.h"
@@ -11,7 +12,8 @@ using namespace Halide::Internal;
 using Halide::DeviceAPI;
 using Halide::Partition;
 
-// Where padded tails may run beyond the region, a value is zero (or a reduction's identity) there, and reads nothing.
+// If padded tails may run beyond the region, a value there is zero (or a reduction's identity), and
+// reads nothing.
 Expr NestBuilder::padded(const Frame &f, const Expr &value, const Expr &beyond) {
     const StageState &s = f.stage();
     Expr inside;
@@ -26,7 +28,7 @@ Expr NestBuilder::padded(const Frame &f, const Expr &value, const Expr &beyond) 
                             : value;
 }
 
-// Guards that are not proved by the loops' extents alone, of those whose innermost loop is at `depth`.
+// The guards whose innermost loop is at `depth` and which the loops' extents do not prove.
 std::vector<NestBuilder::Guard> NestBuilder::guards(const Frame &f, size_t depth, bool skip_reductions) {
     std::vector<Guard> all;
     const StageState &s = f.stage();
@@ -60,8 +62,8 @@ std::vector<NestBuilder::Guard> NestBuilder::guards(const Frame &f, size_t depth
         const Expr value = f.value(split->parent);
         add(split->parent, value, value < extent, extent);
     }
-    // A region that a reader's tail rounded up may stick out of the stage's domain.
-    const StageState *origin = &s; // what a copy of a copy holds
+    // A region that a reader's tail rounded up may exceed the stage's domain.
+    const StageState *origin = &s; // the source of a copy of a copy
     while (origin->is_copy && state_.find(origin->copied)) origin = state_.find(origin->copied);
     for (size_t d = 0; d < s.def.axes.size(); d++) {
         if (origin->def.kind == Stage::Kind::Padding && pads(origin->def, d)) continue;
@@ -75,8 +77,9 @@ std::vector<NestBuilder::Guard> NestBuilder::guards(const Frame &f, size_t depth
     return all;
 }
 
-// The loops inside of which `value` < `limit` holds for all iterations or for none: the others move the value by multiples of
-// a block, these stay within one, and the limit is a number of blocks.
+// The loops inside of which `value` < `limit` holds for all iterations or for none: the other loops
+// move the value by multiples of a block, these stay within one block, and the limit is a multiple
+// of the block.
 std::set<std::string> NestBuilder::loops_of_whole_blocks(const Frame &f, const Expr &value, const Expr &limit,
                                                          const std::string &loop) const {
     std::vector<std::pair<int64_t, std::string>> steps;
@@ -105,8 +108,9 @@ std::set<std::string> NestBuilder::loops_of_whole_blocks(const Frame &f, const E
     return inner;
 }
 
-// The split whose inner loop is split again by `relation` and shall end where the extent ends, so that both the blocks
-// and what is left of the last one are cut in one place, and code is not copied for each.
+// The split whose inner loop is split again by `relation` and which should end at the extent, so
+// that both the blocks and the remainder of the last one are cut in one place, without code copies
+// for each.
 std::optional<size_t> NestBuilder::relation_to_clip(const Frame &f, size_t relation) const {
     const StageState &s = f.stage();
     const auto &split = std::get<SplitRelation>(s.relations[relation]);
@@ -122,15 +126,15 @@ std::optional<size_t> NestBuilder::relation_to_clip(const Frame &f, size_t relat
             f.mode(r) == Frame::Mode::Whole && s.has_loop(above->outer) && s.position(above->outer) < outer;
         if (!whole) continue;
         const Expr extent = f.extent(above->parent), factor = static_cast<int>(above->factor);
+        // All blocks are whole, at least in the loops at this position.
         const bool all_whole =
-            proves(extent % factor == 0, bounds_) ||
-            proves(f.value(above->outer) * factor + factor <= extent, bounds_); // of the loops that stand here
+            proves(extent % factor == 0, bounds_) || proves(f.value(above->outer) * factor + factor <= extent, bounds_);
         if (!all_whole) return r;
     }
     return {};
 }
 
-// Whether the partial block of a split is left to the split of its inner loop, further in.
+// Whether the partial block of a split is handled by the split of its inner loop, further inside.
 bool NestBuilder::left_to_clip(const Frame &f, size_t depth, size_t relation) const {
     const StageState &s = f.stage();
     const auto &split = std::get<SplitRelation>(s.relations[relation]);
@@ -146,8 +150,8 @@ bool NestBuilder::left_to_clip(const Frame &f, size_t depth, size_t relation) co
     return false;
 }
 
-// Whether simplification takes an expression out of its difference from itself: the negative of (c - x) / 4 becomes (x + d) / 4, and
-// then both stay.
+// Whether the simplifier cancels e in e - e. It may not: the negative of (c - x) / 4 becomes (x +
+// d) / 4, and both stay.
 bool NestBuilder::cancels(const Expr &e) const {
     return is_const_zero(simplify_index(simplify_index(-e, bounds_) + e, bounds_));
 }
@@ -162,7 +166,8 @@ Stmt NestBuilder::peel_rest(Frame &f, size_t depth, const Walk &w, size_t relati
     Frame rest = f;
     const auto left = as_const_int(rest_of(f, split));
     const bool lanes = s.has_loop(split.inner) && s.loop(split.inner).kind == LoopKind::Vectorized;
-    // Lanes: mask unless a narrower vector fits, which in a reduction would only crowd the registers.
+    // Lanes: mask, unless a narrower vector fits; in a reduction that would increase register
+    // pressure.
     const bool fits = left && (*left & (*left - 1)) == 0 && *left >= 4 && !s.def.is_reduction();
     const bool narrow = left && (!lanes || fits);
     if (narrow) {
@@ -187,7 +192,8 @@ Stmt NestBuilder::peel_rest(Frame &f, size_t depth, const Walk &w, size_t relati
         const Stmt first = one_loop(main, depth, w, 0, run);
         return Block::make(first, last());
     }
-    // The partial block is one iteration of the parallel loop, so that it runs beside the others.
+    // The partial block is one iteration of the parallel loop, so that it runs in parallel with the
+    // others.
     const std::string variable = f.prefix() + name;
     bounds_.push(variable, Interval(0, simplify(f.extent(name) - 1)));
     const Stmt body = IfThenElse::make(Variable::make(Int(32), variable) < blocks, inside(main, depth, w), last());
@@ -196,7 +202,8 @@ Stmt NestBuilder::peel_rest(Frame &f, size_t depth, const Walk &w, size_t relati
     return For::make(variable, 0, f.extent(name), ForType::Parallel, Partition::Never, DeviceAPI::None, body);
 }
 
-// What is left of the last block, where a number: also of a clipped loop, whose last block is cut out of the extent above.
+// The remainder of the last block, if constant; for a clipped loop it is computed from the extent
+// of the split above.
 Expr NestBuilder::rest_of(const Frame &f, const SplitRelation &split) const {
     Expr extent = f.extent(split.parent);
     for (size_t r = 0; r < f.stage().relations.size(); r++) {
@@ -218,7 +225,8 @@ Stmt NestBuilder::peel_ends(Frame &f, size_t depth, const Walk &w, const Peel &p
     return Block::make(parts);
 }
 
-// Guards whose innermost loop is this one shorten the loop where its value grows with it by a constant step.
+// Guards whose innermost loop is this one shorten the loop if their value increases with it by a
+// constant step.
 Expr NestBuilder::clip(Frame &f, size_t depth, const Walk &w, const Expr &min, const Expr &extent) {
     const std::string variable = f.prefix() + f.stage().order[depth];
     Expr result = extent;

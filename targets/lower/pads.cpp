@@ -31,7 +31,7 @@ namespace {
 
 const std::string mark = "kumiko.pad";
 
-// The indices [first, end) of one buffer that lanes read along each dimension; undefined where they
+// The indices [first, end) of one buffer that lanes read along each dimension; undefined if they
 // stay within the written elements.
 struct Reached {
     std::vector<Expr> first, end;
@@ -55,7 +55,7 @@ bool uses_any(const Expr &e, const std::set<std::string> &names) {
     return uses.found;
 }
 
-// The reads of all buffers, each by the loops between its allocation and the read.
+// Finds the reads of all buffers, each relative to the loops between its allocation and the read.
 class FindReads : public IRVisitor {
 public:
     explicit FindReads(const Lowering &l) : l_(l), bounds_(l.facts.bounds()) {}
@@ -74,9 +74,10 @@ private:
         size_t loops, conditions; // around the allocation
     };
     std::map<std::string, Scope> allocated_; // buffers in scope
-    std::vector<Expr> conditions_;           // under which the statement at hand runs
-    std::set<std::string> lanes_;            // variables that differ by lane
-    std::set<std::string> short_;            // of these, of blocks that a tensor instruction takes with all its lanes
+    std::vector<Expr> conditions_;           // that hold at the statement being visited
+    std::set<std::string> lanes_;            // variables that differ between lanes
+    // Those of lanes_ in blocks that a tensor instruction processes with all lanes.
+    std::set<std::string> short_;
 
     void visit(const For *op) override {
         const Interval range(op->min, simplify_index(op->min + op->extent - 1, bounds_));
@@ -120,7 +121,7 @@ private:
         op->body.accept(this);
         allocated_.erase(op->name);
     }
-    // `if (x < 3) … else …` cuts the range of loop x.
+    // `if (x < 3) … else …` restricts the range of loop x.
     void visit(const IfThenElse *op) override {
         op->condition.accept(this);
         conditions_.push_back(op->condition);
@@ -140,7 +141,8 @@ private:
             const auto *v = a.as<Variable>();
             const auto loop =
                 std::find_if(loops_.begin(), loops_.end(), [&](const Loop &l) { return v && l.name == v->name; });
-            if (loop == loops_.end() || lanes_.count(loop->name)) continue; // lanes that are switched off load, too
+            // Disabled lanes load, too.
+            if (loop == loops_.end() || lanes_.count(loop->name)) continue;
             Expr &min = loop->range.min, &max = loop->range.max;
             if (fails)
                 min = simplify_index(Halide::max(min, strict ? b : b + 1), bounds_);
@@ -163,11 +165,10 @@ private:
         if (!s.buffer.empty()) outside = inside_of(l_.copies_by.at(buffer), outside);
         Reached &r = reached.try_emplace(buffer, op->args.size()).first->second;
         for (size_t d = 0; d < op->args.size(); d++) {
-            // Lanes that do not differ in an index have one that is read by all iterations that
-            // run.
+            // If an index does not differ between lanes, some enabled lane reads at the same index.
             if (!uses_any(op->args[d], lanes_)) continue;
             r.blocks[d] = r.blocks[d] || uses_any(op->args[d], short_);
-            if (!s.covers_reads) continue; // predicates switch the others off
+            if (!s.covers_reads) continue; // predicates disable the other lanes
             Expr end = simplify_index(most(op->args[d], outside, true) + 1, bounds_);
             Expr first = most(op->args[d], outside, false);
             const bool ends = proves(end <= s.written.end[d], bounds_),
@@ -180,15 +181,15 @@ private:
             if (!begins) r.first[d] = r.first[d].defined() ? simplify_index(min(r.first[d], first), bounds_) : first;
         }
     }
-    // How many loops stand around the body of a loop, which is one of those inside `outside` ones.
+    // The number of loops around the body of `loop`, if it is inside the `outside` outermost ones.
     size_t inside_of(const std::string &loop, size_t outside) const {
         for (size_t l = loops_.size(); l-- > outside;) {
             if (loops_[l].name == loop) return l + 1;
         }
         return outside;
     }
-    // What is known where the buffer is allocated of whether the statement at hand runs; undefined:
-    // nothing.
+    // The part of the current statement's conditions that is known where the buffer is allocated;
+    // undefined if there is none.
     Expr runs_if(const Scope &scope, size_t outside) const {
         Expr all;
         for (size_t n = scope.conditions; n < conditions_.size(); n++) {
@@ -199,8 +200,8 @@ private:
         }
         return all;
     }
-    // The greatest or the least value of an index, in terms of the variables that are defined where
-    // the buffer is allocated. limit() if the index depends on data.
+    // The maximum or minimum of an index in terms of the variables that are defined where the
+    // buffer is allocated. limit() if the index is data-dependent.
     Expr most(Expr index, size_t outside, bool greatest) const {
         for (size_t l = loops_.size(); l-- > outside;) {
             if (!expr_uses_var(index, loops_[l].name)) continue;
@@ -229,7 +230,7 @@ private:
     std::map<std::string, MemoryType> memory_;
 
     struct Range {
-        Expr first, end; // counted from the first element that is stored
+        Expr first, end; // relative to the first stored element
     };
 
     Stmt visit(const For *op) override {
@@ -252,7 +253,7 @@ private:
     Stmt zeros(const Pad &pad) {
         const Storage &s = l_.storage.at(pad.buffer);
         const size_t rank = s.axes.size();
-        std::vector<Range> all(rank), inside(rank); // what is reached, and what of it is written
+        std::vector<Range> all(rank), inside(rank); // what is read, and what of it is written
         std::vector<bool> beyond(rank), before(rank);
         const auto found = reached_.find(s.buffer.empty() ? pad.buffer : s.buffer);
         if (found == reached_.end() && !pad.whole) return Evaluate::make(0);
@@ -263,7 +264,8 @@ private:
                 continue;
             }
             const int step = s.region.step_of(d);
-            const auto stored = [&](const Expr &index) { // the first element from there on
+            // The first stored element at or after the index.
+            const auto stored = [&](const Expr &index) {
                 return simple((index - s.region.min[d] + (step - 1)) / step);
             };
             const Expr room = simple(capacity(s, d, 1)), extent = s.region.extent[d];
@@ -288,8 +290,8 @@ private:
             any = any || beyond[d] || before[d];
         }
         std::vector<Stmt> boxes;
-        if (any &&
-            in_registers(pad)) { // whose accesses need constants: all of it, of which code generation leaves little
+        // Registers need constant indices: zero everything; code generation removes most of it.
+        if (any && in_registers(pad)) {
             for (size_t d = 0; d < rank; d++) all[d] = {0, s.region.extent[d]};
             return store_box(pad, s, all, rank);
         }
@@ -307,7 +309,7 @@ private:
         return boxes.empty() ? Evaluate::make(0) : Block::make(boxes);
     }
 
-    // How many elements of an axis the storage order keeps together.
+    // The number of elements of an axis that the storage order keeps in one block.
     static Expr block_of(const Storage &s, size_t d) {
         for (const LayoutTerm &t : s.layout) {
             if (t.axis == s.axes[d] && t.part == LayoutTerm::Part::Inner) return static_cast<int>(t.block);
@@ -315,8 +317,8 @@ private:
         return 1;
     }
 
-    // Elements along an axis for which there is room, in multiples of `lanes`; nothing where
-    // vectors of so many would leave the axis.
+    // The number of elements along an axis that the storage has room for, in multiples of `lanes`;
+    // undefined if such vectors would leave the axis.
     static Expr capacity(const Storage &s, size_t d, int lanes) {
         Expr n = s.region.extent[d];
         for (const LayoutTerm &t : storage_terms(s.layout, s.axes)) {
@@ -328,7 +330,7 @@ private:
         return n;
     }
 
-    // Zeros in a box. `padded`: the axis along which vectors may begin before the box.
+    // Stores zeros to a box. `padded`: the axis along which vectors may begin before the box.
     Stmt store_box(const Pad &pad, const Storage &s, const std::vector<Range> &box, size_t padded) {
         const auto terms = storage_terms(s.layout, s.axes);
         const auto axis_of = [&](const LayoutTerm &t) {
@@ -388,7 +390,7 @@ private:
         return body;
     }
 
-    // The widest vector of which multiples cover a range of an axis and stay in the buffer.
+    // The widest vector whose multiples cover a range of an axis and stay in the buffer.
     int vector_lanes(const Storage &s, const Range &r, size_t d, bool may_begin_before) const {
         const int most = std::max(1, l_.state.machine->vector_bits / 8 / s.type.bytes());
         for (int lanes = most; lanes > 1; lanes /= 2) {

@@ -1,4 +1,5 @@
-// Splits loops into border and interior, so that padding which is computed where it is read tests nothing in the interior:
+// Splits loops into borders and an interior, so that inlined padding needs no tests in the
+// interior:
 //
 //   for y in 0..n: … if_then_else(0 <= y + ky - 1 && y + ky - 1 < n, X[…], 0) …
 // becomes
@@ -6,20 +7,21 @@
 //   for y in 1..n-1: … X[…] …
 //   for y in n-1..n: …               the same
 //
-// So does an index that is clamped lane by lane: max(min(x + kx - 1, n - 1), 0) is x + kx - 1 in the interior, and the vector dense.
+// The same holds for an index that is clamped lane by lane: max(min(x + kx - 1, n - 1), 0) is x +
+// kx - 1 in the interior, and the vector is dense.
 //
-// So does an index that wraps around: (x + 1) % n is x + 1 for all x but the last. And (d + h) % n
-// is d + h in a first piece of the loop, and d + h - n in a second one.
+// The same holds for an index that wraps around: (x + 1) % n is x + 1 for all x but the last. And
+// (d + h) % n is d + h in a first piece of the loop, and d + h - n in a second one.
 //
-// A bound that holds for all iterations of the loops inside, given an iteration of this loop, is
-// solved for this loop: where it grows with the loop by a constant, it holds from some iteration
-// on, or up to one. Loops are split from the outside in. In a border the next loop is split too,
-// whose borders are left whole: the rows above an image test no columns. A parallel loop is not cut
-// into three; it tests where it is, and what it does at a border is a border as above.
+// A bound that holds for all iterations of the inner loops, given an iteration of this loop, is
+// solved for this loop. If it changes with the loop by a constant, it holds from some iteration on,
+// or up to one. Loops are split from the outside in. In a border the next loop is split too, but
+// its borders are not split again: the rows above an image test no columns. A parallel loop is not
+// cut into three; it tests its index and treats a border as above.
 //
-// Where bounds exclude each other, as those of arrays that stand one behind the other do, there is
-// no interior, or a small one. Such a loop is cut wherever a bound begins or ceases to hold, or to
-// fail, if that is known and makes a few pieces:
+// If bounds exclude each other, like those of concatenated arrays, the interior is empty or small.
+// Such a loop is cut at every iteration where a bound begins or ceases to hold, or to be false, if
+// these are constant and make few pieces:
 //
 //   for y in 0..12: … y < 5 ? X0[y] : X1[y - 5] …
 // becomes
@@ -50,7 +52,7 @@ Expr slack(const Expr &bound) {
 
 namespace {
 
-// An index that is kept at least `low`, and at most `high` where that is defined.
+// An index clamped to at least `low`, and to at most `high` if that is defined.
 struct Clamp {
     Expr value, low, high;
     Expr from_below() const { return low <= value; }
@@ -63,8 +65,8 @@ std::optional<Clamp> clamp_of(const Max *op) {
     return most ? Clamp{most->a, op->b, most->b} : Clamp{op->a, op->b, Expr()};
 }
 
-// Knows whether it is in the index of a load or a store. Both are changed alike, since a sum loads
-// the element that it stores.
+// Tracks whether it is in the index of a load or a store. Both are rewritten alike, since a sum
+// loads the element that it stores.
 class IndexMutator : public IRMutator {
 protected:
     using IRMutator::visit;
@@ -123,8 +125,9 @@ private:
     }
 };
 
-// The bounds that choose between a value and another below one loop, each with the least and the greatest slack that any iteration of
-// the loops inside gives; more than one where it stands in several loops of one name.
+// The bounds below one loop that select between two values, each with the minimum and the maximum
+// slack over all iterations of the inner loops. There are several if the bound occurs in several
+// loops with one name.
 class Collect : public IRVisitor {
 public:
     struct Bound {
@@ -134,15 +137,15 @@ public:
     };
     explicit Collect(const For *loop) { loop->body.accept(this); }
     std::vector<Bound> bounds;  // of padding
-    std::vector<Bound> choices; // of these and of select
-    bool wraps = false;         // some bounds are those of an index that wraps around
+    std::vector<Bound> choices; // of padding and of select
+    bool wraps = false;         // some bounds come from an index that wraps around
 
 private:
     using IRVisitor::visit;
     Scope<Interval> inside_;
-    std::set<std::string> defined_; // by lets inside, of which nothing is known
+    std::set<std::string> defined_; // by inner lets, whose values are unknown
     bool in_index_ = false;         // of a load or a store
-    Scope<> lanes_;                 // loops inside that become vectors
+    Scope<> lanes_;                 // inner loops that become vectors
 
     void visit(const For *op) override {
         op->min.accept(this);
@@ -204,7 +207,7 @@ private:
         bound->known = add(i.min, bound->least);
         if (!i.has_upper_bound() || !add(i.max, bound->greatest)) bound->greatest.push_back(Expr());
     }
-    // False when it is not known outside of the loops.
+    // False if the slack uses variables that are not defined outside of the loops.
     bool add(const Expr &slack, std::vector<Expr> &all) const {
         const Expr least = simplified(slack);
         struct Names : IRVisitor {
@@ -224,7 +227,7 @@ private:
     }
 };
 
-// Without conditions that are known to hold.
+// Removes conditions that are known to hold.
 class Assume : public IndexMutator {
 public:
     explicit Assume(const std::vector<Expr> &true_here) : true_here_(true_here) {}
@@ -239,8 +242,8 @@ private:
     Expr visit(const Max *op) override {
         const auto clamp = in_index_ ? clamp_of(op) : std::nullopt;
         const bool above = clamp && clamp->high.defined() && holds(clamp->from_above());
-        const bool below =
-            clamp && holds(clamp->from_below()) && (above || !clamp->high.defined()); // high may be below low
+        // `high` may be below `low`.
+        const bool below = clamp && holds(clamp->from_below()) && (above || !clamp->high.defined());
         if (!below && !above) return IRMutator::visit(op);
         Expr index = mutate(clamp->value);
         if (clamp->high.defined() && !above) index = Min::make(index, mutate(clamp->high));
@@ -266,7 +269,7 @@ private:
     }
 };
 
-// With conditions that are known to hold or to fail, in choices too.
+// Replaces conditions that are known to hold or to fail, in selects too.
 class Decide : public IRMutator {
 public:
     std::vector<Expr> true_here, false_here;
@@ -277,7 +280,7 @@ private:
     static bool has(const std::vector<Expr> &all, const Expr &e) {
         return std::any_of(all.begin(), all.end(), [&](const Expr &t) { return equal(t, e); });
     }
-    // What is left of a conjunction: const_true() or const_false() where that is known.
+    // The remaining conjunction: const_true() or const_false() if it is decided.
     Expr decided(const Expr &condition) const {
         std::vector<Expr> all;
         split_into_ands(condition, all);
@@ -313,7 +316,7 @@ private:
     Bounds known_;
     bool in_border_ = false;
 
-    // The body of a border: its loops are split, but their borders not.
+    // The body of a border: its loops are split, but their borders are not split again.
     Stmt border(const Stmt &body) {
         if (in_border_) return body;
         in_border_ = true;
@@ -329,7 +332,7 @@ private:
         return result;
     }
 
-    // Narrows the iterations to those in which the bound holds, if the loop of `v` decides it.
+    // Restricts the iterations to those in which the bound holds, if the loop of `v` decides it.
     bool decides(const Collect::Bound &b, const Expr &v, Expr &first, Expr &end) const {
         const std::string &name = v.as<Variable>()->name;
         for (const Expr &least : b.least) {
@@ -347,7 +350,7 @@ private:
         return true;
     }
 
-    // Where the loop decides a slack: it is at least zero in [first, end).
+    // The iterations [first, end) in which a slack that the loop decides is at least zero.
     struct Range {
         int64_t first, end;
     };
@@ -359,13 +362,15 @@ private:
         if (!grows || !at_zero || std::abs(*grows) > INT32_MAX / 2) return std::nullopt;
         Range r{min, last};
         if (*grows == 0 && *at_zero < 0) r.end = min;
-        if (*grows > 0) r.first = -div_imp(*at_zero, *grows); // the least v with at_zero + grows · v ≥ 0
+        // The least v with at_zero + grows · v ≥ 0.
+        if (*grows > 0) r.first = -div_imp(*at_zero, *grows);
         if (*grows < 0) r.end = div_imp(*at_zero, -*grows) + 1;
         r.first = std::clamp(r.first, min, last), r.end = std::clamp(r.end, r.first, last);
         return r;
     }
 
-    // The loop in pieces, each without the choices that are decided in it; undefined where that leaves it whole.
+    // The loop cut into pieces, each without the selects that are decided in it; undefined if it
+    // stays whole.
     Stmt cut(const For *op, const Expr &v) {
         const auto min = as_const_int(op->min), extent = as_const_int(simplify(op->extent));
         if (!min || !extent || *extent < 1) return Stmt();
@@ -384,7 +389,7 @@ private:
             cuts.insert({yes->first, yes->end, maybe->first, maybe->end});
         }
         if (cuts.size() < 3 || cuts.size() > 9) return Stmt();
-        std::vector<std::pair<int64_t, Stmt>> pieces; // where each begins
+        std::vector<std::pair<int64_t, Stmt>> pieces; // the first iteration and body of each
         for (auto at = cuts.begin(); std::next(at) != cuts.end(); ++at) {
             Decide decide;
             for (const Known &b : bounds) {

@@ -1,5 +1,5 @@
-// Gives loops and temporaries unique names that depend only on the nest: the name as built, then name.1, name.2 in the order
-// of the text. A replayed schedule so gives an equal nest.
+// Gives loops and temporaries unique names that depend only on the nest: the original name, then
+// name.1, name.2 in textual order. So a replayed schedule gives an equal nest.
 #include "targets/lower/lowering.h"
 
 namespace kumiko {
@@ -13,7 +13,7 @@ class Rename : public IRMutator {
     std::map<std::string, int> seen_;
     std::map<std::string, std::vector<std::string>> now_; // stack of new names
 
-    // Repeated builds of a stage are told apart by 'n behind its name; that mark goes.
+    // Repeated builds of a stage are distinguished by a suffix 'n, which is removed.
     std::string fresh(const std::string &name) {
         std::string base = name;
         if (const size_t mark = base.find('\''); mark != std::string::npos) {

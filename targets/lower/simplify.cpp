@@ -1,5 +1,5 @@
-// Simplifies what is not a value: offsets, predicates, conditions over indices, extents. A value is left as the formula wrote
-// it, but for the offsets of the loads inside it.
+// Simplifies everything but values: offsets, predicates, conditions over indices, extents. A value
+// keeps the form that the formula gave it, except for the offsets of its loads.
 #include "targets/lower/lowering.h"
 
 #include <map>
@@ -11,7 +11,7 @@ using namespace Halide::Internal;
 
 namespace {
 
-// No loads, no floats: an expression of loop variables and sizes.
+// An expression of loop variables and sizes, without loads or floats.
 bool is_index(const Expr &e) {
     struct Visitor : IRVisitor {
         using IRVisitor::visit;
@@ -31,14 +31,14 @@ bool is_index(const Expr &e) {
     return v.plain;
 }
 
-// Places of accumulators are numbers, and most predicates are true.
+// A constant. Offsets of accumulators are constants, and most predicates are true.
 bool is_number(const Expr &e) {
     if (const auto *r = e.as<Ramp>()) return is_number(r->base) && is_number(r->stride);
     if (const auto *b = e.as<Broadcast>()) return is_number(b->value);
     return e.as<IntImm>() || e.as<UIntImm>();
 }
 
-// What is left of a division of neighbours: (6 x + 1) % 12 is (6 x) % 12 + 1.
+// Remainders of neighbouring indices: (6 x + 1) % 12 is (6 x) % 12 + 1.
 class SplitRemainders : public IRMutator {
     using IRMutator::visit;
     Expr visit(const Mod *op) override {
@@ -60,7 +60,8 @@ private:
     using IRMutator::visit;
     Bounds bounds_;
 
-    // Unrolled copies hold the same indices many times over: what was simplified within the loops that stand now.
+    // Results of simplification within the enclosing loops; unrolled copies contain the same
+    // indices many times.
     std::map<Expr, Expr, IRDeepCompare> known_;
 
     Expr offset(const Expr &e) {

@@ -1,10 +1,13 @@
-// Blocks that tensorize named become their instruction: a store of a call kumiko.inst.<name> with whole registers.
+// Replaces the blocks that tensorize named by their instruction: a store of a call
+// kumiko.inst.<name> with whole registers.
 //
-// The record proved that the block is the instruction's meaning; here it is proved again on the flat form, addresses included,
-// because only now is it known where everything lies. A partial tail is computed whole where what its lanes beyond the end read and
-// write is there, and nobody's: accumulators and copies that are stored by whole vectors. Elsewhere a copy of the block runs its last
-// loop that does not reduce as lanes, inside the others: each element still takes its steps in order. Where the block was one of tiles in
-// memory, and the machine has dot products of the same meaning, these do whole vectors of it.
+// The primitive proved that the block matches the instruction. It is proved again here on the flat
+// form, including addresses, because only now all storage is known. A partial tail is computed
+// whole if the memory that its lanes beyond the end read and write exists and is not otherwise
+// used: accumulators and copies that are stored in whole vectors. Otherwise a copy of the block
+// runs its last non-reduction loop as vector lanes inside the other loops; each element still takes
+// its steps in order. If the block was one of tiles in memory and the machine has equivalent
+// dot-product instructions, those process whole vectors of it.
 #include "schedules/storage.h"
 #include "schedules/tensor_match.h"
 #include "support/error.h"
@@ -19,7 +22,7 @@ using namespace Halide::Internal;
 
 namespace {
 
-// A read of elements that follow each other, spread over the lanes of a register.
+// A read of consecutive elements, spread over the lanes of a register.
 Expr register_of(const TensorOperand &o, const std::map<std::string, Expr> &first, const Bounds &bounds) {
     const Load *read = o.read.as<Load>();
     const int lanes = static_cast<int>(o.lanes.size());
@@ -78,7 +81,7 @@ private:
         return result;
     }
 
-    // For each operand the address of its first element and the distance of its rows in bytes.
+    // For each operand, the address of its first element and its row stride in bytes.
     Stmt on_memory(const TensorUse &use, const TensorMatch &m, const std::map<std::string, Expr> &first) const {
         std::vector<Expr> args;
         for (const TensorOperand &o : m.operands) {
@@ -92,8 +95,8 @@ private:
         return Evaluate::make(Call::make(Int(32), "kumiko.inst." + use.instruction.name, args, Call::Extern));
     }
 
-    // True when, with so many lanes from the first on, which is stored, the index stays in the same whole block of what is stored.
-    // The loops are in scope.
+    // True if `lane.extent` lanes from the first one on, which is stored, stay in the same whole
+    // block of storage. The loops are in scope.
     bool holds_lanes(const std::string &name, const Expr &address, const BlockLoop &lane,
                      const std::vector<BlockLoop> &loops) const {
         const Storage &s = l_.storage.at(name);
@@ -111,7 +114,8 @@ private:
         std::map<std::string, Expr> at;
         const std::function<void(size_t)> each_step = [&](size_t depth) {
             if (depth < loops.size()) {
-                const int64_t steps = loops[depth].reduction ? loops[depth].extent : 1; // of the lanes the first
+                // Only the first step matters for the lanes.
+                const int64_t steps = loops[depth].reduction ? loops[depth].extent : 1;
                 for (int64_t n = 0; n < steps; n++) {
                     at[loops[depth].variable] = static_cast<int>(n);
                     each_step(depth + 1);
@@ -125,8 +129,8 @@ private:
         return whole;
     }
 
-    // A block that is short of lanes only, with all of them; undefined where it is short of more, where a lane would reach what is not
-    // stored, and where somebody reads what it writes there.
+    // A block that lacks only lanes, computed with all of them. Undefined if it lacks more, if a
+    // lane would access memory that is not stored, or if somebody reads what it writes there.
     Stmt widened(const Store *store, std::vector<BlockLoop> loops, int64_t wanted, const TensorUse &use) {
         int64_t steps = 1;
         BlockLoop *lane = nullptr;
@@ -138,7 +142,8 @@ private:
             else
                 lane = &l;
         }
-        const bool accumulates = l_.storage.at(store->name).covers_lanes; // which nobody else reads
+        // Nobody else reads its extra lanes.
+        const bool accumulates = l_.storage.at(store->name).covers_lanes;
         if (!lane || wanted % steps || use.instruction.in_memory || !accumulates) return Stmt();
         lane->extent = wanted / steps;
         const TensorMatch m = match(store, loops, use);
@@ -156,8 +161,9 @@ private:
         return there ? instruction(store, m, loops, use) : Stmt();
     }
 
-    // A part of a product of tiles, by an instruction on registers that takes the steps of one group for all lanes at once. Undefined where
-    // the machine has none, or lanes or a group are not whole.
+    // A part of a product of tiles, computed by a register instruction that takes the steps of one
+    // group for all lanes at once. Undefined if the machine has none, or if the lanes or a group
+    // are partial.
     Stmt by_registers(const For *outer, const TensorUse &use) {
         std::vector<const For *> around;
         const For *lanes = nullptr, *group = nullptr;
@@ -188,7 +194,7 @@ private:
             if (m.difference.empty()) result = instruction(store, m, loops, dots);
         }
         for (const For *l : around) bounds_.pop(l->name);
-        // Steps outside of rows: as many chains as there are rows.
+        // Reduction steps outside of rows: this gives as many independent chains as there are rows.
         std::stable_partition(around.begin(), around.end(),
                               [&](const For *l) { return use.reductions.count(l->name); });
         for (size_t n = around.size(); n-- > 0;) {
@@ -200,8 +206,8 @@ private:
         return result;
     }
 
-    // The loops of a block that is not whole; lanes of which only the run knows how many are masked. Undefined when something but
-    // a store stands in them.
+    // The loops of a partial block; a number of lanes known only at run time is masked. Undefined
+    // if they contain anything but a store.
     Stmt partial(const For *outer, const TensorUse &use) {
         if (use.instruction.in_memory) {
             if (const Stmt dots = by_registers(outer, use); dots.defined()) return dots;
@@ -273,7 +279,7 @@ private:
                            const_true(lanes), ModulusRemainder());
     }
 
-    // Undefined when the loops are not perfectly nested.
+    // Undefined if the loops are not perfectly nested.
     Stmt block(const For *outer, const TensorUse &use) {
         std::vector<BlockLoop> loops;
         Stmt body = outer;

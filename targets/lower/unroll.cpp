@@ -1,9 +1,9 @@
-// Unrolled loops become copies of their bodies, in order. Before copying, the body's index arithmetic is simplified with the
-// loop variable left in place, so that each copy only folds constants.
+// Expands unrolled loops to copies of their bodies, in order. The index arithmetic of the body is
+// simplified first, with the loop variable in place, so that each copy only folds constants.
 //
-// Copies may read the same elements: the window of a convolution slides over its image. Where accumulators fill most registers, a
-// compiler that keeps those elements puts accumulators into memory instead, so the copies then take the loop's value from
-// kumiko.opaque, and read again.
+// Copies may read the same elements: the window of a convolution slides over its image. If
+// accumulators fill most registers, a compiler that keeps those elements in registers spills
+// accumulators. The copies then take the loop's value from kumiko.opaque and reload.
 #include "machine/machine.h"
 #include "schedules/linear.h"
 #include "support/error.h"
@@ -19,10 +19,12 @@ using namespace Halide::Internal;
 
 namespace {
 
-constexpr int64_t most_statements = 10000;      // of one block: Halide's visitors recurse through them
-constexpr int64_t countless = int64_t(1) << 40; // more runs of a loop than anything is made of
+// In one block: Halide's visitors recurse through them.
+constexpr int64_t most_statements = 10000;
+constexpr int64_t countless = int64_t(1) << 40; // more iterations than any real loop has
 
-// Stores, and loads and stores; those in unrolled loops as often as these run.
+// Counts of stores and of all accesses; those in unrolled loops are multiplied by the number of
+// iterations.
 struct Accesses {
     int64_t stores = 0, all = 0;
 };
@@ -56,7 +58,8 @@ Accesses accesses(const Stmt &s) {
     return count.n;
 }
 
-// Indices of a read in the copies of a loop, as texts that are equal where the indices are.
+// The indices of a read in the copies of a loop, as strings that are equal exactly if the indices
+// are.
 std::vector<std::string> places(const Expr &index, const std::string &loop, const std::vector<Expr> &values) {
     if (LinearSum sum; sum.add(index, 1)) {
         const int64_t step = sum.of(loop);
@@ -82,7 +85,7 @@ std::vector<std::string> places(const Expr &index, const std::string &loop, cons
     const Expr first = at(0);
     const Ramp *ramp = first.as<Ramp>();
     const Expr base = ramp ? ramp->base : first;
-    // Most move by a constant step, so that the first two and the last one tell of all.
+    // Most indices move by a constant step, so the first two and the last one determine all.
     const auto step_to = [&](size_t i) -> std::optional<int64_t> {
         const Expr other = at(i);
         const Ramp *r = other.as<Ramp>();
@@ -106,10 +109,11 @@ std::vector<std::string> places(const Expr &index, const std::string &loop, cons
     return all;
 }
 
-// What is read besides accumulators: single elements that vectors are made of, each by its places in the copies, and how many vectors.
+// Reads other than accumulators: scalars that are broadcast, each by its indices in the copies, and
+// the number of distinct vectors.
 struct Elements {
     std::set<std::vector<std::string>> spread;
-    std::map<std::string, std::set<Expr, IRDeepCompare>> vectors; // by array, their indices
+    std::map<std::string, std::set<Expr, IRDeepCompare>> vectors; // by array: their indices
     int64_t vectors_read() const {
         int64_t n = 0;
         for (const auto &[array, indices] : vectors) n += static_cast<int64_t>(indices.size());
@@ -162,7 +166,7 @@ std::vector<Expr> values_of(const For *op) {
     return values;
 }
 
-// With copies in place of unrolled loops that were left.
+// Expands the unrolled loops that were left.
 class Copy : public IRMutator {
     using IRMutator::visit;
     Stmt visit(const For *op) override {
@@ -179,12 +183,13 @@ class Unroll : public IRMutator {
 
     const Machine &machine_;
     const bool keep_;                    // loops whose copies are alike
-    int64_t accumulators_ = 0;           // vectors of them around
+    int64_t accumulators_ = 0;           // number of live accumulator vectors
     std::set<std::string> in_registers_; // the arrays that hold them
 
     Stmt visit(const Allocate *op) override {
         const int64_t before = accumulators_;
-        if (op->memory_type == Halide::MemoryType::Register) { // of others the size may exceed Halide's 2^31 - 1
+        // The size of other arrays may exceed Halide's 2^31 - 1.
+        if (op->memory_type == Halide::MemoryType::Register) {
             accumulators_ += op->constant_allocation_size() * op->type.bits() / std::max(1, machine_.vector_bits);
             in_registers_.insert(op->name);
         }
@@ -194,7 +199,7 @@ class Unroll : public IRMutator {
         return s;
     }
 
-    // Whether all copies work on the same accumulators.
+    // Whether all copies update the same accumulators.
     bool reduces(const Stmt &body, const std::string &loop) const {
         struct Find : IRVisitor {
             using IRVisitor::visit;
@@ -214,17 +219,18 @@ class Unroll : public IRMutator {
         return find.stores && !find.moves;
     }
 
-    // Whether what the copies share would crowd the accumulators, and the vectors that one copy reads, out of the registers.
+    // Whether keeping elements shared by the copies would push the accumulators, or the vectors
+    // that one copy reads, out of the registers.
     bool crowded(const Stmt &body, const std::string &loop, const std::vector<Expr> &values) const {
         const int64_t registers = machine_.vector_registers;
         const Elements read = elements_read(body, in_registers_, loop, values);
-        std::map<std::string, std::set<size_t>> copies; // that read an element
+        std::map<std::string, std::set<size_t>> copies; // the copies that read each element
         for (const std::vector<std::string> &places : read.spread) {
             for (size_t i = 0; i < places.size(); i++) copies[places[i]].insert(i);
         }
         const auto shared =
             std::count_if(copies.begin(), copies.end(), [](const auto &c) { return c.second.size() > 1; });
-        const int64_t spread = 1; // the element at work
+        const int64_t spread = 1; // the element being broadcast
         return shared > 0 && accumulators_ + shared + read.vectors_read() + spread > registers;
     }
 
@@ -255,7 +261,8 @@ class Unroll : public IRMutator {
                 copies.push_back(substitute(op->name, values[i], whole));
                 continue;
             }
-            const std::string name = op->name + ".at" + std::to_string(i); // one value for all of a copy
+            // One value for all of a copy.
+            const std::string name = op->name + ".at" + std::to_string(i);
             copies.push_back(LetStmt::make(name, Call::make(Int(32), "kumiko.opaque", {values[i]}, Call::PureExtern),
                                            substitute(op->name, Variable::make(Int(32), name), whole)));
         }

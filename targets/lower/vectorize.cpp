@@ -1,8 +1,9 @@
-// Vector loops become vectors. The loop variable takes all its values at once: an offset that grows with it by a constant
-// becomes a dense or strided ramp, a condition that depends on it becomes a predicate on loads and stores.
+// Converts vector loops to vector operations. The loop variable takes all its values at once: an
+// offset that grows with it by a constant becomes a dense or strided ramp, and a condition that
+// depends on it becomes a predicate on loads and stores.
 //
-// A store into a buffer that covers its lanes (accumulators do) needs no predicate: what lies beyond the tail is never
-// read. Its value's loads keep theirs.
+// A store into a buffer that covers its lanes (as accumulators do) needs no predicate: what lies
+// beyond the tail is never read. The loads in its value keep theirs.
 #include "support/error.h"
 #include "targets/lower/lowering.h"
 
@@ -26,8 +27,8 @@ private:
     const Expr min_;
     const int lanes_;
     std::set<std::string> vector_lets_;
-    Expr tail_;   // the lanes that run, when not all: those before the end of the loop
-    Expr chosen_; // and those for which the formula takes the value at hand
+    Expr tail_;   // the enabled lanes, if not all: those before the end of the loop
+    Expr chosen_; // the lanes for which the formula selects the current value
 
     bool varies(const Expr &e) const {
         struct Uses : IRVisitor {
@@ -69,7 +70,8 @@ private:
         return std::nullopt;
     }
 
-    // The same where it is a constant times what only the run knows; undefined when it is neither.
+    // The stride if it is a constant times a run-time value; undefined if it is neither that nor
+    // constant.
     Expr stride(const Expr &e) const {
         if (const auto s = step(e)) return make_const(e.type(), *s);
         if (const auto *op = e.as<Add>()) {
@@ -105,8 +107,9 @@ private:
         const Expr own = is_const_one(op->predicate) ? Expr() : mutate(op->predicate);
         const Storage &s = l_.storage.at(op->name);
         const bool scalar = i.type().is_scalar();
-        // The region stored holds all that affine indices reach, whatever their conditions. Beyond it, a place that all lanes
-        // read is read by the lanes before the tail too, but not where a condition of the formula's own may switch all off.
+        // The stored region contains everything that affine indices reach, whatever their
+        // conditions. Elsewhere, an element read by all lanes is also read by the lanes before the
+        // tail, but not if a condition of the formula may disable all lanes.
         Expr p;
         if (!(s.covers_reads && (scalar || i.as<Ramp>()))) {
             if (chosen_.defined()) p = chosen_;
@@ -199,7 +202,7 @@ private:
         return LetStmt::make(op->name, v, mutate(op->body));
     }
 
-    // What lanes that do not run bring to a joined value.
+    // The value that disabled lanes contribute to a reduction.
     static Expr neutral(VectorReduce::Operator how, Type t) {
         const double inf = std::numeric_limits<double>::infinity();
         switch (how) {
@@ -216,8 +219,8 @@ private:
         }
     }
 
-    // acc = acc + term, term by lanes: acc + the sum of its lanes; also where a padded tail chooses between that and the
-    // identity.
+    // acc = acc + term with a vector term becomes acc plus the sum of its lanes; also if a padded
+    // tail selects between that and the identity.
     Stmt join(const Store *op, const Expr &index) {
         if (const auto *c = op->value.as<Call>();
             c && c->is_intrinsic(Call::if_then_else) && !varies(c->args[0]) && !varies(c->args[2])) {
@@ -238,7 +241,8 @@ private:
             Expr lanes = widen(mutate(other));
             const Expr none = widen(neutral(how, lanes.type().element_of()));
             if (tail_.defined()) lanes = Select::make(tail_, lanes, none);
-            if (extreme && lanes.type().is_float()) lanes = Node::make(lanes, none); // no lane is NaN then
+            // Then no lane is NaN.
+            if (extreme && lanes.type().is_float()) lanes = Node::make(lanes, none);
             const Expr term = VectorReduce::make(how, lanes, 1);
             const Expr value = extreme ? Node::make(term, mutate(own)) : Node::make(mutate(own), term);
             return Store::make(op->name, value, index, op->param, op->predicate, op->alignment);
@@ -259,7 +263,7 @@ private:
         if (i.type().is_scalar() && !value.type().is_scalar()) {
             throw InternalError("all lanes of loop " + variable_ + " store to one element of " + op->name);
         }
-        if (i.type().is_scalar()) { // the same value to the same place from every lane
+        if (i.type().is_scalar()) { // every lane stores the same value to the same place
             Stmt store = Store::make(op->name, value, i, op->param, op->predicate, op->alignment);
             return tail_.defined() ? IfThenElse::make(VectorReduce::make(VectorReduce::Or, tail_, 1), store) : store;
         }
@@ -267,8 +271,8 @@ private:
         return Store::make(op->name, widen(value), i, op->param, p, ModulusRemainder());
     }
 
-    // Parts of a conjunction that all lanes share stay tests of their own: where they fail no lane runs, and places that all
-    // lanes read are not read.
+    // Terms of a conjunction that are uniform across lanes stay separate tests: if they fail, no
+    // lane runs, and elements that all lanes read are not read.
     Stmt apart(const IfThenElse *op) {
         std::vector<Expr> parts;
         split_into_ands(op->condition, parts);
@@ -306,7 +310,7 @@ private:
         const Expr outer = tail_;
         tail_ = outer.defined() ? outer && condition : condition;
         Stmt then_case = mutate(op->then_case);
-        // What all lanes read at one place is there when any of them runs.
+        // Elements that all lanes read exist if any lane runs.
         if (reads_scalars(then_case) && !proves(substitute(variable_, min_, op->condition), bounds_))
             then_case = IfThenElse::make(VectorReduce::make(VectorReduce::Or, tail_, 1), then_case);
         Stmt else_case;

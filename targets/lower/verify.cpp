@@ -23,7 +23,8 @@ private:
     Bounds bounds_;
     std::multiset<std::string> defined_;
     std::set<std::string> buffers_;
-    std::set<std::string> counted_; // loops whose iterations are numbers, so that each is known to run
+    // Loops with a constant number of iterations, so that each is known to run.
+    std::set<std::string> counted_;
     bool predicated_ = false;
 
     [[noreturn]] void fail(const std::string &why) const {
@@ -46,7 +47,7 @@ private:
         const bool counted = as_const_int(op->min) && as_const_int(op->extent) && *as_const_int(op->extent) > 0;
         if (counted) counted_.insert(op->name);
         const bool before = predicated_;
-        predicated_ = predicated_ || !counted; // it may not run
+        predicated_ = predicated_ || !counted; // the body may not run
         op->body.accept(this);
         predicated_ = before;
         if (counted) counted_.erase(op->name);
@@ -97,7 +98,8 @@ private:
     }
     void visit(const Select *op) override { IRVisitor::visit(op); }
 
-    // Refuses an unconditional access whose offset, with constant bounds, leaves a buffer of constant size for some iteration.
+    // Rejects an unconditional access whose offset, with constant bounds, leaves a buffer of
+    // constant size for some iteration.
     void check(const char *what, const std::string &name, const Expr &index, bool unconditional) {
         if (!buffers_.count(name)) fail(std::string(what) + " " + name + ", which is not a buffer in scope");
         if (!unconditional || predicated_) return;
@@ -121,7 +123,7 @@ private:
             return; // blocks round the size up
         }
         if (size > INT32_MAX) return;
-        if (!tight(index)) return; // and Halide's analysis cannot take a vector that is loaded
+        if (!tight(index)) return; // Halide's analysis does not support loaded vectors
         FloatCasts casts(bounds_);
         const Expr hidden = casts.hide(index);
         const Interval i = find_constant_bounds(hidden, casts.scope());
@@ -135,8 +137,8 @@ private:
         }
     }
 
-    // Sums of variables with constant factors: their interval is exact when each variable stands once, and is of a loop that
-    // runs so often.
+    // Whether the interval of e is exact: a sum of variables with constant factors in which each
+    // variable occurs once and belongs to a loop with that many iterations.
     bool tight(const Expr &e) const {
         struct Visitor : IRVisitor {
             using IRVisitor::visit;
