@@ -1,4 +1,4 @@
-// From a schedule to a program for the chip, and running it on the simulator.
+// Compiles a schedule to a program for the chip, and runs it on the simulator.
 //
 //   const sim::Config config = sim::Config::load("small");
 //   Schedule s(op, chip_machine(config));
@@ -7,8 +7,9 @@
 //   const sim::Run run = p.run({a, b, c});           // inputs, then outputs
 //   std::cout << run.report();
 //
-// All sizes are numbers: a program is made for one shape. The levels on the way can be printed: l3 (whole tensors and their order in
-// DRAM), l2 (one program for all units: loops, tiles and the moves that bring them, addresses), words.
+// All sizes are constant: a program is compiled for one shape. The intermediate levels can be
+// printed: l3 (the tensors in DRAM and their order), l2 (the single program of all units: loops,
+// tiles, the moves that load them, addresses), words.
 #pragma once
 
 #include "dsl/buffers.h"
@@ -25,16 +26,17 @@ public:
     const sim::Config &config() const;
     const sim::Program &program() const;
 
-    std::string l3() const;    // where each tensor stands in DRAM, in which order
-    std::string l2() const;    // loops, tiles, moves, who holds which words of the memories
-    std::string l1() const;    // the first operations in program order, with the step in which each stands
+    std::string l3() const; // the position and element order of each tensor in DRAM
+    std::string l2() const; // loops, tiles, moves, memory allocation
+    // The first operations in program order, each with the step it was packed into.
+    std::string l1() const;
     std::string words() const; // the text form; assembles to the same program
 
-    // Runs on a fresh chip: writes the inputs to DRAM, simulates, reads the outputs. Arrays as a compiled kernel takes them. Throws
-    // UserError for arrays that do not fit.
+    // Runs on a fresh chip: writes the inputs to DRAM, simulates, reads the outputs. `arrays` are
+    // the same as for a compiled kernel. Throws UserError for arrays that do not match.
     sim::Run run(const std::vector<Buffer<>> &arrays, const sim::SimulateOptions &options = {}) const;
 
-    // Operations before packing, and how long the way from the schedule to words took, in seconds.
+    // The number of operations before packing, and the compilation time in seconds.
     int64_t operations() const;
     double seconds() const;
 
@@ -45,18 +47,21 @@ private:
     std::shared_ptr<const Contents> contents_;
 };
 
-// The table of a chip of that configuration, named "chip:<configuration>".
+// The machine table of a chip with that configuration, named "chip:<configuration>".
 Machine chip_machine(const sim::Config &config);
-// "chip:full" names a machine of the simulator's configuration "full", "chip:my.json" one of a file.
+// Whether the name is one of a chip: "chip:full" for the simulator's configuration "full",
+// "chip:my.json" for a file.
 bool is_chip(const std::string &machine);
-// Of such a name; throws UserError for any other, and as sim::Config::load.
+// The configuration of such a name. Throws UserError for any other name, and as sim::Config::load
+// does.
 sim::Config chip_config(const std::string &machine);
 
-// Throws UserError for a schedule that the chip cannot hold (what does not fit says both sizes), Unsupported for one that it could.
-// When `stop` becomes true meanwhile, UserError is thrown soon; null: it is not looked at.
+// Throws UserError for a schedule that does not fit the chip (the message states both sizes),
+// Unsupported for one that the compiler does not implement. If `stop` becomes true meanwhile,
+// UserError is thrown soon; null: never.
 ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config, Packing packing = Packing::Full,
                          const std::atomic<bool> *stop = nullptr);
-// For the configuration that the name of the schedule's machine says.
+// For the configuration named by the schedule's machine.
 ChipProgram compile_chip(const Schedule &schedule, const std::atomic<bool> *stop = nullptr);
 
 } // namespace kumiko

@@ -1,5 +1,5 @@
-// What the program of a schedule does, without making it: the compiler goes all its way but for the packing into words, which is most
-// of a compilation.
+// Counts what the program of a schedule does without generating it: the compiler runs all its
+// stages except the packing into words, which takes most of the time.
 #pragma once
 
 #include "schedules/schedule.h"
@@ -12,20 +12,25 @@ namespace kumiko {
 
 struct ChipCounts {
     sim::Config config;
-    chip::Tally tally; // of the whole program
+    chip::Tally tally; // totals of the whole program
     sim::Bounds bounds;
-    std::array<int64_t, chip::memory_count> taken{};          // LW of each memory that are held at a time, at most
-    std::array<std::vector<int64_t>, chip::level_count> used; // by stage: units of each level that its loops fill
-    int stages = 0, copies = 0, kept_twice = 0;               // copies of inputs; of them, those kept twice or more
-    bool drains = false;                                      // results leave under the next tile's work
-    double points = 0; // elements of all stages that are computed, over what they reduce
-    // That it takes, about: the longest of the busiest unit's steps, DRAM's cycles and the flow of data, and a part of the others.
+    // The maximum number of LW allocated at once, by memory.
+    std::array<int64_t, chip::memory_count> taken{};
+    // By stage: the number of units of each level that its loops use.
+    std::array<std::vector<int64_t>, chip::level_count> used;
+    // Copies of inputs; kept_twice: those with two or more buffers.
+    int stages = 0, copies = 0, kept_twice = 0;
+    // Stores of results overlap the next tile's computation.
+    bool drains = false;
+    double points = 0; // computed elements of all stages, times their reduction extents
+    // An estimate: the maximum of the busiest unit's steps, DRAM's cycles and the data-flow time,
+    // plus a fraction of the others.
     double cycles() const;
 };
 
-// Throws as compile_chip.
+// Throws as compile_chip does.
 ChipCounts count_chip(const Schedule &schedule, const sim::Config &config);
-// For the configuration that the name of the schedule's machine says.
+// For the configuration named by the schedule's machine.
 ChipCounts count_chip(const Schedule &schedule);
 
 } // namespace kumiko

@@ -1,22 +1,30 @@
-// A tensor's place on the chip: a map from indices to (group, L2B, L1B, MAB, PE, address in LW, lane in the word).
+// The layout of a tensor on the chip: a map from indices to (group, L2B, L1B, MAB, PE, address in
+// LW, lane in the word).
 //
-//   ((8_MAB:1, 4:2), (2:1, 4_PE:1, 2_W:1))          64-bit words hold 4 f16: element (i, j), i < 32, j < 16, stands in
-//                                                   MAB i / 4, PE j / 2 % 4, at address 2·(i % 4) + j / 8, lane j % 2
+//   ((8_MAB:1, 4:2), (2:1, 4_PE:1, 2_W:1))          64-bit words hold 4 f16: element (i, j),
+//                                                   i < 32, j < 16, is stored in MAB i / 4,
+//                                                   PE j / 2 % 4, address 2·(i % 4) + j / 8,
+//                                                   lane j % 2
 //
-// One list of factors for each axis of the tensor, outermost first. A factor `size_LEVEL:stride` is a digit of the index in
-// mixed radix; digit · stride adds to the level's coordinate. Levels are G, L2B (counted in its group), L1B (in its L2B), MAB
-// (in its L1B), PE (in its MAB), W (the lane, in elements); no level means the address. A level that no factor names holds copies
-// in all its units, as far as the memory has that level: a tensor in L1BM says nothing about MABs.
+// There is one list of factors for each axis of the tensor, outermost first. A factor
+// `size_LEVEL:stride` is a digit of the index in mixed radix; digit · stride is added to the
+// level's coordinate. Levels are G, L2B (within its group), L1B (within its L2B), MAB (within its
+// L1B), PE (within its MAB) and W (the lane, in elements); without a level it is the address. All
+// units of a level that no factor names hold copies, if the memory has that level: a tensor in L1BM
+// implies nothing about MABs.
 //
-//   (30=(8_PE:1, 4:1))                              padded: the axis has 30 elements, places of indices 30 and 31 hold none
-//   ((4_MAB:1/14, 16:1))                            windows: a digit of the first factor is worth 14 indices, not 16, so that
-//                                                   neighbours share two, which have two places each (a halo)
-//   (56=(4_MAB:1/14, 16:1)@-1)                      the first window begins at index −1, which is padding
+//   (30=(8_PE:1, 4:1))                              padded: the axis has 30 elements, the places of
+//                                                   indices 30 and 31 are empty
+//   ((4_MAB:1/14, 16:1))                            windows: a digit of the first factor is worth
+//                                                   14 indices, not 16, so neighbours share two
+//                                                   (a halo), which have two places each
+//   (56=(4_MAB:1/14, 16:1)@-1)                      the first window begins at index −1, padding
 //   ((16:1)) * (2_L1B:4)                            copies in L1Bs 0 and 4 only
-//   ((16:1)) @ (3_L1B, 64)                          all places moved: L1B 3 (a level so named has no copies), address 64
+//   ((16:1)) @ (3_L1B, 64)                          all places are offset: L1B 3 (a level named
+//                                                   so has no copies), address 64
 //
-// So a layout is best read from the places: what stands at a place is one element or none (`element_at`), while an element has one
-// place or several. docs/decisions/0020 tells why windows are so expressed.
+// The inverse map is simpler: a place holds one element or none (`element_at`), while an element
+// has one place or several. docs/decisions/0020 explains this form of windows.
 //
 // The same map can be written in many ways; `canonical` gives the coarsest one (algebra.h).
 #pragma once
@@ -41,7 +49,8 @@ enum class Level : uint8_t { Group, L2b, L1b, Mab, Pe, Address, Lane };
 constexpr int level_count = 7;
 const char *name_of(Level level); // "G", "L2B", "L1B", "MAB", "PE", "" and "W"
 
-// A digit of an index. `step` is how many indices it is worth, 0: the span of the factors inside it.
+// A digit of an index. `step` is the number of indices it is worth; 0: the span of the factors
+// inside it.
 struct Factor {
     int64_t size = 1;
     Level level = Level::Address;
@@ -51,7 +60,8 @@ struct Factor {
     bool operator==(const Factor &) const = default;
 };
 
-// One axis of the tensor: index = origin + Σ digit · step, and no element where that is outside 0..extent − 1.
+// One axis of the tensor: index = origin + Σ digit · step; there is no element if that is outside
+// 0..extent − 1.
 struct LayoutAxis {
     std::vector<Factor> factors; // outermost first
     int64_t extent = -1;         // −1: the span of the factors
@@ -60,15 +70,16 @@ struct LayoutAxis {
     bool operator==(const LayoutAxis &) const = default;
 };
 
-// The number of indices from the first to the last that the factors reach: 1 + Σ (size − 1) · step, steps stated.
+// The length of the index range that the factors cover: 1 + Σ (size − 1) · step. Steps must be set.
 int64_t span_of(const std::vector<Factor> &factors);
 
 class Layout {
 public:
     // A scalar at address 0, lane 0 of every unit.
     Layout() = default;
-    // Steps and extents left open are filled in. Throws UserError: a size below 1, a negative extent or step, an axis with an index
-    // that has no place (a gap between windows, an extent beyond the span), a stride or offset below 0.
+    // Fills in missing steps and extents. Throws UserError for a size below 1, a negative extent or
+    // step, an axis with an index without a place (a gap between windows, an extent beyond the
+    // span), and a stride or offset below 0.
     Layout(ElementType type, std::vector<LayoutAxis> axes, std::vector<Factor> copies = {},
            std::array<int64_t, level_count> offset = {}, unsigned fixed = 0);
 
@@ -77,7 +88,7 @@ public:
     // Parses to the same layout.
     std::string to_string() const;
 
-    // The tensor row-major and dense in addresses (and lanes): one address axis.
+    // A dense row-major layout in addresses (and lanes): one address axis.
     static Layout dense(ElementType type, const std::vector<int64_t> &extents);
 
     ElementType type() const { return type_; }
@@ -85,20 +96,21 @@ public:
     size_t rank() const { return axes_.size(); }
     std::vector<int64_t> extents() const;
     int64_t elements() const; // the product of the extents
-    // Copies beside those of unnamed levels.
+    // Copies in addition to those of unnamed levels.
     const std::vector<Factor> &copies() const { return copies_; }
-    // Added to each level's coordinate.
+    // The offset added to each level's coordinate.
     const std::array<int64_t, level_count> &offset() const { return offset_; }
-    // Whether a factor, a copy or the offset names the level, so that only the units reached hold the tensor.
+    // Whether a factor, a copy or the offset names the level, so that only the units covered hold
+    // the tensor.
     bool names(Level level) const;
     unsigned fixed() const { return fixed_; } // bit Level: levels that the offset names
 
-    // The greatest coordinate reached on a level: 0 where it is not named.
+    // The maximum coordinate on a level; 0 if it is not named.
     int64_t reach(Level level) const;
-    // LW from address 0 to the last one reached: what a unit has to have free.
+    // LW from address 0 to the last one used: the space that a unit needs.
     int64_t words() const { return reach(Level::Address) + 1; }
 
-    // Written alike. For the same map see algebra.h's `equal`.
+    // Equality of the form. For equality of the map see `equal` in algebra.h.
     bool operator==(const Layout &) const = default;
 
 private:

@@ -1,8 +1,8 @@
-// What the search for a move is made of: contents of a memory, hops between neighbouring memories, and the three things that
-// can be asked of a hop:
-//   push   do it in its natural form from what there is: what stands where afterwards?
-//   pull   do it in its natural form into what is wanted: what has to stand where before?
-//   match  from what there is to what is wanted: in which steps, if any?
+// The elements of the search for a move: contents of a memory, hops between neighbouring memories,
+// and three operations on a hop:
+//   push   perform it in its natural form on the current state; returns the resulting state
+//   pull   perform it in its natural form to reach the required state; returns the state it needs
+//   match  find steps from the current to the required state, if there are any
 // A move is a chain of hops: pushes from the source, one match, pulls into the destination.
 #pragma once
 
@@ -16,45 +16,46 @@ namespace kumiko::chip {
 
 using Ops = std::vector<MicroOp>;
 
-// Elements that a place wants or has, beside their numbers.
-constexpr int32_t anything = -1;  // no element: padding, or nothing known
-constexpr int32_t untouched = -2; // wanted: the lane may not be written
+// Special element numbers of a place.
+constexpr int32_t anything = -1;  // no element: padding or undefined
+constexpr int32_t untouched = -2; // required: the lane must not be written
 
-// What stands (or is wanted) in a memory from `base` on.
+// The current or required contents of a memory from `base` on.
 struct State {
     Memory memory = Memory::Dram;
     int64_t base = 0;
     Contents table;
 };
 
-// What a step writes at least, in LW: destinations own their words up to a multiple of it.
+// The smallest write of a step, in LW: destinations own their words up to a multiple of it.
 int64_t grain_of(Memory memory, const sim::Config &config);
 inline int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-// Whether `have` serves where `want` is wanted.
+// Whether the word `have` satisfies the requirement `want`.
 inline bool serves(const int32_t *want, const int32_t *have, int lanes) {
     for (int l = 0; l < lanes; l++)
         if (want[l] != anything && want[l] != have[l]) return false;
     return true;
 }
-inline bool wants(const int32_t *want, int lanes) { // an element
+inline bool wants(const int32_t *want, int lanes) { // whether an element is required
     for (int l = 0; l < lanes; l++)
         if (want[l] >= 0) return true;
     return false;
 }
-// Whether some unit wants an element at the address, and whether none may be written.
+// Whether some unit requires an element at the address, and whether some unit forbids writing it.
 bool wanted_anywhere(const Contents &table, int64_t address);
 bool forbidden_anywhere(const Contents &table, int64_t address);
-// Adds what `more` wants to `want`; false when they differ.
+// Merges the requirement `more` into `want`; false if they conflict.
 bool join(int32_t *want, const int32_t *more, int lanes);
 
-// Where an element stands in a unit, lane by lane.
+// Finds the position of elements in a unit, lane by lane.
 class Finder {
 public:
     explicit Finder(const Contents &table) : table_(table), units_(size_t(table.units())) {}
-    // Addresses of the unit whose word serves, in order. `want` wants an element.
+    // The addresses of words in the unit that satisfy `want`, ascending. `want` must require an
+    // element.
     std::vector<int64_t> find(int unit, const int32_t *want);
-    // Those of an element, in whatever lane.
+    // The addresses of an element in any lane.
     const std::vector<int64_t> &element(int unit, int32_t element);
 
 private:
@@ -74,13 +75,15 @@ struct Made {
 
 struct Hops {
     const sim::Config &config;
-    Scratch scratch;               // what is left of it
-    const State *goal = nullptr;   // where everything goes in the end: tells what each unit will need
-    const State *origin = nullptr; // where everything comes from: tells what each unit has
-    bool thorough = false;         // also masks by unit, which any arrangement can be made with
-    int next_tag = 0;              // of moves off the chip
+    Scratch scratch; // what remains of it
+    // The final state, which shows what each unit will need.
+    const State *goal = nullptr;
+    // The initial state, which shows what each unit has.
+    const State *origin = nullptr;
+    bool thorough = false; // also try masks by unit, which allow any arrangement
+    int next_tag = 0;      // next tag for off-chip moves
 
-    // Empty when the hop has no form that does it.
+    // Empty if the hop has no form that does it.
     std::vector<Made> push(const State &from, Memory to, int64_t base);
     std::vector<Made> pull(const State &to, Memory from, int64_t base);
     std::optional<Made> match(const State &from, const State &to);
@@ -99,13 +102,13 @@ struct Hops {
 };
 
 int rank_of(Memory memory); // 0: DRAM and PDM, 1: L2BM, 2: L1BM, 3: in a PE
-// The four addresses of a port, as start and stride where they are.
+// The four addresses of a port, as start and stride if they are regular.
 sim::Operand port(Memory memory, const std::array<int64_t, 4> &at);
 const Scratch::Range &range_of(const Scratch &scratch, Memory memory);
 Scratch::Range &range_of(Scratch &scratch, Memory memory);
-// For each unit of the memory the elements that the state has (or wants) in it or below it.
+// For each unit of the memory, the elements that the state has or requires in it or below it.
 std::vector<std::vector<bool>> elements_below(const State &goal, Memory memory, const sim::Config &config);
-// The state with its table made longer, to whole steps; what is added wants nothing.
+// The state with its table extended to whole steps; the added words have no requirement.
 State lengthened(const State &state, int64_t words);
 
 } // namespace kumiko::chip

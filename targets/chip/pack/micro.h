@@ -1,5 +1,5 @@
-// One operation for the packer: a word fragment, or two that belong to neighbouring steps because the second takes the first's
-// forward; with what it occupies and which words of which memories it reads and writes.
+// One operation for the packer: a word fragment, or two in consecutive steps if the second uses the
+// first's forward; with the units it occupies and the words that it reads and writes.
 //
 //   Micro m;
 //   m.word().l1 = {.op = L1Op::MabBroadcast, .width = 2, .at = {64}};
@@ -17,7 +17,8 @@
 
 namespace kumiko::chip {
 
-// What a fragment occupies for its step. A memory's port serves one fragment: sharing it by equal addresses is not tried.
+// The units that a fragment occupies in its step. A memory port serves one fragment; sharing it for
+// equal addresses is not tried.
 enum class Unit : uint8_t {
     Control,
     Mv,
@@ -46,11 +47,11 @@ constexpr uint32_t bit(Unit u) { return 1u << int(u); }
 enum class Space : uint8_t { Lm0, Lm1, Grf0, Grf1, T, Mask, Face, L1bm, L2bm };
 constexpr int space_count = 9;
 
-// Words of one memory: `times` runs of `width` words, `stride` apart.
+// Words of one memory: `times` runs of `width` words, with stride `stride`.
 struct Touch {
     Space space;
     bool write = false;
-    bool by_l2 = false; // L1BM and L2BM: by the L2 slot
+    bool by_l2 = false; // L1BM and L2BM: accessed by the L2 slot
     uint8_t part = 0;
     int32_t at = 0, width = 1, stride = 0, times = 1;
 };
@@ -76,10 +77,10 @@ public:
         touches_.push_back({space, write, by_l2, uint8_t(parts_ - 1), int32_t(at), int32_t(count), 0, 1});
         return *this;
     }
-    // Enters an operand into the word: LM, GRF with a start and stride for the four cycles, `width` LW a cycle; or one without an
-    // address. Returns the slot's source.
+    // Encodes a source operand: LM or GRF with a start and stride for the four cycles, `width` LW
+    // per cycle; or an operand without an address. Returns the slot's source.
     sim::Source read(const sim::Operand &operand, int width);
-    // The same for one destination.
+    // The same for a destination operand.
     uint8_t write(const sim::Operand &operand, int width);
 
 private:

@@ -1,5 +1,6 @@
-// When moves off the chip begin and end: the machine's rules (docs/chip.md, "Moves"), foreseen, so that a wait can be put where
-// nothing waits. Moves may be entered out of order; one that would delay an earlier entered one is refused.
+// Predicts when off-chip moves begin and end, by the machine's rules (docs/chip.md, "Moves"), so
+// that each wait can be placed where it does not stall. Moves may be entered out of order; one that
+// would delay an earlier entered one is refused.
 #pragma once
 
 #include "sim/isa.h"
@@ -16,7 +17,7 @@ inline bool is_load(const sim::Mv &m) { return m.op == sim::MvOp::Broadcast || m
 inline int64_t words_of(const sim::Mv &m, const sim::Config &config) { // LW of each of its groups
     return int64_t(m.blocks) * m.size * config.moves.block;
 }
-// That it takes from its begin on, in each of its groups.
+// The number of cycles that it takes from its begin, in each of its groups.
 int64_t cycles_of(const sim::Mv &m, const sim::Config &config);
 
 class MoveTimes {
@@ -26,11 +27,11 @@ public:
     struct Timed {
         uint64_t begin = 0, end = 0; // cycles
     };
-    // The times of a move issued in that step, when its queue has room and no move entered before is delayed by it. It is then
-    // entered. Nothing otherwise. One step issues one move at most.
-    // `accept` has the last word.
+    // Enters a move issued in that step and returns its times, if its queue has room and it delays
+    // no move entered before; nullopt otherwise. At most one move is issued per step. `accept` may
+    // still refuse.
     std::optional<Timed> enter(const sim::Mv &move, int64_t step, const std::function<bool(const Timed &)> &accept);
-    // The first step after `step` at which a refused move may be tried again.
+    // The first step after `step` at which a refused move may be retried.
     int64_t next_try(int64_t step) const;
     int64_t group_free(int group) const {
         return entries_.empty() ? 0 : int64_t(entries_.back().after.groups[size_t(group)].free);
@@ -43,7 +44,7 @@ private:
             uint64_t free = 0, dram_end = 0;
             int direction = 0;
         };
-        std::array<Group, 16> groups;                   // as many as a move's mask names
+        std::array<Group, 16> groups;                   // the width of a move's group mask
         std::array<uint64_t, 32> in_free{}, out_free{}; // of each L2BM
     };
     struct Entry {
@@ -55,7 +56,8 @@ private:
     const sim::Config &config_;
     std::vector<Entry> entries_; // by step
 
-    // Of a move issued in that step behind `before`; the L2Bs that take part. Nothing when a queue is full at that cycle.
+    // The times of a move issued in that step after state `before`, and the participating L2Bs;
+    // nullopt if a queue is full at that cycle.
     std::optional<Timed> time(const sim::Mv &m, int64_t step, const State &before, size_t position,
                               uint32_t &l2bs) const;
     static State after(const sim::Mv &m, const State &before, const Timed &times, uint32_t l2bs);

@@ -1,13 +1,15 @@
-// The packer: operations in program order become words, each operation in the earliest step in which its operands are ready,
-// its slots and ports are free, and nothing that stands already is disturbed.
+// The packer merges operations in program order into words by list scheduling: each operation goes
+// into the earliest step in which its operands are ready and its slots and ports are free, without
+// changing earlier placements.
 //
-// Program order is what the program means, and it is the priority: an operation that comes later takes what earlier ones left
-// over, and may stand before them in time where no data forbids it. So loops that are written out one iteration after another
-// overlap by themselves, and transfers for the next tile fill the gaps of the current one. All gaps of the machine's hazard rules
-// are kept; the simulator's checker proves it.
+// Program order defines the semantics and is the scheduling priority: a later operation takes the
+// resources that earlier ones left, and may execute before them if no data dependence forbids it.
+// So fully unrolled loop iterations overlap, and transfers for the next tile fill the gaps of the
+// current one. All gaps of the machine's hazard rules are kept; the simulator's checker verifies
+// it.
 //
-// Moves off the chip are issued at steps that are foreseen (move_times.h), and a wait is put in the first word after a move's end,
-// so that no wait stalls the stream.
+// Off-chip moves are issued at predicted steps (move_times.h), and a wait is placed in the first
+// word after a move's end, so that no wait stalls.
 #pragma once
 
 #include "sim/program.h"
@@ -28,33 +30,35 @@ public:
     explicit Packer(const sim::Config &config, Packing packing = Packing::Full,
                     const std::atomic<bool> *stop = nullptr);
 
-    // Returns the step of the first fragment. `earliest`: not before.
+    // Places an operation not before `earliest`; returns the step of its first fragment.
     int64_t place(const Micro &micro, int64_t earliest = 0);
-    // Moves between DRAM and L2BM that belong together: they touch the same words of L2BM, each in L2Bs of its own. Tags are chosen
-    // here. Returns the step from which all are waited for.
+    // Places moves between DRAM and L2BM that belong together: they touch the same words of L2BM,
+    // each in L2Bs of its own. Chooses the tags. Returns the step from which all are complete and
+    // waited for.
     int64_t place(const std::vector<sim::Mv> &moves, int64_t earliest = 0);
 
-    // The words, with an end behind which nothing is under way.
+    // The words, with an end after which nothing is in flight.
     sim::Program finish();
 
-    // When a group's memory is free again, behind all moves so far; and when words that L2 writes to L2BM may be moved off. Cycles.
+    // The cycle at which a group's memory is free after all moves so far, and the cycle from which
+    // words that L2 writes to L2BM may be moved.
     int64_t group_free(int group) const { return moves_.group_free(group); }
     int64_t movable(int64_t l2bm, int64_t words) const;
 
     int64_t steps() const { return int64_t(words_.size()); }
-    // Steps in which a unit works, so far.
+    // The number of steps in which a unit has been busy.
     int64_t busy(Unit u) const { return busy_[size_t(u)]; }
     int64_t operations() const { return operations_; }
     const Tally &tally() const { return tally_; } // of Packing::Counted
-    // The first operations in program order, a line each: the step in which it stands, and what it does.
+    // The first operations in program order, one per line: the step, and what it does.
     const std::string &first_operations() const { return first_; }
 
 private:
     struct Times {                // of one word of a memory, in steps
         int32_t written = -1000;  // last
         int32_t read = -1;        // last
-        int32_t ready = 0;        // may be read from here on, whoever reads
-        int32_t stored = 0;       // from here on no move from L2BM to DRAM is under way
+        int32_t ready = 0;        // readable by anyone from here on
+        int32_t stored = 0;       // no move from L2BM to DRAM is in flight from here on
         uint32_t stored_l2bs = 0; // in these L2Bs
         bool by_l2 = false;       // last written by the L2 slot
     };
@@ -65,10 +69,11 @@ private:
     std::vector<sim::Word> words_;
     std::vector<uint32_t> used_; // units of each step
     std::array<std::vector<Times>, space_count> times_;
-    // For each combination of units that was asked for: from which step on to look, when one begins to look at a step.
+    // Union–find for each combination of units requested: the next step to try when searching from
+    // a step.
     std::unordered_map<uint64_t, std::vector<int32_t>> free_;
     MoveTimes moves_;
-    std::vector<std::map<int64_t, int64_t>> tags_; // steps in which each is taken: from, to
+    std::vector<std::map<int64_t, int64_t>> tags_; // steps in which each tag is in use: from, to
     std::array<int64_t, 32> busy_{};
     int64_t operations_ = 0;
     std::string first_;
@@ -82,17 +87,20 @@ private:
     bool fits_part(uint32_t uses, int64_t step) const;
     int64_t first_fit(const Micro &m, int64_t from);
     void commit(const Micro &m, int64_t step);
-    void touch(const Micro &m, int64_t step); // what stands in that step, for those that come later
+    // Records the accesses in that step for later operations.
+    void touch(const Micro &m, int64_t step);
     int64_t ready(const std::vector<sim::Mv> &moves) const;
     void touch(const sim::Mv &move, int64_t issued, int64_t done);
     int64_t count(const std::vector<sim::Mv> &moves, int64_t from);
-    struct Together {                        // moves that are waited for together
-        int64_t first = INT64_MAX, done = 0; // steps: of the first issue; from which all are complete
+    struct Together { // moves with a common wait
+        // Steps: of the first issue; from which all are complete.
+        int64_t first = INT64_MAX, done = 0;
         std::vector<int64_t> issued;
     };
-    // False when no tag is free from the first of them to the end of this one.
+    // False if no tag is free from the first of them to the end of this one.
     bool place_move(const sim::Mv &move, int64_t from, Together &together);
-    int free_tag(int64_t begin, int64_t end) const; // not taken in any of these steps; −1 when all are
+    // A tag not in use in any of these steps; −1 if there is none.
+    int free_tag(int64_t begin, int64_t end) const;
 };
 
 } // namespace kumiko::chip

@@ -2,12 +2,14 @@
 
 namespace kumiko {
 
-// How operations become words. The others are what packing is measured against.
+// How operations become words. All but Full are baselines for comparison.
 enum class Packing {
     Full,
-    OneAWord, // each operation has a word of its own, the first that is free when its operands are ready
-    Naive,    // so, in program order, and every move is waited for before anything else
-    Counted   // no words are made: operations are counted, and the time that their data takes (tally.h)
+    // Each operation gets a word of its own, the first free one once its operands are ready.
+    OneAWord,
+    Naive, // like OneAWord, in program order, waiting for every move at once
+    // No words are generated: operations are counted, and the time of their data flow (tally.h).
+    Counted
 };
 
 } // namespace kumiko

@@ -1,8 +1,9 @@
-// One stage of a schedule as the chip runs it: its loops divided among time, units and lanes, every index an affine function
-// of them, all extents numbers.
+// One stage of a schedule as the chip executes it: its loops are mapped to time, units and lanes;
+// every index is an affine function of the loops, and all extents are constant.
 //
-// The program is one for all units. A unit's place in the tree gives the values of the loops bound to its levels; loops of lanes
-// (vectorized, or inside a tensor instruction) stand in the words of one access; all others follow one another in time.
+// There is one program for all units. A unit's position in the tree gives the values of the loops
+// bound to its levels. Lane loops (vectorized, or inside a tensor instruction) are within the words
+// of one access. All other loops are sequential in time.
 #pragma once
 
 #include "schedules/state.h"
@@ -16,7 +17,7 @@ namespace kumiko::chip {
 enum class Tier : uint8_t { Group, L2b, L1b, Mab, Pe };
 constexpr int level_count = 5;
 constexpr std::array<const char *, level_count> level_names = {"group", "L2B", "L1B", "MAB", "PE"};
-int units_of(const sim::Config &config, Tier level); // of the level above
+int units_of(const sim::Config &config, Tier level); // in one unit of the level above
 
 using Values = std::vector<int64_t>; // by loop
 
@@ -42,13 +43,13 @@ struct PlannedLoop {
     bool reduction = false;
 };
 
-// A tensor at the indices that one expression uses. Neighbouring axes that a loop joins are one.
+// A tensor at the indices that one expression uses. Adjacent axes that a loop fuses are one axis.
 struct TensorAccess {
-    std::string tensor; // the name under which the stage reads it: a copy's, where there is one
+    std::string tensor; // the name that the stage reads: a copy's, if there is one
     Type type;
     std::vector<Affine> index;    // one per axis, of the tensor itself
     std::vector<int64_t> extents; // of the tensor: indices beyond are padding
-    int64_t period = 0;           // when not 0, of one axis: the index is meant modulo this
+    int64_t period = 0;           // if not 0, for one axis: the index is taken modulo this
 
     bool depends(size_t loop) const {
         for (const Affine &a : index) {
@@ -60,8 +61,9 @@ struct TensorAccess {
 
 class StagePlan;
 
-// Where a stage stands that is computed at a loop of another one: inside the loops of `outer` up to and with `depth`, which come first in
-// its own plan. Of each of its axes the first index that is needed there, over the loops of `outer`, and how many.
+// Describes a stage computed at a loop of another one: it is inside the loops of `outer` up to and
+// including `depth`, which are the first loops of its own plan. For each of its axes, the first
+// index needed there (over the loops of `outer`) and the extent.
 struct Nesting {
     const StagePlan *outer = nullptr;
     size_t depth = 0;
@@ -71,8 +73,9 @@ struct Nesting {
 
 class StagePlan {
 public:
-    // Throws UserError or Unsupported when the chip cannot run the stage so: an extent known only at run time, loops of a kind that
-    // the chip has no use for. Reduction loops may be bound to units in nested stages only.
+    // Throws UserError or Unsupported if the chip cannot execute the stage this way: an extent
+    // known only at run time, or a kind of loop that the chip does not support. Reduction loops may
+    // be bound to units in nested stages only.
     StagePlan(const ScheduleState &state, const StageState &stage, const sim::Config &config,
               const Nesting *nesting = nullptr);
 
@@ -81,34 +84,38 @@ public:
     size_t loop(const std::string &name) const;                      // position
     const Affine &axis(const std::string &name) const { return axes_.at(name); }
     int64_t extent_of(const Axis &axis) const;
-    // An index expression over the stage's axes. Throws Unsupported when it is not affine.
+    // An index expression over the stage's axes. Throws Unsupported if it is not affine.
     Affine affine(const Expr &index) const;
     // A read of a tensor by the stage (a Call of type Image).
     TensorAccess access(const ScheduleState &state, const Expr &read) const;
     // The stage's own element.
     TensorAccess own() const;
 
-    // True when no split runs beyond its end at these values; splits that make one of the loops in `without` are not asked.
+    // True if no split exceeds its extent at these values. Splits of the loops in `without` are not
+    // checked.
     bool inside(const Values &values, const std::vector<bool> &without) const;
-    // Indices from the first on that the loops behind position `depth` make of one that runs forwards.
+    // The number of consecutive indices that the loops inside position `depth` cover.
     int64_t reach(const Affine &index, size_t depth) const;
-    // Sets the values of the loops bound to a level for unit u of that level; units beyond the bound ones do what others do.
+    // Sets the loops bound to a level to their values on unit u of that level; units beyond the
+    // bound ones duplicate others.
     void set_unit(Values &values, Tier level, int unit) const;
-    // A number for what the loops of `access` bound to this level make of unit u; equal numbers, equal data. Below distinct().
+    // A number below parts() that identifies the data of `access` on unit u of this level: equal
+    // numbers mean equal data.
     int64_t part(const TensorAccess &access, Tier level, int unit) const;
     int64_t parts(const TensorAccess &access, Tier level) const;
     int64_t used(Tier level) const; // units of a level that the bound loops fill
 
-    size_t first_own() const { return first_own_; } // the loops before are the outer stage's
+    size_t first_own() const { return first_own_; } // the first loop that is not the outer stage's
 
 private:
     const StageState *stage_;
     size_t first_own_ = 0;
-    std::array<int64_t, level_count> idle_{1, 1, 1, 1,
-                                           1}; // nested: units of a level that do the same, of each outer one's
+    // Nested: the number of units of a level that duplicate each other, within each outer unit.
+    std::array<int64_t, level_count> idle_{1, 1, 1, 1, 1};
     std::vector<PlannedLoop> loops_;
     std::map<std::string, Affine> axes_;
-    // Axes that a fused loop joins, outermost first: the tensors that the stage reads and makes have one axis in their place.
+    // Axes that a fused loop joins, outermost first: the tensors that the stage reads and writes
+    // have one axis instead.
     struct Joined {
         std::vector<std::string> axes;
         Affine value;

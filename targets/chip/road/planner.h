@@ -1,5 +1,6 @@
-// Addresses: who holds which words of the chip's memories. All of a stage's buffers live as long as the stage, so they lie one
-// behind the other; the parts of a divided stage have the memories one after another.
+// Allocates addresses in the chip's memories. All buffers of a stage live as long as the stage, so
+// they are placed one after the other; the parts of a divided stage reuse the memories one after
+// the other.
 #pragma once
 
 #include "sim/config.h"
@@ -11,9 +12,10 @@
 
 namespace kumiko::chip {
 
-enum class Bank : uint8_t { Lm, Lm0, Lm1, Grf0, Grf1, L1bm, L2bm, Dram }; // Lm: LM0 and, behind it, LM1
+// Lm: LM0 followed by LM1.
+enum class Bank : uint8_t { Lm, Lm0, Lm1, Grf0, Grf1, L1bm, L2bm, Dram };
 constexpr int memory_count = 8;
-const char *memory_name(Bank m); // as levels of the machine's table: "LM0"
+const char *memory_name(Bank m); // as levels of the machine table: "LM0"
 
 struct Held {
     std::string name;
@@ -25,14 +27,15 @@ class Planner {
 public:
     explicit Planner(const sim::Config &config) : config_(config) {}
 
-    // Throws UserError when the memory has no room: what is asked, what is there, and who has the rest.
+    // Returns the address of `words` LW. Throws UserError if the memory is full; the message states
+    // the request, the free space and the other buffers.
     int64_t take(Bank memory, int64_t words, const std::string &name);
-    // Gives back all but DRAM: what comes next in the program may use it again.
+    // Frees everything but DRAM for the next part of the program.
     void release();
     int64_t free_words(Bank memory) const { return size(memory) - taken(memory); }
     int64_t taken(Bank memory) const;
     int64_t size(Bank memory) const;
-    // Words that are in use at the same time, at most, and what for.
+    // Buffers that are live at the same time, at most, and their purpose.
     const std::vector<Held> &held() const { return held_; }
     std::string to_string() const;
 
@@ -41,12 +44,12 @@ private:
     std::vector<Held> held_;
 };
 
-// Words of a memory used in turn.
+// A ring buffer in a memory.
 class Ring {
 public:
     Ring() = default;
     Ring(int64_t at, int64_t words) : at_(at), words_(words) {}
-    int64_t next(int64_t words) { // of at most words()
+    int64_t next(int64_t words) { // at most words()
         if (words > words_)
             throw InternalError("a ring of " + std::to_string(words_) + " LW is asked for " + std::to_string(words));
         if (used_ + words > words_) used_ = 0;

@@ -1,6 +1,8 @@
-// Stages that run one after the other on one unit's data: a stage at the root whose elements leave for DRAM, and those that are computed at a
-// loop of it, whose results stay in the PEs. Elements are dealt to lanes, PEs and the units above as the loops say; what a stage reads of another
-// one has to stand in the same unit, or be the same in all of them (what was reduced over the units is).
+// A chain of stages executed one after the other on one unit's data: a root stage whose elements
+// are stored to DRAM, and the stages computed at a loop of it, whose results stay in the PEs.
+// Elements are distributed to lanes, PEs and the units above by the loops. What one stage reads
+// from another must be in the same unit, or be the same in all units (as results of reductions over
+// units are).
 #pragma once
 
 #include "targets/chip/stage/context.h"
@@ -15,12 +17,14 @@ namespace kumiko::chip {
 
 struct ChainStage;
 
-// What a stage reads at one place of its formula: of an input, or of a stage before.
+// A read in a stage's formula: of an input or of an earlier stage.
 struct ChainRead {
     Expr read; // Call of type Image
     TensorAccess access;
     std::shared_ptr<Loader> loader;
-    std::vector<std::pair<size_t, size_t>> loops; // the stage's loops, and those of the stage whose plan the loader has
+    // Pairs of a loop of the stage and the corresponding loop of the stage whose plan the loader
+    // has.
+    std::vector<std::pair<size_t, size_t>> loops;
     const ChainStage *from = nullptr;
 };
 
@@ -29,25 +33,25 @@ struct ChainStage {
     std::shared_ptr<StagePlan> plan;
     std::string name;
     kumiko::Type type;
-    std::vector<size_t> time;    // own loops in time on which the result depends, outermost first
-    std::vector<size_t> reduced; // and those that are reduced over
+    std::vector<size_t> time;    // own time loops on which the result depends, outermost first
+    std::vector<size_t> reduced; // own time loops that reduce
     std::vector<size_t> lanes;
     bool reduced_lanes = false;
-    int64_t points = 1;            // of a unit: iterations of `time`
-    Expr value;                    // of an element; of a reduction: the term
-    std::optional<Component> fold; // of a reduction
+    int64_t points = 1;            // iterations of `time` per unit
+    Expr value;                    // formula of an element; for a reduction: the term
+    std::optional<Component> fold; // for a reduction
     std::vector<ChainRead> reads;
-    bool uses_position = false; // along the axes that it reduces
+    bool uses_position = false; // reads its position along the axes that it reduces
     VectorProgram program;
-    // Where the results stand, four points at a time; −1: they leave.
+    // The location of the results, four points at a time; −1: they are stored to DRAM.
     Bank home = Bank::Grf0;
     int64_t at = -1;
 
-    int64_t index(const Values &values) const;     // of a point
-    void set(Values &values, int64_t point) const; // a point beyond the last is the last
+    int64_t index(const Values &values) const;     // number of a point
+    void set(Values &values, int64_t point) const; // a point beyond the last counts as the last
 };
 
-// One LW of each of four points.
+// One LW address for each of four points.
 using Four = std::array<int64_t, sim::cycles_per_step>;
 sim::Operand words_at(const sim::Config &config, Bank bank, const Four &at);
 
@@ -62,10 +66,11 @@ private:
     std::deque<ChainStage> stages_; // the root last
     ChainStage *root_ = nullptr;
     std::vector<size_t> outer_; // time loops of the root around the chain
-    std::vector<size_t>
-        tiles_; // and inside of it, around its tiles: copies that it has of its own are made at the last
+    // Time loops of the root inside of those and around its tiles. Its own copies are made at the
+    // last one.
+    std::vector<size_t> tiles_;
     struct Loaded {
-        std::string text; // what it holds; equal texts, equal words
+        std::string text; // describes the content; equal texts mean equal words
         std::vector<size_t> loops;
         std::shared_ptr<Loader> loader;
     };
@@ -76,13 +81,14 @@ private:
     std::optional<StoredPart> leaving_;
     std::unique_ptr<VectorEmitter> code_;
     bool four_ = false;
-    bool transposes_ = false;    // what it reads, in the matrix unit
-    size_t depth_ = 0;           // position of the loop at which the stages before the root are computed
-    int64_t accumulators_ = 0;   // in GRF0 from here on
-    Ring tree_l1bm_, tree_l2bm_; // where sums meet
+    bool transposes_ = false; // transposes its operand in the matrix unit
+    // Position of the loop at which the stages before the root are computed.
+    size_t depth_ = 0;
+    int64_t accumulators_ = 0;   // start of the accumulators in GRF0
+    Ring tree_l1bm_, tree_l2bm_; // for reductions over units
     std::vector<int64_t> tree_dram_;
-    int64_t tree_done_ = 0; // the step from which the last ones have left it
-    Values outer_values_;   // of the root's loops around its tiles
+    int64_t tree_done_ = 0; // step from which these are free again
+    Values outer_values_;   // values of the root's loops around its tiles
 
     // chain.cpp
     void collect(const StageState &root);
@@ -96,12 +102,12 @@ private:
     void begin(ChainStage &s);
     void tile();
     void compute(ChainStage &s);
-    int64_t compute_in_runs(ChainStage &s); // in_runs.cpp; points that it has computed
+    int64_t compute_in_runs(ChainStage &s); // in_runs.cpp; returns the number of points computed
     void leave();
     Expr inlined(const Expr &e) const;
 
     // chain_reads.cpp
-    struct Group { // four points of a stage that are computed
+    struct Group { // four points of a stage being computed
         ChainStage *stage;
         std::array<Values, sim::cycles_per_step> values;
         std::map<int, sim::Operand> chosen; // by read: both parts
@@ -111,28 +117,31 @@ private:
     sim::Operand word(Group &g, int which, int part);
     sim::Operand of_stage(Group &g, const ChainRead &r, int which, int part);
     void done(Group &g);
-    std::array<bool, 4> lane_masks_{}; // those that are set
+    std::array<bool, 4> lane_masks_{}; // whether each is set
     int lane_mask(int lane, int lanes);
 
     // reduction.cpp
-    int64_t chains(const ChainStage &s) const; // sums of one point that run side by side
-    struct Limit {                             // elements of a reduction axis beyond which there is nothing
+    int64_t chains(const ChainStage &s) const; // number of parallel partial sums of one point
+    // The end of a reduction axis, beyond which there are no elements.
+    struct Limit {
         size_t axis;
-        int64_t below; // positions of units and lanes
+        int64_t below; // in positions of units and lanes
         auto operator<=>(const Limit &) const = default;
     };
-    // Of each unit and lane along a reduction axis, counted from where time stands; by how the loops make them.
+    // Positions of each unit and lane along a reduction axis relative to the current time step,
+    // keyed by the loops that produce them.
     std::map<std::string, sim::Operand> positions_;
     void reduce(ChainStage &s);
-    bool stands_still(const ChainStage &s, size_t axis) const; // the same position in all units and lanes
-    // As f32, in two parts where a word has four lanes, or as i16.
+    // Whether the position is the same in all units and lanes.
+    bool stands_still(const ChainStage &s, size_t axis) const;
+    // As f32, in two parts if a word has four lanes, or as i16.
     sim::Operand positions(const ChainStage &s, size_t axis, bool small);
     std::map<std::tuple<const ChainStage *, bool, std::vector<Limit>, std::vector<int64_t>>, VectorProgram> foldings_;
     const VectorProgram &folding(const ChainStage &s, bool first, const std::vector<Limit> &limits,
                                  const Values &values);
     std::vector<Limit> limits(const ChainStage &s, const Values &values) const;
-    struct Folding; // what two values become
-    // Tree, over MABs, L1Bs, L2Bs and groups, of values that stand in registers.
+    struct Folding; // the operation that combines two values
+    // Tree reduction over MABs, L1Bs, L2Bs and groups of values in registers.
     void over_units(const ChainStage &s, const Folding &f, const std::vector<sim::Operand> &values,
                     const std::function<void(size_t value, uint32_t mabs, int64_t l1bm)> &arrived);
     void over_l2bs(const ChainStage &s, const Folding &f, int64_t l2bm);

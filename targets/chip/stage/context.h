@@ -1,4 +1,5 @@
-// What the stages of a program share while they become words: the packer, the planner of addresses, the place of each tensor in DRAM.
+// State shared by all stages of a program during code generation: the packer, the address planner,
+// the place of each tensor in DRAM.
 #pragma once
 
 #include "targets/chip/road/dram_order.h"
@@ -11,7 +12,7 @@
 
 namespace kumiko::chip {
 
-// A tensor that the host writes or reads: in DRAM from `dram` on, so many words of each group.
+// A tensor that the host writes or reads: from `dram` on, `words` LW in each group.
 struct HostTensor {
     std::string name;
     bool output = false;
@@ -19,7 +20,7 @@ struct HostTensor {
     std::function<void(const WordVisitor &)> each_word;
 };
 
-// Words that the host writes before the program runs: tables of moves.
+// Words that the host writes before the program runs, such as tables of moves.
 struct HostConstant {
     int group = 0;
     int64_t dram = 0;
@@ -36,55 +37,60 @@ struct Context {
     Planner planner;
     std::vector<HostTensor> tensors;
     std::vector<HostConstant> constants;
-    std::map<std::string, double> needed;      // bytes of an input, where not all of it is read
-    std::string l3, l2;                        // for people
-    std::array<int64_t, memory_count> taken{}; // LW of each memory that were held at a time, at most
+    std::map<std::string, double> needed; // bytes of an input that are read, if not all
+    std::string l3, l2;                   // printable levels
+    // The maximum number of LW allocated at once, by memory.
+    std::array<int64_t, memory_count> taken{};
     void note_taken() {
         for (int m = 0; m < memory_count; m++) taken[size_t(m)] = std::max(taken[size_t(m)], planner.taken(Bank(m)));
     }
 
-    // A place in DRAM, the same in each group, for a tensor in the order of a road, or row-major. The tensor is entered.
+    // Allocates and registers a tensor in DRAM, at the same address in each group, in the order of
+    // a road or row-major.
     int64_t take_dram(std::shared_ptr<const StagePlan> plan, std::shared_ptr<const Road> road, const std::string &name,
                       bool output);
     int64_t take_dram(std::shared_ptr<const DramOrder> order, const std::string &name, bool output);
-    // Where a table with these entries stands in a group's DRAM.
+    // The address of a table with these entries in a group's DRAM.
     int64_t table(int group, const std::vector<uint32_t> &entries);
 };
 
-// A copy that place_in made for the stage, and where the unit finds it.
+// A copy that place_in made for the stage, and its location in the unit.
 struct Copy {
     const StageState *stage = nullptr;
     Bank memory = Bank::Lm0;
-    size_t at = 0; // position of the loop at which it is made
+    size_t at = 0; // position of the loop at which it is loaded
 };
 
-// What a read finds beyond an input: nothing that matters, zeros, or the nearest element.
+// The value of an out-of-bounds read of an input: undefined, zero, or the nearest element.
 enum class Border : uint8_t { None, Zeros, Nearest };
 
-// The copies through which the stage reads `tensor`, the one that it reads first; the last is one of an input, whose name becomes
-// `source`. Throws UserError where the stage reads an input itself, Unsupported for what else stands between.
-// `packed`: the prepacked copy of the input, where there is one.
+// The copies through which the stage reads `tensor`, beginning with the one that it reads directly.
+// The last one copies an input, whose name is assigned to `source`. `packed` receives the prepacked
+// copy of the input, if there is one. Throws UserError if the stage reads an input directly,
+// Unsupported for other stages in between.
 std::vector<Copy> copies_of(const ScheduleState &state, const StagePlan &plan, const std::string &tensor,
                             std::string &source, const StageState **packed = nullptr, Border *border = nullptr);
-// How many of a copy are kept in turn. Throws Unsupported for more than `most`, of which the stage would make no use.
+// The number of buffers of a copy. Throws Unsupported for more than `most`, which the stage could
+// not use.
 int kept(const Copy &copy, int most);
-// The axes of an input as they lie in DRAM, outermost first: in order, or as prepack says. Throws Unsupported for blocks of axes.
+// The axes of an input as stored in DRAM, outermost first: in order, or as given by prepack. Throws
+// Unsupported for blocked axes.
 std::vector<size_t> storage_order(const ScheduleState &state, const std::string &input, const StageState *packed);
 
-// Words in L1BM and L2BM through which tiles pass.
+// Ring buffers in L1BM and L2BM through which tiles pass.
 struct Rings {
     Ring l1, l2;
-    int64_t move = 0; // LW of L1BM in the tile's order that one move carries
+    int64_t move = 0; // LW of L1BM, in the tile's order, that one move transfers
 };
-// Deals what L1BM and L2BM have left to the roads that pass through them.
-// `moves`: how many find room in L2BM at a time, for each of them; of results two at least.
+// Divides the free space of L1BM and L2BM among the roads that use them. `moves`: the number of
+// moves in flight that L2BM has room for, for each road; at least two for results.
 std::vector<Rings> share_rings(Context &c, const std::vector<std::pair<const Road *, std::pair<bool, bool>>> &users,
                                int moves = 3);
 
-// Brings tiles of an input to the units, when they are needed and not there yet.
+// Loads tiles of an input to the units when they are needed and not present.
 class Loader {
 public:
-    // `copies` as copies_of gives them.
+    // `copies` as returned by copies_of.
     Loader(Context &c, std::shared_ptr<const Road> road, std::vector<Copy> copies, int64_t dram, const StagePlan &plan);
 
     const Road &road() const { return *road_; }
@@ -93,20 +99,22 @@ public:
     bool through_l2() const { return copies_.size() < 2; }
     void set_rings(const Rings &rings) { rings_ = rings; }
 
-    // The tile for these values has a place from now on. Its words are brought when they are first needed, in order, so that the
-    // roads of several operands take turns.
+    // Assigns a buffer to the tile of these values. Its words are loaded when first needed, in
+    // order, so that the roads of several operands interleave.
     void ensure(const Values &values);
-    // The words of the accesses up to and with this one are there, or on their way.
+    // Ensures that the words of accesses up to and including this one are loaded or in flight.
     void need(int64_t access);
-    // Where it begins, in the copy's memory; LM0 and LM1 count through.
-    bool crosses_lm() const;                       // some copy stands partly in LM0, partly in LM1
-    int64_t last_key() const { return last_key_; } // of the tile loaded last
+    // base(): the address of the current tile in the copy's memory; LM0 and LM1 are numbered
+    // consecutively.
+    // Whether some copy is partly in LM0, partly in LM1.
+    bool crosses_lm() const;
+    int64_t last_key() const { return last_key_; } // of the most recently loaded tile
     int64_t base() const { return slots_[size_t(current_)].at; }
 
 private:
     struct Slot {
         int64_t at = 0, key = -1;
-        int64_t used = 0;   // when last
+        int64_t used = 0;   // time of the last use
         int64_t loaded = 0; // words, in L1BM's order
     };
     Context &c_;
@@ -115,8 +123,8 @@ private:
     int64_t dram_;
     Rings rings_;
     std::vector<Slot> slots_, l2_slots_;
-    int64_t as_it_came_ = 0; // where a transposed tile stands first
-    int64_t between_ = 1;    // tiles of a unit in one of L2BM
+    int64_t as_it_came_ = 0; // where a tile arrives before it is transposed
+    int64_t between_ = 1;    // tiles of a unit in one L2BM tile
     int current_ = 0;
     int64_t clock_ = 0, last_key_ = 0;
 
@@ -124,18 +132,19 @@ private:
     void load(Slot &slot, int64_t until);
 };
 
-// The reads of tensors in an expression, in order, each shared one once.
+// The reads of tensors in an expression, in order, each distinct one once.
 std::vector<Expr> reads_in(const Expr &e);
-// The same, each as often as it stands, with the cast that stands directly around it.
+// The same, once per occurrence, including a cast directly around it.
 std::vector<Expr> reads_with_casts(const Expr &e);
 
-// The operand that reads four words of LM0 and LM1, counted through, or writes them.
+// The operand for four words of LM0 and LM1, which are numbered consecutively.
 sim::Operand lm_operand(const sim::Config &config, int64_t at, int64_t stride);
 
-// Carries a part of the tile of a result away: `gather` places the operation that brings the words of accesses [4n, 4n + 4), word w, from the
-// units to L1BM at the address given.
-// It goes in parts, one move of each L2B; [0, store_parts) are all. Brings it to L2BM; what places the moves has to be called for all
-// groups before the ring comes round to the same words: store_ahead parts later at most.
+// Stores one part of a result tile. `gather` places the operation that transfers word w of the
+// accesses [4n, 4n + 4) from the units to L1BM at the given address. A tile has store_parts()
+// parts, with one move of each L2B for each. store_part moves the words to L2BM; StoredPart::place
+// issues the moves, and has to be called for all groups before the ring reuses the words, at most
+// store_ahead parts later.
 struct StoredPart {
     int64_t l2bm, words; // of an L2B
     std::function<void(uint32_t groups)> place;

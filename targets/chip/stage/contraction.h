@@ -1,6 +1,7 @@
-// A sum of products of operands that the host packs in the order of use, whose inner block is the matrix unit's. Matrices go from L1BM by broadcast
-// and forward to the face that is not in use, while the matrix unit takes the other one's vectors from LM; sums stay in a GRF until they are
-// complete, and leave under the next tile's work.
+// A contraction of host-packed operands in consumption order, whose inner block is the matrix
+// unit's. Matrices are broadcast from L1BM and forwarded to the inactive face while the matrix unit
+// processes the vectors of the active one from LM. Sums stay in a GRF until they are complete, and
+// are drained during the next tile.
 #pragma once
 
 #include "targets/chip/stage/chain.h"
@@ -14,7 +15,7 @@ namespace kumiko::chip {
 
 class Contraction {
 public:
-    // Throws Unsupported, with what would be, for loops in another order.
+    // Throws Unsupported, with the supported order, for loops in another order.
     Contraction(Context &c, const ScheduleState &state, const StageState &stage, const StageState *finished);
     void run();
 
@@ -27,7 +28,7 @@ private:
     size_t row_ = 0, column_ = 0, accumulate_at_ = 0, last_matrix_loop_ = 0;
     bool has_matrix_loop_ = false;
     TensorAccess matrix_, vector_, result_;
-    bool single_ = false; // operands of f32: matrices of 8 × 8, sums of one LW in each PE
+    bool single_ = false; // f32 operands: 8 × 8 matrices, sums of one LW in each PE
     int sum_words_ = 2;
     std::unique_ptr<Loader> x_, w_;
     std::shared_ptr<const Road> store_;
@@ -35,33 +36,35 @@ private:
     Rings store_rings_;
     Values values_;
     int face_ = 0;
-    bool bank_ = false; // where the sums are: GRF1
+    bool bank_ = false; // whether the sums are in GRF1
     struct Drain {      // of a complete tile
         int64_t key;
         bool bank;
         Values values;
-        int64_t part = 0; // the next
+        int64_t part = 0; // the next part
     };
     std::optional<Drain> pending_;
-    // Moves of results, each with the block behind which it is placed: behind the loads that come before in time, which matter more.
+    // Pending moves of results. Each is placed after block `due`, behind the loads of that time,
+    // which are more urgent.
     struct Store {
         int64_t due;
-        uint32_t groups; // still to be placed
+        uint32_t groups; // groups whose moves are still pending
         StoredPart part;
     };
     std::deque<Store> stores_;
-    struct PointOffset { // of a vector of the matrix: its accesses, from those of the first
+    struct PointOffset { // of a vector: the offsets of its accesses from the first vector's
         int64_t x, sum;
     };
     std::vector<PointOffset> points_;
-    bool spare_ = false; // fours that are not full write what nobody reads, behind the sums
+    bool spare_ = false; // partial groups of four write unused words after the sums
     int64_t block_ = 0, lag_ = 0;
-    bool nothing_comes_ = false;    // all operands are there
-    int64_t blocks_ = 0, pace_ = 1; // blocks of the tile so far; how many of them between two parts of a drain
+    bool nothing_comes_ = false; // all operands are loaded
+    // The blocks of the tile so far, and the number of blocks between two drain parts.
+    int64_t blocks_ = 0, pace_ = 1;
 
-    // What finishes the sums, when it is more than a cast: an expression of f32, and the operands beside the sums.
+    // The epilogue of the sums if it is more than a cast: an f32 expression and its other operands.
     struct EndOperand {
-        Expr read; // as the expression has it, with its cast to f32 where it is narrower
+        Expr read; // the read in the expression, with its cast to f32 if it is narrower
         std::shared_ptr<StageState> copy;
         std::unique_ptr<Loader> loader;
     };
@@ -69,9 +72,10 @@ private:
     std::vector<EndOperand> end_operands_;
     std::unique_ptr<VectorEmitter> code_;
     VectorProgram end_program_;
-    Expr end_value_;                                      // with its cast
-    std::optional<sim::Operand> end_made_;                // finished words, both parts, on their way out
-    std::array<Values, sim::cycles_per_step> end_values_; // of the four accesses that are finished
+    Expr end_value_; // including its cast
+    // Finished words, both parts, being drained.
+    std::optional<sim::Operand> end_made_;
+    std::array<Values, sim::cycles_per_step> end_values_; // of the four accesses being finished
 
     std::string output_name() const { return finished_ ? finished_->name() : stage_.name(); }
     sim::Type precision() const { return single_ ? sim::Type::F32 : sim::Type::F16; }

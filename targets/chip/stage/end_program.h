@@ -1,4 +1,4 @@
-// What finishes a product's sums (finish_in), as a program of vectors.
+// The epilogue of a product's sums (finish_in) as a vector program.
 #pragma once
 
 #include "dsl/halide.h"
@@ -9,7 +9,8 @@
 
 namespace kumiko::chip {
 
-// Of `value`, which reads the sums, in f32, as read 0 of the program, and `operands` from 1 on. Undefined: the sums narrowed to f16.
+// `value` in f32: the sums are read 0 of the program, `operands` follow from 1 on. If `value` is
+// undefined, the program narrows the sums to f16.
 VectorProgram end_program(const Halide::Expr &value, const std::string &sums, const std::vector<Halide::Expr> &operands,
                           const std::string &who);
 

@@ -1,4 +1,4 @@
-// Regions: each part of a stage is a stage of its own on the chip.
+// Regions: each part of a stage becomes a separate stage on the chip.
 #pragma once
 
 #include "schedules/state.h"
@@ -6,10 +6,12 @@
 
 namespace kumiko::chip {
 
-// The state with a stage for each box of a divided stage, which says in `part` what it computes; where a stage computes several,
-// each has copies of its own. Throws Unsupported for boxes that are cut along two axes.
+// Replaces each stage with regions by one stage per box; `part` describes what it computes. If a
+// stage computes several boxes, each gets its own copies. Throws Unsupported for boxes that are cut
+// along two axes.
 ScheduleState with_pieces(const ScheduleState &state);
-// Of the results in c.tensors from `first` on, what stage `s` computes: the tensor's elements in its part.
+// Restricts the results in c.tensors from `first` on to the part of the tensor that stage `s`
+// computes.
 void keep_part(Context &c, size_t first, const StageState &s);
 
 } // namespace kumiko::chip

@@ -1,4 +1,5 @@
-// A schedule as a whole: what the chip can be given, and its stages one after the other.
+// A schedule as a whole: checks that the chip supports it, and generates its stages one after the
+// other.
 #pragma once
 
 #include "schedules/schedule.h"
@@ -7,10 +8,12 @@
 
 namespace kumiko::chip {
 
-// Throws UserError or Unsupported for what no program of that chip is made of, whatever the stages are.
+// Throws UserError or Unsupported for schedules that no program of the chip can implement,
+// independent of the stages.
 void require_program(const Schedule &schedule, const sim::Config &config);
 
-// Places all operations of all stages; `state` outlives the context's tensors. Returns what a perfect schedule could not go below.
+// Places all operations of all stages; `state` must outlive the context's tensors. Returns the
+// lower bounds on the time of any schedule.
 sim::Bounds lower_stages(Context &c, const Op &op, const ScheduleState &state);
 
 } // namespace kumiko::chip

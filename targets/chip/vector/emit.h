@@ -1,8 +1,10 @@
-// Programs of elements as operations of the packer: four words of each PE at a time, one in each cycle of a step.
+// Emits element programs as packer operations: four words of each PE at a time, one in each cycle
+// of a step.
 //
-// Where a word has four elements, values of 32 bits take two words, side by side: the n-th cycle's at 2n and 2n + 1 ("parts"). Operations of
-// fp32 then go part by part, widening and narrowing and the MAU's fp16 operations take both at once. Intermediate values stand in
-// GRF0 and GRF1, so that those that meet in an operation stand in different ones where that can be.
+// If a word has four elements, a 32-bit value takes two adjacent words ("parts"): cycle n uses 2n
+// and 2n + 1. fp32 operations are emitted part by part; widening, narrowing and the MAU's fp16
+// operations process both parts at once. Intermediate values are allocated in GRF0 and GRF1;
+// operands of one operation are in different GRFs if possible.
 #pragma once
 
 #include "targets/chip/pack/packer.h"
@@ -20,34 +22,38 @@ struct RegisterRange {
     int at = 0, words = 0;
 };
 
-// The operand so many words further on.
+// The operand `words` words later.
 sim::Operand next_word(sim::Operand o, int words);
-// Words of each PE from an operand to another, `width` LW a cycle.
+// Copies words of each PE from one operand to another, `width` LW per cycle.
 void pass(Packer &packer, const sim::Operand &from, const sim::Operand &to, int width);
 
 class VectorEmitter {
 public:
-    // Where the four words of a read stand, of that part.
+    // The location of the four words of a part of a read.
     using Read = std::function<sim::Operand(int which, int part)>;
     using Place = std::function<sim::Operand(int part)>;
 
-    // `four`: a word has four elements, not two. `masks`: the first of the mask entries, up to 15, that comparisons may use.
+    // `four`: a word has four elements instead of two. Comparisons may use the mask entries from
+    // `first_mask` to 15.
     VectorEmitter(Packer &packer, std::string who, std::array<RegisterRange, 2> registers, bool four,
                   int first_mask = 1);
 
-    // 1, or 2: words of a value of that type.
+    // The number of words (1 or 2) of a value of that type.
     int parts(sim::Type type) const { return four_ && bits_of(type) == 32 ? 2 : 1; }
-    // Places all of the program, its result at `to`; a result of two parts stands side by side there.
+    // Places the whole program with its result at `to`; the parts of a two-part result are adjacent
+    // there.
     void run(const VectorProgram &program, const Read &read, const Place &to);
-    // Places all but the last operation, of a result of one part, and returns that, without a destination.
+    // Places all but the last operation of a program with a one-part result; returns that operation
+    // without a destination.
     Micro run_to_last(const VectorProgram &program, const Read &read);
-    // Where it leaves its result for the next step.
+    // The forward by which it makes its result available to the next step.
     static sim::Source forward(const Micro &last);
 
-    // Registers for four words of that many parts, until they are given back.
+    // Allocates registers for four words of that many parts until give_back.
     sim::Operand take(int parts, int bank);
     void give_back(const sim::Operand &registers);
-    int room(int bank) const { return int(free_[size_t(bank)].size()); } // how often take still gives some there
+    // The number of such allocations left.
+    int room(int bank) const { return int(free_[size_t(bank)].size()); }
 
 private:
     struct Value {
@@ -56,7 +62,7 @@ private:
         std::array<int, 2> masks{-1, -1};
         int uses = 0;
     };
-    struct Planned { // what is known of a program before it runs
+    struct Planned { // analysis of a program before it runs
         VectorProgram program;
         std::vector<int> bank, uses, choices; // by operation; choices: uses as a condition
     };
@@ -65,8 +71,9 @@ private:
     bool four_;
     std::array<std::deque<int>, 2> free_;
     std::deque<int> free_masks_;
-    std::map<std::pair<uint64_t, int>, sim::Operand> constants_; // that could not be immediates; by bits and bank
-    std::unordered_map<size_t, std::deque<Planned>> planned_;    // by a hash of their operations
+    // Constants that could not be immediates, by bits and bank.
+    std::map<std::pair<uint64_t, int>, sim::Operand> constants_;
+    std::unordered_map<size_t, std::deque<Planned>> planned_; // by a hash of their operations
 
     const Planned *plan_ = nullptr; // of the program that runs
     const Read *read_ = nullptr;
@@ -83,12 +90,12 @@ private:
     };
     static int free_bank(const std::vector<From> &from, const From &but);
     sim::Operand copied(Id id, int part, int width, int bank);
-    // The operation, or one part of it; `both`: both parts at once.
+    // The operation or one part of it; `both`: both parts at once.
     Micro make(Id id, int part, bool both);
     void finish(Id id);
     sim::Operand operand(Id id, int part) const;
     sim::Operand constant(uint64_t bits, int bank);
-    bool whole(Id id) const; // makes both parts at once whatever its operands
+    bool whole(Id id) const; // whether it always produces both parts at once
 };
 
 } // namespace kumiko::chip

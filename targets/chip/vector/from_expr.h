@@ -1,4 +1,4 @@
-// Expressions of formulas as programs of the chip's vector units.
+// Converts formula expressions to programs of the chip's vector units.
 #pragma once
 
 #include "dsl/halide.h"
@@ -9,12 +9,14 @@
 
 namespace kumiko::chip {
 
-// Elements of this type in the chip's vectors. Throws Unsupported for those of other sizes. `who`: for errors.
+// The chip's vector type for elements of this type. Throws Unsupported for other sizes. `who` is
+// for messages.
 sim::Type vector_type(Halide::Type t, const std::string &who);
 
-// Takes the expression down. `read` makes what stands for a read of a tensor, or for a cast of one; −1 for a cast that is to be taken
-// as any other. max(a, b) is a > b ? a : b, as everywhere; a product that is added is fused with the sum. Throws Unsupported, naming
-// the part, for what the chip's vectors do not compute.
+// Adds the expression to the program. `read` adds a read of a tensor, or a cast of one; it returns
+// −1 for a cast that needs no special treatment. max(a, b) is a > b ? a : b, as everywhere; a
+// product that is added is fused with the sum. Throws Unsupported, naming the part, for operations
+// that the vector units do not have.
 using TakeRead = std::function<Id(const Halide::Expr &read)>;
 Id take_expression(VectorBuilder &b, const Halide::Expr &e, const std::string &who, const TakeRead &read);
 

@@ -1,5 +1,5 @@
-// Functions of fp32 elements by the operations that the chip has. Each is a formula that VectorBuilder takes down; none branches, special
-// values come out as IEEE 754 has them.
+// fp32 functions made of the chip's operations. Each is a formula that VectorBuilder records. None
+// branches; special values are as in IEEE 754.
 //
 // exp: e^x is the square of e^(x/2) = 2^n e^(r/2), |r| <= ln 2, with ln 2 in two parts (W. Cody, W.
 // Waite, "Software Manual for the Elementary Functions", 1980); the fraction's last bits of x / (2
@@ -13,10 +13,11 @@
 // of an argument of exp is added to the factor of exp. exp is scaled by 2^32, so that a subnormal
 // result is rounded once.
 //
-// Polynomials are fitted by us for the least greatest relative error of the function, by least squares at Chebyshev's points with
-// weights after Lawson (1961). Errors: exp, tanh, erf, erfc, sigmoid, silu, gelu, gelu_tanh, log,
-// rsqrt within 4 units in the last place of fp32, expm1 and log1p within 2; sqrt rounded to
-// nearest; quotients too where dividend and quotient are not close to the ends of fp32's range.
+// Polynomials are our own fits for the least maximum relative error of the function, by least
+// squares at Chebyshev points with weights after Lawson (1961). Errors: exp, tanh, erf, erfc,
+// sigmoid, silu, gelu, gelu_tanh, log and rsqrt within 4 units in the last place of fp32, expm1 and
+// log1p within 2; sqrt is correctly rounded; so are quotients if dividend and quotient are not
+// close to the limits of fp32's range.
 #pragma once
 
 #include "targets/chip/vector/program.h"
@@ -37,7 +38,7 @@ Id gelu_tanh(VectorBuilder &b, Id x);
 Id rsqrt(VectorBuilder &b, Id x);
 Id sqrt(VectorBuilder &b, Id x);
 Id divide(VectorBuilder &b, Id a, Id d);
-// Rounded to an integer; what has none below a half stays.
+// Rounded to an integer; numbers without bits below one half are returned unchanged.
 enum class Rounding { Nearest, Down, Up, Zero };
 Id rounded(VectorBuilder &b, Id x, Rounding how);
 
