@@ -22,7 +22,7 @@ struct ChipProgram::Contents {
     std::vector<HostConstant> constants;
     std::string l3, l2, l1;
     sim::Bounds bounds;
-    std::shared_ptr<const ScheduleState> state; // that the plans refer to
+    std::shared_ptr<const ScheduleState> state; // the plans refer to it
     int64_t operations = 0;
     double seconds = 0;
 };
@@ -46,7 +46,7 @@ double ChipProgram::seconds() const { return contents_->seconds; }
 
 namespace {
 
-// Where elements of a dense row-major tensor stand in the caller's array, in bytes.
+// Byte offsets of the elements of a dense row-major tensor in the caller's array.
 class Elements {
 public:
     explicit Elements(const Buffer<> &b) : data_(reinterpret_cast<uint8_t *>(b.data())), bytes_(b.type().bytes()) {

@@ -23,7 +23,7 @@ double points_of(const StageState &s) {
     return n;
 }
 
-// The units of each level over which the stage's loops go, were all of its axes computed at once.
+// The units of each level that the stage's loops use if all its axes are computed at once.
 std::array<int64_t, level_count> units_of_stage(const StageState &s, const sim::Config &config) {
     std::map<std::string, int64_t> extents;
     for (const auto *axes : {&s.def.axes, &s.def.reduction_axes}) {

@@ -15,7 +15,8 @@ sim::Config chip_config(const std::string &machine) {
 
 Machine chip_machine(const sim::Config &c) {
     Machine m;
-    m.name = "chip:" + (c.file.empty() ? c.name : c.file); // by which compile_chip finds it again
+    // The name by which compile_chip finds it again.
+    m.name = "chip:" + (c.file.empty() ? c.name : c.file);
     m.description = "simulated chip, " + c.about;
     m.architecture = "chip";
     m.clock_ghz = c.clock_ghz;
@@ -34,13 +35,13 @@ Machine chip_machine(const sim::Config &c) {
     level("GRF1", c.sizes.grf, "PE", 1, 2);
     level("LM0", c.sizes.lm, "PE", 1, 2);
     level("LM1", c.sizes.lm, "PE", 1, 2);
-    level("LM", 2 * c.sizes.lm, "PE", 1, 4); // LM0 and, behind it, LM1
+    level("LM", 2 * c.sizes.lm, "PE", 1, 4); // LM0 followed by LM1
     level("L1BM", c.sizes.l1bm, "L1B", l1b, l1b);
     level("L2BM", c.sizes.l2bm, "L2B", l2b, c.links.l2_scatter * c.l1bs);
     level("DRAM", c.sizes.dram, "group", group, c.moves.dram_rate);
     m.vector_bits = 64;
     m.vector_registers = int(2 * c.sizes.grf);
-    m.fmas_per_cycle = 1; // of two fp32 in a PE
+    m.fmas_per_cycle = 1; // of two fp32 values in a PE
     m.features = {"mfma"};
     m.check();
     return m;

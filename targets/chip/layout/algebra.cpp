@@ -8,7 +8,7 @@ namespace kumiko::chip {
 
 namespace {
 
-// Whether each digit of the axis is worth exactly the indices inside it: no windows, no origin.
+// Whether each digit of the axis is worth exactly the indices inside it: no windows and no origin.
 bool is_plain(const LayoutAxis &axis) {
     int64_t inside = 1;
     for (size_t k = axis.factors.size(); k-- > 0;) {
@@ -19,7 +19,8 @@ bool is_plain(const LayoutAxis &axis) {
     return axis.origin == 0;
 }
 
-// One digit of a view as digits of an axis, outermost first; `used` counts how far each factor of the axis is reached.
+// Converts one digit of a view to digits of an axis, outermost first; `used` counts how far each
+// factor of the axis is covered.
 std::vector<Factor> cut(const Layout &layout, const ViewFactor &v, std::vector<int64_t> &used) {
     const LayoutAxis &axis = layout.axes()[size_t(v.axis)];
     std::vector<Factor> pieces;
@@ -54,7 +55,7 @@ std::vector<Factor> cut(const Layout &layout, const ViewFactor &v, std::vector<i
 } // namespace
 
 Layout compose(const Layout &layout, const View &view) {
-    // Nothing may leave the tensor.
+    // The view must not exceed the tensor.
     std::vector<int64_t> last(layout.rank());
     std::vector<int> uses(layout.rank());
     for (const auto &axis : view)
@@ -87,7 +88,8 @@ Layout compose(const Layout &layout, const View &view) {
         for (const ViewFactor &v : axis) {
             extent *= v.size;
             const LayoutAxis &from = layout.axes()[size_t(v.axis)];
-            if (axis.size() == 1 && uses[size_t(v.axis)] == 1 && v.step == 1) { // the axis, or its beginning, as it is
+            // The axis, or a prefix of it, unchanged.
+            if (axis.size() == 1 && uses[size_t(v.axis)] == 1 && v.step == 1) {
                 made = from;
             } else if (!is_plain(from)) {
                 only_whole(size_t(v.axis));
@@ -100,7 +102,8 @@ Layout compose(const Layout &layout, const View &view) {
         made.extent = extent;
         axes.push_back(std::move(made));
     }
-    // Digits that add up beyond a factor carry into the next, which is no product.
+    // Digits whose sum exceeds a factor carry into the next factor; that is not a product of
+    // factors.
     for (size_t a = 0; a < layout.rank(); a++)
         for (size_t k = 0; k < used[a].size(); k++)
             if (used[a][k] >= layout.axes()[a].factors[k].size)
@@ -108,7 +111,7 @@ Layout compose(const Layout &layout, const View &view) {
                     fmt::format("{}: digits of the view add up to {} on axis {} in a factor of size {}, which "
                                 "carries; digits that do not overlap keep to a product",
                                 layout.to_string(), used[a][k], a, layout.axes()[a].factors[k].size));
-    // A level that was named stays so, even when its digits are gone.
+    // A level that was named stays named, even if its digits are gone.
     unsigned fixed = layout.fixed();
     for (int l = 0; l <= int(Level::Pe); l++)
         if (layout.names(Level(l))) fixed |= 1u << l;
@@ -197,7 +200,7 @@ Layout canonical(const Layout &layout) {
             }
             made.factors.push_back(f);
         }
-        if (!made.factors.empty()) { // joined digits may reach farther than the extent
+        if (!made.factors.empty()) { // merged digits may exceed the extent
             Factor &outer = made.factors.front();
             outer.size = std::min(outer.size, last / outer.step + 1);
         }
@@ -219,7 +222,7 @@ Layout canonical(const Layout &layout) {
             k++;
         }
     }
-    // Only levels that nothing else names need the offset's word for it.
+    // Only levels that nothing else names must be marked as named by the offset.
     Layout made(layout.type(), axes, copies, layout.offset(), 0);
     unsigned missing = 0;
     for (int l = 0; l <= int(Level::Pe); l++)
@@ -230,7 +233,8 @@ Layout canonical(const Layout &layout) {
 bool equal(const Layout &a, const Layout &b, Memory memory, const sim::Config &config) {
     if (a.type() != b.type() || a.extents() != b.extents()) return false;
     if (canonical(a) == canonical(b)) return true;
-    // Coarsest forms of one map can differ where there are windows or copies; so look at every element.
+    // The coarsest forms of one map can differ if there are windows or copies, so compare every
+    // element.
     std::vector<int64_t> index(a.rank());
     for (;;) {
         if (places_of({memory, a, 0}, index, config) != places_of({memory, b, 0}, index, config)) return false;

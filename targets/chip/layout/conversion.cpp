@@ -16,7 +16,8 @@ int units_at(int rank, const sim::Config &c) {
     return units_of(memories[rank], c);
 }
 
-// Elements that a unit of `rank` wants in it or below it and does not have there: in the unit that lacks most. `have` may be null.
+// The number of elements that a unit of `rank` requires in or below it but lacks there: the maximum
+// over the units. `have` may be null.
 int64_t most_lacking(int rank, const Contents *have, const Contents &want, int64_t elements, const sim::Config &c) {
     const int units = units_at(rank, c);
     if (want.units() < units) return 0;
@@ -55,7 +56,7 @@ ConversionBound conversion_bound(const Placement &from, const Placement &to, con
     const auto add = [&](std::string link, int64_t n, int64_t rate) {
         if (n > 0) bound.parts.push_back({std::move(link), words(n), (words(n) + rate - 1) / rate});
     };
-    // Off the chip: everything is read once, and what is written stands in each of its groups.
+    // Off-chip: everything is read once, and the result is stored in each of its groups.
     const int off_rate = c.moves.dram_rate, pdm_rate = c.moves.pdm_rate;
     int64_t start = 0;
     if (from.memory <= Memory::Pdm) {
@@ -69,11 +70,11 @@ ConversionBound conversion_bound(const Placement &from, const Placement &to, con
             to.memory == Memory::Dram ? off_rate : pdm_rate);
         start += to.memory == Memory::Dram ? c.moves.dram_start : c.moves.pdm_start;
     }
-    // Into each unit on the way: what is needed there and was not there before.
+    // Into each unit on the path: the words that are required there and not present before.
     const int rates[] = {0, c.moves.l2bm_rate, c.links.l2_broadcast, 2};
     constexpr const char *links[] = {"", "into L2BM", "into L1BM", "into a PE"};
     for (int rank = 1; rank <= rank_of(to.memory); rank++) {
-        // A source above this rank holds nothing inside it.
+        // A source above this rank holds nothing at it.
         const int64_t most =
             most_lacking(rank, rank_of(from.memory) >= rank ? &source : nullptr, destination, elements, c);
         add(links[rank], most, rates[rank]);

@@ -12,7 +12,8 @@ namespace {
 
 constexpr const char *type_names[] = {"f16", "f32", "i16", "i32"};
 constexpr const char *level_names[] = {"G", "L2B", "L1B", "MAB", "PE", "", "W"};
-constexpr int64_t greatest = int64_t(1) << 40; // of sizes, strides, steps: sums stay far from overflow
+// The limit of sizes, strides and steps: sums stay far from overflow.
+constexpr int64_t greatest = int64_t(1) << 40;
 
 std::string text_of(const Factor &f, int64_t natural_step) {
     std::string s = fmt::format("{}", f.size);
@@ -247,7 +248,7 @@ bool Layout::names(Level level) const {
 int64_t Layout::reach(Level level) const {
     int64_t reach = offset_[size_t(level)];
     for (const LayoutAxis &a : axes_) {
-        // Digits of an axis that its extent never reaches do not count.
+        // Digits that the extent never reaches do not count.
         const int64_t last = a.extent - 1 - a.origin;
         bool whole = false;
         for (const Factor &f : a.factors) {

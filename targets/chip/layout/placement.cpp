@@ -12,14 +12,14 @@ namespace {
 constexpr const char *memory_names[] = {"dram", "pdm", "l2bm", "l1bm", "lm0", "lm1", "grf0", "grf1"};
 constexpr const char *printed_names[] = {"DRAM", "PDM", "L2BM", "L1BM", "LM0", "LM1", "GRF0", "GRF1"};
 
-// A place in numbers that simply add: the unit's, and the address.
+// A place as numbers that can be added: the unit, the address and the lane.
 struct Spot {
     int64_t unit = 0, address = 0;
     int lane = 0;
     Spot operator+(const Spot &o) const { return {unit + o.unit, address + o.address, lane + o.lane}; }
 };
 
-// What one step on a level adds to the unit's number; 0 for levels below the memory's.
+// The change of the unit's number for one step on a level; 0 for levels below the memory's.
 std::array<int64_t, level_count> unit_weights(Memory memory, const sim::Config &c) {
     std::array<int64_t, level_count> w{};
     int64_t weight = 1;
@@ -33,7 +33,7 @@ std::array<int64_t, level_count> unit_weights(Memory memory, const sim::Config &
 class Enumerator {
 public:
     Enumerator(const Placement &p, const sim::Config &c) : layout_(p.layout), weights_(unit_weights(p.memory, c)) {
-        // Where copies stand, beside the first.
+        // Offsets of the copies.
         copies_ = {Spot{}};
         const auto repeat = [&](int64_t size, Level level, int64_t stride) {
             std::vector<Spot> more;
@@ -56,7 +56,7 @@ public:
     }
     const std::vector<Spot> &copies() const { return copies_; }
 
-    // The digits of an axis that give an index: f(spot) for each way.
+    // Enumerates the digit combinations of an axis that give an index: f(spot) for each.
     template<typename F>
     void ways(const LayoutAxis &axis, int64_t index, F &&f) const {
         const std::function<void(size_t, int64_t, Spot)> next = [&](size_t k, int64_t left, Spot at) {
@@ -65,7 +65,7 @@ public:
                 return;
             }
             const Factor &factor = axis.factors[k];
-            int64_t inside = 0; // the farthest that the factors inside reach
+            int64_t inside = 0; // maximum reach of the factors inside
             for (size_t i = k + 1; i < axis.factors.size(); i++)
                 inside += (axis.factors[i].size - 1) * axis.factors[i].step;
             const int64_t low = left <= inside ? 0 : (left - inside + factor.step - 1) / factor.step;
@@ -76,7 +76,7 @@ public:
         next(0, index - axis.origin, {});
     }
 
-    // Every element at every place: f(element's number, spot), without copies.
+    // Enumerates every element at every place, without copies: f(element's number, spot).
     template<typename F>
     void each(F &&f) const {
         struct Way {
@@ -120,7 +120,7 @@ std::string index_text(const Layout &layout, int64_t number) {
     return "(" + s + ")";
 }
 
-// Whether no two digits of the level's factors give one coordinate, whatever the axes.
+// Whether different digits of the level's factors always give different coordinates, for all axes.
 bool nested(const Layout &layout, Level level) {
     std::vector<Factor> all;
     for (const LayoutAxis &a : layout.axes())
@@ -285,7 +285,7 @@ std::vector<Place> places_of(const Placement &p, const std::vector<int64_t> &ind
 std::optional<std::vector<int64_t>> element_at(const Placement &p, const Place &place, const sim::Config &c) {
     const Layout &layout = p.layout;
     const int64_t at[] = {place.group, place.l2b, place.l1b, place.mab, place.pe, place.address - p.base, place.lane};
-    // The digits that reach the place, level by level; a factor of no axis is a copy's.
+    // The digits that affect the place, level by level; a factor without an axis belongs to a copy.
     struct Digit {
         const Factor *factor;
         int axis;
@@ -303,7 +303,7 @@ std::optional<std::vector<int64_t>> element_at(const Placement &p, const Place &
     for (size_t a = 0; a < layout.rank(); a++)
         for (const Factor &f : layout.axes()[a].factors) digits.push_back({&f, int(a)});
     for (const Factor &f : layout.copies()) digits.push_back({&f, -1});
-    // Large strides first, so that most of what cannot be is seen at once.
+    // Large strides first, to reject most impossible combinations early.
     std::sort(digits.begin(), digits.end(),
               [](const Digit &a, const Digit &b) { return a.factor->stride > b.factor->stride; });
     for (const Digit &d : digits) reach[size_t(d.factor->level)] += (d.factor->size - 1) * d.factor->stride;

@@ -1,4 +1,4 @@
-// What a word reads and writes, and how far apart two words have to stand.
+// The reads and writes of a word, and the minimum distance between two words.
 #include "sim/operations.h"
 #include "targets/chip/micro/micro_op.h"
 
@@ -59,7 +59,7 @@ private:
     }
 
     void control() {
-        // A wait lets everything that it stands before use the move's words: it holds the place of all of L2BM.
+        // Anything after a wait may use the words of its move, so a wait writes all of L2BM.
         if (w.control.wait) {
             add(Resource::Move, *w.control.wait, *w.control.wait + 1, false, Slot::Control);
             add(Resource::L2bm, 0, c.sizes.l2bm, true, Slot::Control);
@@ -76,7 +76,7 @@ private:
         const bool in = m.op == MvOp::Broadcast || m.op == MvOp::Scatter;
         const bool inside = m.op == MvOp::Copy || m.op == MvOp::ReduceTo;
         add(Resource::Move, m.tag, m.tag + 1, true, Slot::Mv);
-        // A dealt move touches less of each L2BM; one range serves all.
+        // A scatter or gather touches less of each L2BM; one range is used for all.
         add(Resource::L2bm, m.l2bm, m.l2bm + words, in, Slot::Mv);
         if (inside) add(Resource::L2bm, m.to, m.to + words, true, Slot::Mv);
     }
@@ -119,7 +119,7 @@ private:
         if (lm && a.base) add(Resource::Base, a.base - 1, a.base, false, slot);
         if (lm && a.by_t) add(Resource::T, 0, 8, false, slot);
         if (lm && (a.base || a.by_t)) return add(r, 0, c.sizes.lm, writes, slot);
-        // Neighbouring cycles in one range, others each for itself.
+        // Neighbouring cycles become one range, others separate ones.
         std::array<int64_t, 4> at{};
         for (int t = 0; t < 4; t++) at[size_t(t)] = a.listed ? a.at[size_t(t)] : a.at[0] + t * a.stride;
         std::sort(at.begin(), at.end());
@@ -210,13 +210,14 @@ std::optional<int> least_distance(const std::vector<Access> &first, const std::v
     const auto need = [&](int steps) { least = std::max(least.value_or(steps), steps); };
     for (const Access &a : first)
         for (const Access &b : second) {
-            // Forwards are a matter of `follows` alone: whatever else makes one takes the slot in another step.
+            // Forwards are expressed by `follows` alone: any other forward uses the slot in another
+            // step.
             if (a.resource != b.resource || a.resource == Resource::Forward) continue;
             if (a.resource == Resource::Move && a.write && b.write) {
-                need(c.moves.issue_steps); // H4, whatever the tag
+                need(c.moves.issue_steps); // H4, for any tag
                 continue;
             }
-            // H2 looks at the whole LM; everything else at words.
+            // H2 applies to the whole LM, everything else to words.
             const bool lm = a.resource <= Resource::Lm1;
             if (lm && a.write != b.write) {
                 need(a.write ? after_write(a, b, c) : 0);
@@ -224,7 +225,8 @@ std::optional<int> least_distance(const std::vector<Access> &first, const std::v
             }
             if (a.begin >= b.end || b.begin >= a.end) continue;
             if (a.resource == Resource::L2bm && (a.slot == Slot::Control || b.slot == Slot::Control)) {
-                need(a.slot == Slot::Mv ? 1 : 0); // a wait: what stands after it may stand in its word
+                // A wait: what follows it may be in the same word.
+                need(a.slot == Slot::Mv ? 1 : 0);
                 continue;
             }
             if (a.write && !b.write)
@@ -232,7 +234,7 @@ std::optional<int> least_distance(const std::vector<Access> &first, const std::v
             else if (a.write && b.write)
                 need(1);
             else if (!a.write && b.write)
-                // H9: a move's destination is its own from the step of its issue on.
+                // H9: from the step of its issue on, a move owns its destination.
                 need(b.slot == Slot::Mv || a.slot == Slot::Mv ? 1 : 0);
         }
     return least;

@@ -1,4 +1,4 @@
-// Micro-ops to words, in order.
+// Packs micro-ops into words in order.
 #include "targets/chip/micro/micro_op.h"
 
 #include <algorithm>
@@ -13,16 +13,16 @@ std::vector<Word> emit_in_order(const std::vector<MicroOp> &ops, const Config &c
         std::vector<Access> accesses;
     };
     std::vector<Word> words;
-    std::vector<Placed> recent; // what the longest distance can still reach
+    std::vector<Placed> recent; // words that the longest distance can still reach
     int horizon = config.moves.issue_steps + 1;
     const Config::Gaps &g = config.gaps;
     for (const int gap :
          {g.lm, g.grf, g.t, g.mask, g.base, g.matrix, g.l1bm_by_pe, g.l1bm_by_l2, g.l1bm_l2_l2, g.l2bm_l2, g.l2bm_mv})
         horizon = std::max(horizon, gap + 2);
 
-    int64_t last = 0; // no micro-op goes before the one before it
+    int64_t last = 0; // no micro-op is placed before its predecessor
     for (size_t first = 0; first < ops.size();) {
-        size_t end = first + 1; // with those that follow at fixed distances
+        size_t end = first + 1; // including those that follow at fixed distances
         while (end < ops.size() && ops[end].follows) end++;
         std::vector<std::vector<Access>> own;
         for (size_t k = first; k < end; k++) own.push_back(accesses(ops[k].word, config));
@@ -31,7 +31,7 @@ std::vector<Word> emit_in_order(const std::vector<MicroOp> &ops, const Config &c
             for (size_t k = 0; k < own.size(); k++)
                 if (const auto d = least_distance(p.accesses, own[k], config))
                     step = std::max(step, p.step + *d - int64_t(k));
-        for (;; step++) { // until every word has room
+        for (;; step++) { // until every word can be merged
             std::vector<std::pair<size_t, Word>> merged;
             bool fits = true;
             for (size_t k = 0; k < own.size() && fits; k++) {

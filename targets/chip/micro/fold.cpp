@@ -1,4 +1,4 @@
-// Repeated stretches of words as REPs: the same steps from a shorter program.
+// Compresses repeated sequences of words with REPs: the same steps as a shorter program.
 #include "sim/program.h"
 #include "support/stop.h"
 #include "targets/chip/micro/micro_op.h"
@@ -17,7 +17,7 @@ namespace {
 constexpr int address_count = 10;
 using Addresses = std::array<int, address_count>;
 
-// Where the addresses of a word stand. Those of a port's four cycles move together.
+// Visits the addresses of a word. Those of a port's four cycles are offset together.
 template<typename F>
 void each_address(Word &w, F &&f) {
     for (Port *p : {&w.lm0, &w.lm1, &w.grf0_read, &w.grf0_write, &w.grf1_read, &w.grf1_write})
@@ -28,19 +28,20 @@ void each_address(Word &w, F &&f) {
     f(w.l2.second.at, w.l2.second.repeat);
 }
 
-// A stretch of the program: words, of which the first `length` of a loop body may run `count` times.
+// A piece of the program: its words, whose inner loop, if any, runs `count` times.
 struct Item {
-    int shape = 0;                     // equal numbers: equal but for addresses
+    int shape = 0;                     // equal numbers mean equal except for addresses
     std::vector<Addresses> addresses;  // of each word
-    std::vector<size_t> words;         // their numbers in the original
-    std::vector<Addresses> inner_step; // of each word in the loop, when there is one
+    std::vector<size_t> words;         // their positions in the original
+    std::vector<Addresses> inner_step; // address step of each word in the loop, if there is one
     uint32_t count = 1;
-    bool whole = false; // may stand in no REP: moves, waits, the end
+    bool whole = false; // must not be in a REP: moves, waits, the end
 };
 
-// Runs of `length` items that repeat: how often from `at` on.
+// The number of times that `length` items from `at` on repeat.
 uint32_t repeats(const std::vector<Item> &items, size_t at, size_t length) {
-    const auto step_of = [&](size_t k, size_t w, size_t i) { // address i of word w in item at + k, from run to run
+    // The step of address i of word w in item at + k from one repetition to the next.
+    const auto step_of = [&](size_t k, size_t w, size_t i) {
         return items[at + length + k].addresses[w][i] - items[at + k].addresses[w][i];
     };
     uint32_t n = 1;
@@ -64,7 +65,7 @@ struct Loop {
     uint32_t count;
 };
 
-// The loops to make, from the left: always the one that saves most words.
+// Selects the loops from left to right, at each position the one that saves most words.
 std::vector<Loop> find_loops(const std::vector<Item> &items, int most_words, const std::atomic<bool> *stop) {
     std::vector<Loop> loops;
     for (size_t at = 0; at < items.size();) {
@@ -86,7 +87,7 @@ std::vector<Loop> find_loops(const std::vector<Item> &items, int most_words, con
     return loops;
 }
 
-// Equal keys have equal numbers.
+// Numbers keys; equal keys get equal numbers.
 template<typename Key>
 class Numbers {
 public:
@@ -106,11 +107,11 @@ std::vector<Word> fold(const std::vector<Word> &words, const Config &config, con
     for (size_t i = 0; i < words.size(); i++) {
         end_when_stopped(stop, "compiling");
         Item item;
-        Word w = words[i]; // to become what it is but for addresses
+        Word w = words[i]; // becomes the word without its addresses
         item.words = {i};
         item.whole = w.mv.op != MvOp::None || !(w.control == Control{});
         Addresses a{};
-        std::vector<int> apart; // of listed addresses from the first
+        std::vector<int> apart; // offsets of listed addresses from the first
         for (Port *p : {&w.lm0, &w.lm1, &w.grf0_read, &w.grf0_write, &w.grf1_read, &w.grf1_write})
             if (p->address.listed)
                 for (size_t t = 1; t < 4; t++) apart.push_back(std::exchange(p->address.at[t], 0) - p->address.at[0]);
@@ -159,7 +160,7 @@ std::vector<Word> fold(const std::vector<Word> &words, const Config &config, con
         for (size_t k = 0; k < l.length; k++) {
             const Item &item = inner[l.at + k];
             const size_t first = out.size();
-            const size_t level = l.count > 1 ? 1 : 0; // of the inner loop's strides
+            const size_t level = l.count > 1 ? 1 : 0; // index of the inner loop's strides
             for (size_t w = 0; w < item.words.size(); w++) {
                 Word word = words[item.words[w]];
                 size_t i = 0;
@@ -175,7 +176,7 @@ std::vector<Word> fold(const std::vector<Word> &words, const Config &config, con
         }
         if (l.count > 1) out[begin].control.repeat[0] = {l.count, uint8_t(out.size() - begin)};
     }
-    // A single loop stands in the first place.
+    // A single loop must be in the first position.
     for (Word &w : out)
         if (!w.control.repeat[0].count && w.control.repeat[1].count)
             std::swap(w.control.repeat[0], w.control.repeat[1]);

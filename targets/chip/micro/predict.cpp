@@ -1,4 +1,5 @@
-// Cycles without data: steps, the moves' queues and ports as docs/chip.md times them, the tail.
+// Predicts cycles without data: steps, the queues and ports of moves as docs/chip.md times them,
+// and the tail.
 #include "targets/chip/micro/micro_op.h"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ public:
         : c(config), groups_(size_t(config.groups)), in_(size_t(config.total_l2bs())),
           out_(size_t(config.total_l2bs())) {}
 
-    // Issues a move at `now`; returns the cycles for which the stream stalls.
+    // Issues a move at `now`; returns the number of stall cycles.
     int64_t issue(const Mv &m, int64_t now) {
         const int64_t words = int64_t(m.blocks) * m.size * c.moves.block;
         const bool load = m.op == MvOp::Broadcast || m.op == MvOp::Scatter;
@@ -98,7 +99,7 @@ private:
     std::array<int64_t, 16> complete_{};
 };
 
-// Steps after a word until all that it writes has arrived.
+// The number of steps after a word until all of its writes have arrived.
 int settle_steps(const Word &w, const Config &c) {
     const Config::Gaps &g = c.gaps;
     int gap = 0;

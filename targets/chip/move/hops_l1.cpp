@@ -12,7 +12,8 @@ using namespace sim;
 
 namespace {
 
-// One cycle of a way down: which word of L1BM, from the cycle's first, goes to word j of PE i.
+// One cycle of a downward transfer: offset() is the word of L1BM, relative to the cycle's first,
+// that goes to word j of PE `pe`.
 struct Way {
     L1Op op;
     int width;
@@ -30,7 +31,7 @@ struct Way {
             return pe;
         }
     }
-    int64_t words(int mabs) const { // of a cycle
+    int64_t words(int mabs) const { // words of L1BM per cycle
         switch (op) {
         case L1Op::PeBroadcast:
             return width;
@@ -81,7 +82,8 @@ std::optional<Made> Hops::match_l1_down(const State &from, const State &to) {
     Finder finder(have);
     const uint32_t all = mabs >= 32 ? all_units : (1u << mabs) - 1;
 
-    // The first word of L1BM from which the way serves column a (and the next, when wide) in the chosen MABs.
+    // The first word of L1BM from which the way provides column a (and the next one, if wide) in
+    // the chosen MABs.
     const auto solve = [&](const Way &way, int64_t a, uint32_t set) -> std::optional<int64_t> {
         if (way.op == L1Op::MabBroadcast4 && mabs % 4) return std::nullopt;
         if (a + way.width > want.words()) return std::nullopt;
@@ -113,7 +115,7 @@ std::optional<Made> Hops::match_l1_down(const State &from, const State &to) {
     struct Column {
         int64_t to, from;
     };
-    // For each way and set of MABs the columns that it serves.
+    // For each way and set of MABs, the columns that it provides.
     std::map<std::pair<int, uint32_t>, std::vector<Column>> served;
     for (int64_t a = 0; a < want.words();) {
         if (!wanted_anywhere(want, a)) {
@@ -128,7 +130,7 @@ std::optional<Made> Hops::match_l1_down(const State &from, const State &to) {
                 found = true;
             }
         if (found) continue;
-        // MAB by MAB: those that agree go together.
+        // MAB by MAB; those with the same source are combined.
         std::map<std::pair<int, int64_t>, uint32_t> sets;
         for (int m = 0; m < mabs; m++) {
             bool any = false, good = false;
@@ -142,14 +144,16 @@ std::optional<Made> Hops::match_l1_down(const State &from, const State &to) {
         a++;
     }
 
-    // Four cycles a step; where the words of L1BM do not go on, the cycle's words go where they do no harm.
+    // Four cycles per step. If the words of L1BM are not consecutive, unused cycles write to
+    // harmless addresses.
     std::vector<bool> free(size_t(want.words()));
     for (int64_t a = 0; a < want.words(); a++) free[size_t(a)] = !forbidden_anywhere(want, a);
     const Scratch::Range &spare = range_of(scratch, to.memory);
 
     Made made{to, {}, ""};
     std::map<std::string, int> steps;
-    // What is not wanted may go to columns that nobody has begun to bring: they are overwritten later, or are padding.
+    // Unneeded words may be written to columns that have not been started: they are overwritten
+    // later, or are padding.
     std::vector<bool> begun(size_t(want.words()));
     for (auto &[key, columns] : served) {
         const Way &way = ways[key.first];
@@ -160,9 +164,9 @@ std::optional<Made> Hops::match_l1_down(const State &from, const State &to) {
         for (size_t i = 0; i < columns.size(); i++) by_from.insert({columns[i].from, i});
         for (size_t i = 0; i < columns.size(); i++) {
             if (used[i]) continue;
-            std::array<int64_t, 4> at{-1, -1, -1, -1}; // columns; −1: none yet
+            std::array<int64_t, 4> at{-1, -1, -1, -1}; // columns; −1: unused
             int64_t first = columns[i].from;
-            // The four cycles have to stay in L1BM.
+            // All four cycles must stay inside L1BM.
             int lead = 0;
             while (from.base + first - lead * stride + 4 * stride > config.sizes.l1bm) lead++;
             if (lead > 3 || from.base + first - lead * stride < 0) return std::nullopt;
@@ -216,7 +220,8 @@ std::optional<Made> Hops::match_l1_down(const State &from, const State &to) {
     return made;
 }
 
-// Four words of one MAB a step, from low to high addresses: what the other cycles bring is overwritten later.
+// Transfers four words of one MAB per step, in ascending address order; the words of the other
+// cycles are overwritten later.
 static std::optional<Made> match_l1_up_by_fours(const State &from, const State &to, const Config &c) {
     const Contents &want = to.table, &have = from.table;
     const int lanes = want.lanes(), pes = c.pes_per_l1b();
@@ -241,7 +246,7 @@ static std::optional<Made> match_l1_up_by_fours(const State &from, const State &
                             for (int k = 0; k < want.units() && fits; k++)
                                 fits = first + q < want.words() &&
                                        serves(want.at(k, first + q), have.at(k * pes + 4 * m + q, a), lanes);
-                        // Nothing beyond the words that are the move's own.
+                        // No writes beyond the words that the move owns.
                         for (int t = 1; t < 4 && fits; t++)
                             for (int q = 0; q < 4 && fits; q++)
                                 fits = first + t * pes + q < want.words() &&
@@ -253,7 +258,7 @@ static std::optional<Made> match_l1_up_by_fours(const State &from, const State &
                         found = true;
                         break;
                     }
-                    break; // other L1Bs are looked at with this one
+                    break; // this covers the other L1Bs too
                 }
         if (!found) return std::nullopt;
     }
@@ -274,7 +279,7 @@ std::optional<Made> Hops::match_l1_up_whole(const State &from, const State &to) 
     std::map<std::string, int> steps;
     for (int64_t block = 0; block < want.words(); block += 4 * pes) {
         if (block + 4 * pes > want.words()) return std::nullopt;
-        // For each MAB the address of each cycle; −1: none is wanted.
+        // For each MAB the address of each cycle; −1: nothing is required.
         std::map<std::array<int64_t, 4>, uint32_t> sets;
         for (int m = 0; m < mabs; m++) {
             std::array<int64_t, 4> at{-1, -1, -1, -1};
@@ -300,7 +305,7 @@ std::optional<Made> Hops::match_l1_up_whole(const State &from, const State &to) 
             }
             if (at == std::array<int64_t, 4>{-1, -1, -1, -1}) continue;
             if (touch) return std::nullopt;
-            // Joins a set whose addresses agree wherever both want one.
+            // Joins a set whose addresses agree wherever both require one.
             bool joined = false;
             for (auto it = sets.begin(); it != sets.end() && !joined; ++it) {
                 std::array<int64_t, 4> both = it->first;
@@ -331,7 +336,7 @@ std::optional<Made> Hops::match_l1_up_whole(const State &from, const State &to) 
     return made;
 }
 
-// ---- natural forms, called by push and pull (hops.cpp) ----------------------------------------------------------------
+// ---- natural forms, called by push and pull (hops.cpp) -----------------------------------------
 
 std::vector<Made> push_l1_up(const State &from, int64_t base, const Config &c) {
     const int pes = c.pes_per_l1b();
@@ -353,7 +358,7 @@ std::vector<Made> push_l1_up(const State &from, int64_t base, const Config &c) {
 std::vector<Made> push_l1_down(const State &from, Memory to, int64_t base, const Config &c) {
     const int pes = c.pes_per_l1b();
     std::vector<Made> all;
-    // Each PE its own part.
+    // Scatter: each PE receives its own part.
     {
         const int64_t words = round_up((from.table.words() + pes - 1) / pes, 4);
         if (from.base + words * pes <= c.sizes.l1bm) {
@@ -369,7 +374,7 @@ std::vector<Made> push_l1_down(const State &from, Memory to, int64_t base, const
             all.push_back(std::move(made));
         }
     }
-    // Every PE everything.
+    // Broadcast: every PE receives everything.
     {
         const int64_t words = round_up(from.table.words(), 8);
         if (from.base + words <= c.sizes.l1bm) {
@@ -393,8 +398,9 @@ std::vector<Made> pull_l1_down(const State &to, int64_t base, const Config &c) {
     for (const int k : {0, 1, 2, 3, 4, 5, 6}) {
         const Way &way = ways[k];
         if (way.op == L1Op::MabBroadcast4 && c.mabs % 4) continue;
-        if (all.size() >= 2 && way.op != L1Op::Scatter) continue; // more would differ little
-        if (to.table.words() % (4 * way.width)) continue;         // steps write whole
+        // Further forms would differ little.
+        if (all.size() >= 2 && way.op != L1Op::Scatter) continue;
+        if (to.table.words() % (4 * way.width)) continue; // steps write whole vectors
         const int64_t cycle = way.words(c.mabs), words = to.table.words() / way.width * cycle;
         Made made{{Memory::L1bm, base, Contents(Memory::L1bm, c.total_l1bs(), words, lanes)}, {}, ""};
         bool agree = true;

@@ -27,14 +27,14 @@ MicroOp word(L2Op op, int64_t l2bm, int64_t l1bm, uint32_t l1bs, const Config &c
 }
 
 struct Sizes {
-    int64_t wide;  // LW of a step: broadcast, unicast
-    int64_t slice; // scatter and gather: of each L1BM, in pieces
+    int64_t wide;  // LW per step: broadcast, unicast
+    int64_t slice; // LW of each L1BM per step: scatter and gather, in pieces
     int64_t piece;
     int64_t l1bs;
     explicit Sizes(const Config &c)
         : wide(int64_t(cycles_per_step) * c.links.l2_broadcast), slice(int64_t(cycles_per_step) * c.links.l2_scatter),
           piece(c.links.l2_scatter), l1bs(c.l1bs) {}
-    // Of scatter and gather: the word of L2BM for word x of L1BM l.
+    // For scatter and gather: the word of L2BM for word x of L1BM l.
     int64_t dealt(int64_t l, int64_t x) const { return piece * l1bs * (x / piece) + piece * l + x % piece; }
 };
 
@@ -63,10 +63,12 @@ std::optional<Made> Hops::match_l2_down(const State &from, const State &to) {
         int64_t at, from;
         auto operator<=>(const Step &) const = default;
     };
-    std::map<Step, uint32_t> sets; // of broadcasts to some L1Bs, in the order of addresses
+    std::map<Step, uint32_t> sets; // for broadcasts to some L1Bs, in address order
     std::vector<std::pair<int64_t, int64_t>> scatters;
-    // Each L1B by itself, from low to high addresses: what a step writes beyond the words that serve is overwritten later.
-    const auto run = [&](int l, int64_t a, int64_t b) { // words from a on that b serves in every L2B
+    // Each L1B separately, in ascending address order; words that a step writes beyond the useful
+    // ones are overwritten later.
+    // The number of words from a on for which b is the source in every L2B.
+    const auto run = [&](int l, int64_t a, int64_t b) {
         int64_t n = 0;
         for (; n < z.wide && a + n < want.words(); n++)
             for (int u = 0; u < l2bs; u++)
@@ -78,7 +80,7 @@ std::optional<Made> Hops::match_l2_down(const State &from, const State &to) {
             if (wants(want.at(u * L + l, a), lanes)) return u;
         return -1;
     };
-    // Scatters first, where all L1Bs are served together.
+    // Scatters first, if they serve all L1Bs at once.
     std::vector<bool> scattered(size_t(want.words()));
     for (int64_t a = 0; a + z.slice <= want.words() && L > 1;) {
         std::optional<int64_t> b;
@@ -100,7 +102,7 @@ std::optional<Made> Hops::match_l2_down(const State &from, const State &to) {
             a++;
             continue;
         }
-        // Not where every L1B takes the same words: one broadcast brings twice as many.
+        // Not if every L1B receives the same words: a broadcast transfers twice as many.
         bool same = true;
         for (int v = 0; v < l2bs && same; v++)
             for (int k = 1; k < L && same; k++)
@@ -122,7 +124,8 @@ std::optional<Made> Hops::match_l2_down(const State &from, const State &to) {
                 continue;
             }
             int64_t at = a, best = -1, length = 0;
-            if (at + z.wide > want.words()) at = want.words() - z.wide; // the last step ends with the tensor
+            // The last step ends with the tensor.
+            if (at + z.wide > want.words()) at = want.words() - z.wide;
             for (const int64_t x : finder.find(u, want.at(u * L + l, a))) {
                 const int64_t b = x - (a - at);
                 if (from.base + b < 0 || from.base + b + z.wide > config.sizes.l2bm) continue;
@@ -130,7 +133,8 @@ std::optional<Made> Hops::match_l2_down(const State &from, const State &to) {
                 if (n > length) best = b, length = n;
             }
             if (length <= a - at || (at < a && length < z.wide)) return std::nullopt;
-            // Beyond the run only what comes later may be overwritten, and nothing that may not.
+            // Beyond the run, a step may overwrite only words that come later, and none that are
+            // forbidden.
             for (int64_t i = length; i < z.wide; i++)
                 for (int v = 0; v < l2bs; v++)
                     if (want.at(v * L + l, at + i)[0] == untouched) return std::nullopt;
@@ -173,7 +177,7 @@ std::optional<Made> Hops::match_l2_up(const State &from, const State &to) {
             b++;
             continue;
         }
-        // All L1Bs together, each from addresses of its own.
+        // All L1Bs at once, each from its own address.
         bool gathered = b + all <= want.words();
         std::map<int64_t, uint32_t> sets;
         for (int l = 0; l < L && gathered; l++) {
@@ -195,7 +199,7 @@ std::optional<Made> Hops::match_l2_up(const State &from, const State &to) {
                             break;
                         }
                     }
-                    if (!found) { // what is wanted first decides
+                    if (!found) { // the first required word decides
                         x = z.slice;
                         break;
                     }
@@ -210,7 +214,7 @@ std::optional<Made> Hops::match_l2_up(const State &from, const State &to) {
             b += all;
             continue;
         }
-        // Else from one L1B, as far as it goes.
+        // Otherwise from one L1B, as far as possible.
         int64_t at = std::min(b, want.words() - z.wide), best = -1, length = 0;
         int child = 0;
         if (at < 0) return std::nullopt;
@@ -238,7 +242,7 @@ std::optional<Made> Hops::match_l2_up(const State &from, const State &to) {
     return made;
 }
 
-// ---- natural forms ---------------------------------------------------------------------------------------------------
+// ---- natural forms -----------------------------------------------------------------------------
 
 std::vector<Made> push_l2_down(const State &from, int64_t base, const Config &c) {
     const Sizes z(c);
@@ -276,7 +280,8 @@ std::vector<Made> push_l2_needed(const State &from, int64_t base, const std::vec
     const Contents &have = from.table;
     const int lanes = have.lanes(), L = c.l1bs;
     if (c.sizes.l2bm < z.wide) return {};
-    // Windows that begin with something needed, the same in all L2Bs; the k-th of each L1B to the k-th place.
+    // Windows that begin with a needed word, the same in all L2Bs; the k-th window of each L1B goes
+    // to the k-th place.
     std::vector<std::vector<int64_t>> windows(static_cast<size_t>(L));
     size_t most = 0;
     for (int l = 0; l < L; l++) {
@@ -419,7 +424,7 @@ std::vector<Made> pull_l2_up_owned(const State &to, int64_t base, const std::vec
                     }
                 }
         if (!any) continue;
-        // Of those that have it, the one with least to bring.
+        // Of the L1Bs that have it, the one with the fewest words to send so far.
         int best = -1;
         for (int l = 0; l < L; l++)
             if (can[size_t(l)] && (best < 0 || next[size_t(l)] < next[size_t(best)])) best = l;

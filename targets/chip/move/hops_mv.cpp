@@ -1,4 +1,5 @@
-// Hops between DRAM or PDM and the L2BMs, and among L2BMs: moves that run beside the stream.
+// Hops between DRAM or PDM and the L2BMs, and among L2BMs: moves that execute in parallel with the
+// instruction stream.
 #include "targets/chip/move/hops.h"
 
 #include <fmt/format.h>
@@ -24,7 +25,8 @@ struct Set {
     bool operator==(const Set &) const = default;
 };
 
-// Runs of equal length that go on by one stride become blocks of one move; equal runs to several L2Bs one move to a set.
+// Runs of equal length at a constant stride become blocks of one move; equal runs for several L2Bs
+// become one move to a set.
 struct Blocks {
     Set set;
     int64_t memory, l2bm, words, stride = 0;
@@ -36,7 +38,7 @@ std::vector<Blocks> blocks_of(const std::vector<Run> &runs, bool load, const Con
     for (const Run &r : runs) {
         const bool own = r.l2b / c.l2bs == r.group;
         bool joined = false;
-        // The same words to another L2B of the group, or of another group from its own memory.
+        // The same words to another L2B of the group, or to another group from its own memory.
         for (auto it = all.rbegin(); it != all.rend() && !joined; ++it) {
             if (it->memory != r.memory || it->l2bm != r.l2bm || it->words != r.words || it->set.chip != !own) continue;
             if (it->set.l2bs >> r.l2b & 1) continue;
@@ -52,7 +54,7 @@ std::vector<Blocks> blocks_of(const std::vector<Run> &runs, bool load, const Con
         }
         if (!joined) all.push_back({{!own, uint16_t(1u << r.group), 1u << r.l2b}, r.memory, r.l2bm, r.words});
     }
-    // Groups that take part have equally many L2Bs, else each for itself.
+    // All participating groups must have the same number of L2Bs; otherwise each gets its own move.
     std::vector<Blocks> even;
     for (const Blocks &b : all) {
         int most = 0, least = 99;
@@ -93,7 +95,7 @@ std::vector<Blocks> blocks_of(const std::vector<Run> &runs, bool load, const Con
     return out;
 }
 
-// As micro-ops: the moves, one tag for all, and a wait.
+// Emits the moves with a common tag, and a wait.
 void moves(const std::vector<Run> &runs, Memory memory, bool load, int tag, const Config &c, Made &made) {
     const std::vector<Blocks> all = blocks_of(runs, load, c);
     for (const Blocks &b : all) {
@@ -139,7 +141,7 @@ std::optional<Made> Hops::match_in(const State &from, const State &to) {
                 continue;
             }
             Run best{0, u, 0, a, 0};
-            // The own group's memory first: all groups then work side by side.
+            // The unit's own group first, so that all groups work in parallel.
             for (int i = 0; i < config.groups && best.words == 0; i++) {
                 const int g = (u / config.l2bs + i) % config.groups;
                 for (const int64_t b : finder.find(g, want.at(u, a))) {
@@ -150,7 +152,7 @@ std::optional<Made> Hops::match_in(const State &from, const State &to) {
                            (!wants(want.at(u, a + n), lanes) ||
                             (b + n < have.words() && serves(want.at(u, a + n), have.at(g, b + n), lanes))))
                         n++;
-                    // Not beyond the last word that is wanted, up to whole blocks.
+                    // Not beyond the last required word, rounded up to whole blocks.
                     int64_t used = n;
                     while (used > 0 && !wants(want.at(u, a + used - 1), lanes)) used--;
                     const int64_t length = round_up(used, block) <= n ? round_up(used, block) : n / block * block;
@@ -181,7 +183,7 @@ std::optional<Made> Hops::match_out(const State &from, const State &to) {
                 b++;
                 continue;
             }
-            int64_t at = b - (to.base + b) % granule; // padding before it may be written too
+            int64_t at = b - (to.base + b) % granule; // padding in front may be written too
             if (at < 0) return std::nullopt;
             Run best{g, 0, to.base + at, 0, 0};
             for (int i = 0; i < config.total_l2bs() && best.words == 0; i++) {
@@ -203,7 +205,7 @@ std::optional<Made> Hops::match_out(const State &from, const State &to) {
                 }
             }
             if (best.words == 0) return std::nullopt;
-            // What stands before must not be lost to an earlier run.
+            // Words before it must not be overwritten by an earlier run.
             if (!runs.empty() && runs.back().group == g && runs.back().memory + runs.back().words > best.memory)
                 return std::nullopt;
             runs.push_back(best);
@@ -217,9 +219,10 @@ std::optional<Made> Hops::match_out(const State &from, const State &to) {
     return made;
 }
 
-// ---- natural forms ---------------------------------------------------------------------------------------------------
+// ---- natural forms -----------------------------------------------------------------------------
 
-// The blocks that hold anything, packed: of each L2B's group, or (`everything`) of all groups in every L2B.
+// The nonempty blocks, packed: of each L2B's own group, or (`everything`) of all groups in every
+// L2B.
 std::vector<Made> push_in(const State &from, int64_t base, bool everything, std::optional<int> tag, const Config &c) {
     if (!tag) return {};
     const int lanes = from.table.lanes();
@@ -236,7 +239,7 @@ std::vector<Made> push_in(const State &from, int64_t base, bool everything, std:
     for (int g = 0; g < (everything ? c.groups : 1); g++)
         for (int64_t a = -(from.base % c.moves.granule); a < from.table.words();) {
             if (a >= 0 ? !used(g, a) : true) {
-                bool soon = false; // a granule that holds something
+                bool soon = false; // whether the granule contains anything
                 for (int64_t i = 0; i < c.moves.granule; i++) soon = soon || (a + i >= 0 && used(g, a + i));
                 if (!soon) {
                     a += c.moves.granule;
@@ -319,7 +322,8 @@ std::vector<Made> push_in_needed(const State &from, int64_t base, const std::vec
     return {std::move(made)};
 }
 
-// Where blocks of 64 LW begin that cover all that is wanted in the group; none when one would touch what may not be written.
+// The start addresses of blocks of 64 LW that cover everything required in the group; nullopt if
+// one would write forbidden words.
 static std::optional<std::vector<int64_t>> blocks_out(const State &to, int group, const Config &c) {
     const Contents &want = to.table;
     std::vector<int64_t> starts;
@@ -389,7 +393,7 @@ std::vector<Made> pull_out_owned(const State &to, int64_t base, const std::vecto
                     for (size_t u = 0; u < can.size() && e >= 0; u++)
                         if (size_t(e) >= owned[u].size() || !owned[u][size_t(e)]) can[u] = false;
                 }
-            int best = -1; // the group's own first
+            int best = -1; // the group's own L2B first
             for (int i = 0; i < c.total_l2bs(); i++)
                 if (const int u = (g * c.l2bs + i) % c.total_l2bs(); best < 0 && can[size_t(u)]) best = u;
             if (best < 0) return {};
@@ -414,7 +418,7 @@ std::vector<Made> pull_out_owned(const State &to, int64_t base, const std::vecto
     return {std::move(made)};
 }
 
-// Every L2B's words in every L2B, one L2B's after the other.
+// All-gather: every L2B receives the words of every L2B, one after the other.
 std::vector<Made> push_across(const State &from, int64_t base, std::optional<int> tag, const Config &c) {
     if (!tag) return {};
     const int lanes = from.table.lanes(), units = c.total_l2bs();

@@ -1,6 +1,6 @@
-// From one memory of the PEs to another, without leaving the MABs: the ALU copies words to other addresses, rotates them among the
-// four PEs, shifts and swaps their lanes; masks say who takes what. With masks by unit any arrangement can be made, if every MAB
-// holds what its PEs want.
+// Transfers from one memory of the PEs to another without leaving the MABs: the ALU copies words to
+// other addresses, rotates them among the four PEs, and shifts and swaps their lanes; masks select
+// the receivers. Masks by unit allow any arrangement, if every MAB holds what its PEs need.
 #include "targets/chip/move/stage.h"
 
 #include <fmt/format.h>
@@ -15,29 +15,30 @@ using namespace sim;
 
 namespace {
 
-// Who takes the result: all; one PE of each MAB; some lanes in all PEs; one PE of the chip; one lane of it.
+// The receivers: all; one PE of each MAB; some lanes in all PEs; one PE of the chip; one lane of
+// it.
 enum class Who : uint8_t { All, Pe, Lanes, Unit, UnitLane };
 
-// What happens to a word on its way.
+// The transformation of a word in transit.
 struct Change {
     Who who = Who::All;
     int unit = 0;       // of Pe, Unit, UnitLane
-    unsigned lanes = 0; // of Lanes: set of 16-bit lanes; of UnitLane: the element's lane
+    unsigned lanes = 0; // Lanes: set of 16-bit lanes; UnitLane: the element's lane
     int rotate = 0;
     bool swap = false; // the halves of the word
-    int shift = 0;     // lanes upwards (1) or downwards (−1) inside each half
+    int shift = 0;     // lanes up (1) or down (−1) inside each half
     int width = 1;
     auto operator<=>(const Change &) const = default;
 };
 
 struct Pair {
-    int64_t to, from; // in the tables
+    int64_t to, from; // addresses in the tables
 };
 
 uint64_t splat16(uint64_t v) { return (v & 0xffff) * 0x1000100010001; }
 int bits(int count) { return int(std::bit_width(unsigned(count - 1))); }
 
-// Emits the steps. Constants that masks by unit compare with stand in a GRF; they are made when first needed.
+// Emits the steps. Constants for masks by unit are in a GRF and are created on first use.
 class Emitter {
 public:
     Emitter(const Config &config, const Scratch &scratch, const State &from, const State &to)
@@ -51,13 +52,14 @@ public:
 
     bool can_compare() const { return has_grf && s.mask_end > s.mask_begin; }
 
-    // The pairs of one change, four (of Lanes, Unit, UnitLane at most four) at a time. `fillers` are addresses for unused cycles.
+    // Emits the pairs of one change, four per step (at most four in all for Lanes, Unit, UnitLane).
+    // `fillers` are addresses for unused cycles.
     void queue(const Change &change, std::vector<Pair> pairs, std::array<int64_t, 4> fillers) {
         batch_.push_back({change, std::move(pairs), fillers});
         if (int(batch_.size()) >= std::max(1, s.mask_end - s.mask_begin)) flush();
     }
     void flush() {
-        // All masks of a batch first, so that their gap passes under other work.
+        // All masks of a batch first, so that other work hides their latency.
         int entry = s.mask_begin;
         std::vector<int> entries;
         for (const Step &step : batch_) {
@@ -86,7 +88,7 @@ private:
     bool has_grf = false, made_ = false;
     std::vector<Step> batch_;
 
-    // A word with one ALU operation. Destination None: only the forward.
+    // A destination; None: only the forward.
     struct To {
         std::optional<Memory> memory;
         std::array<int64_t, 4> at{};
@@ -110,7 +112,7 @@ private:
         return {grf, {z + at, z + at + stride, z + at + 2 * stride, z + at + 3 * stride}};
     }
 
-    // uid = PE | MAB | L1B | L2B of the chip, in as many bits as each needs.
+    // uid = PE | MAB | L1B | L2B of the chip, each in as many bits as it needs.
     int64_t uid(int unit) const {
         const int pe = unit % 4, mab = unit / 4 % c.mabs, l1b = unit / 4 / c.mabs % c.l1bs,
                   l2b = unit / 4 / c.mabs / c.l1bs;
@@ -118,7 +120,8 @@ private:
     }
     void make_constants() {
         made_ = true;
-        // Levels of which there is one here may be many that do alike: their numbers are left out (a shift by 32 gives 0).
+        // A level with a single unit here may stand for many identical units, so its number is
+        // excluded (a shift by 32 gives 0).
         const Operand id = unit_id(), sixteen = immediate_i32(16);
         const Operand low = immediate((c.l1bs > 1 ? uint64_t(0xffff) << 32 : 0) | 0xffff);
         const Operand spread =
@@ -126,15 +129,20 @@ private:
         const Operand up = immediate_i32(2 + bits(c.mabs));
         const Operand forward = aluf(), two = immediate_i16(2), numbers = immediate(lane_numbers());
         const Operand xs = in_grf(12, 1), low_words = in_grf(16, 2);
-        alu(AluOp::Shr, Type::U32, 1, id, &sixteen, {}, false);                 // (MAB, L2B)
-        alu(AluOp::Shl, Type::U32, 1, forward, &spread, to_grf(12, 1), true);   // to their bits
-        alu(AluOp::And, Type::I32, 1, id, &low, {}, false);                     // (PE, L1B)
-        alu(AluOp::Add, Type::I32, 1, forward, &xs, {}, true);                  // (PE and MAB, L1B and L2B)
-        alu(AluOp::Widen, Type::U16, 1, forward, nullptr, to_grf(16, 2), true); // each in a word of its own
+        alu(AluOp::Shr, Type::U32, 1, id, &sixteen, {}, false); // (MAB, L2B)
+        // To their bit positions.
+        alu(AluOp::Shl, Type::U32, 1, forward, &spread, to_grf(12, 1), true);
+        alu(AluOp::And, Type::I32, 1, id, &low, {}, false); // (PE, L1B)
+        // (PE and MAB, L1B and L2B).
+        alu(AluOp::Add, Type::I32, 1, forward, &xs, {}, true);
+        // Each in its own word.
+        alu(AluOp::Widen, Type::U16, 1, forward, nullptr, to_grf(16, 2), true);
         alu(AluOp::Shl, Type::U32, 1, in_grf(17, 2), &up, {}, false);
-        alu(AluOp::Add, Type::I32, 1, forward, &low_words, to_grf(24, 2), true);        // (uid, 0)
-        alu(AluOp::Pass, Type::I32, 1, forward, nullptr, to_grf(25, 2), true);          // twice,
-        alu(AluOp::Narrow, Type::I32, 1, in_grf(24, 2), nullptr, to_grf(12, 1), false); // (uid, 0, uid, 0)
+        alu(AluOp::Add, Type::I32, 1, forward, &low_words, to_grf(24, 2), true); // (uid, 0)
+        // duplicated.
+        alu(AluOp::Pass, Type::I32, 1, forward, nullptr, to_grf(25, 2), true);
+        // (uid, 0, uid, 0).
+        alu(AluOp::Narrow, Type::I32, 1, in_grf(24, 2), nullptr, to_grf(12, 1), false);
         alu(AluOp::Shl, Type::U32, 1, xs, &sixteen, {}, false);
         alu(AluOp::Add, Type::I32, 1, forward, &xs, to_grf(0, 1), true); // uid in all lanes
         alu(AluOp::Shl, Type::U16, 1, forward, &two, {}, true);
@@ -190,7 +198,7 @@ private:
             step_to_forward(m);
         }
         if (h.swap) {
-            // Three words for each cycle: the two widened, then the first again.
+            // Three words per cycle: the two widened ones, then the first again.
             alu(AluOp::Widen, Type::U16, 1, current, nullptr, to_grf(12, 3), forwarded);
             alu(AluOp::Pass, Type::I32, 1, in_grf(12, 3), nullptr, to_grf(14, 3), false);
             step_to_forward(alu(AluOp::Narrow, Type::I32, 1, in_grf(13, 3), nullptr, {}, false));
@@ -235,7 +243,8 @@ private:
 
     static int source_of(int unit, int rotate) { return unit / 4 * 4 + (unit + rotate) % 4; }
 
-    // One address and rotation for all PEs that `chosen` takes; the others must not mind, unless a mask keeps them out.
+    // One address and rotation for all PEs that `chosen` selects; the others must not need the
+    // word, unless a mask excludes them.
     template<typename Chosen>
     std::optional<std::pair<int, int64_t>> whole(int64_t a, Chosen &&chosen, bool masked) {
         for (int u = 0; u < units; u++) {
@@ -252,7 +261,7 @@ private:
         return std::nullopt;
     }
 
-    // How lane `from` gets to lane `to`.
+    // The change that moves lane `from` to lane `to`.
     Change lane_change(int from, int to) const {
         Change h;
         const int half = lanes / 2;
@@ -329,7 +338,7 @@ private:
                         if (!fits) continue;
                         Change h = lane_change(j, k);
                         h.who = Who::Lanes, h.lanes = lane_bits(k), h.rotate = r;
-                        // With other lanes that come the same way.
+                        // Combine with other lanes that use the same transfer.
                         for (auto &[other, at] : parts) {
                             Change joined = h;
                             joined.lanes = other.lanes;
@@ -374,7 +383,7 @@ private:
     }
 
     bool steps() {
-        // Two words a cycle where both sides go on by one.
+        // Two words per cycle if both sides are consecutive.
         Change plain, wide;
         wide.width = 2;
         if (auto it = found.find(plain); it != found.end()) {
@@ -386,7 +395,7 @@ private:
                 (two ? pairs : narrow).push_back(all[i]);
                 i += two;
             }
-            // A step of fewer than four saves nothing.
+            // A step with fewer than four saves nothing.
             while (pairs.size() % 4 && pairs.size() % 4 <= 2) {
                 narrow.push_back(pairs.back());
                 narrow.push_back({pairs.back().to + 1, pairs.back().from + 1});
@@ -400,7 +409,7 @@ private:
         for (int64_t a = 0; a < want.words(); a++) forbidden[size_t(a)] = forbidden_anywhere(want, a);
         const Scratch::Range &spare = range_of(s, to_.memory);
         for (const auto &[change, pairs] : found) {
-            const bool by_cycle = change.who >= Who::Lanes; // its masks leave unused cycles out
+            const bool by_cycle = change.who >= Who::Lanes; // its masks disable unused cycles
             for (size_t i = 0; i < pairs.size(); i += 4) {
                 const std::vector<Pair> four(pairs.begin() + int64_t(i),
                                              pairs.begin() + int64_t(std::min(i + 4, pairs.size())));
@@ -409,7 +418,8 @@ private:
                     for (int j = 0; j < change.width; j++)
                         taken[size_t(p.to + j)] = true, begun[size_t(p.to + j)] = true;
                 std::array<int64_t, 4> fillers{};
-                int64_t next = 0, next_spare = std::max(spare.begin, spare.end - 8); // constants stand at its beginning
+                // Constants are at the beginning of the spare range.
+                int64_t next = 0, next_spare = std::max(spare.begin, spare.end - 8);
                 bool filled = true;
                 for (size_t t = four.size(); t < 4; t++) {
                     const auto good = [&](int64_t a) {
@@ -434,7 +444,7 @@ private:
                     emitter.queue(change, four, fillers);
                     continue;
                 }
-                // No harmless address: a mask by cycle, with addresses that it leaves alone.
+                // No harmless address: use a mask by cycle, with addresses that it disables.
                 if (change.who != Who::All || s.mask_end <= s.mask_begin || change.width != 1 || want.words() < 4)
                     return false;
                 Change masked = change;

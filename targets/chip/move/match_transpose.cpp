@@ -1,5 +1,7 @@
-// Through the matrix unit: rows are written into a face, columns are read, so that the elements of a MAB's vectors (4 PEs with the lanes
-// of a word each) change places with addresses. Four steps for 16 words of every PE (f16; two of 8 for f32); two under each other.
+// Transposes through the matrix unit: rows are written into a face and columns are read, which
+// exchanges the elements of a MAB's vectors (4 PEs with the lanes of a word each) with addresses.
+// This takes four steps for 16 words of every PE (f16; two steps for 8 words of f32), and two faces
+// overlap.
 #include "sim/operations.h"
 #include "targets/chip/move/stage.h"
 
@@ -13,7 +15,8 @@ using namespace sim;
 
 namespace {
 
-// A face: row i is the word at rows[i] of each PE; column j goes to columns[j], −1 to nowhere that matters.
+// A face: row i is the word at rows[i] of each PE; column j is written to columns[j], −1 to
+// anywhere harmless.
 struct Face {
     std::vector<int64_t> rows, columns;
 };
@@ -24,10 +27,11 @@ std::optional<Made> Hops::match_transpose(const State &from, const State &to) {
     const Contents &want = to.table, &have = from.table;
     const int lanes = want.lanes(), size = 4 * lanes;
     const Type precision = lanes == 4 ? Type::F16 : Type::F32;
-    if (from.memory == to.memory && from.memory <= Memory::Lm1) return std::nullopt; // one port cannot do both in time
+    // One port cannot read and write in time.
+    if (from.memory == to.memory && from.memory <= Memory::Lm1) return std::nullopt;
     Finder finder(have);
 
-    // Column j of a face with these rows, as it would stand in the PE's word.
+    // Whether column j of a face with these rows matches the PE's word at a.
     const auto is_column = [&](const std::vector<int64_t> &rows, int j, int64_t a) {
         for (int u = 0; u < want.units(); u++)
             for (int k = 0; k < lanes; k++) {
@@ -42,7 +46,7 @@ std::optional<Made> Hops::match_transpose(const State &from, const State &to) {
     std::vector<bool> done(size_t(want.words()));
     for (int64_t a = 0; a < want.words(); a++) {
         if (done[size_t(a)] || !wanted_anywhere(want, a)) continue;
-        // The rows of the face from the first MAB's words at this address.
+        // Determine the rows of the face from the first MAB's words at this address.
         Face f{std::vector<int64_t>(size_t(size), -1), std::vector<int64_t>(size_t(size), -1)};
         int column = -1;
         for (int u = 0; u < want.units() && column < 0; u += 4) {
@@ -68,7 +72,7 @@ std::optional<Made> Hops::match_transpose(const State &from, const State &to) {
             if (!whole) return std::nullopt;
         }
         if (column < 0) return std::nullopt;
-        // Rows that nothing is wanted of go on as the others do.
+        // Rows that nothing is required of continue the pattern.
         for (size_t i = 0; i < f.rows.size(); i++)
             if (f.rows[i] < 0) f.rows[i] = i && f.rows[i - 1] + 1 < have.words() ? f.rows[i - 1] + 1 : 0;
         if (!is_column(f.rows, column, a)) return std::nullopt;
@@ -86,7 +90,8 @@ std::optional<Made> Hops::match_transpose(const State &from, const State &to) {
         faces.push_back(std::move(f));
     }
 
-    // Columns that nobody wants go where nothing has been brought yet, to padding, or to scratch.
+    // Unneeded columns are written to columns that have not been started, to padding, or to
+    // scratch.
     const Scratch::Range &spare = range_of(scratch, to.memory);
     std::vector<bool> begun(size_t(want.words()));
     std::vector<Ops> writes, reads;

@@ -15,7 +15,7 @@ using namespace sim;
 
 namespace {
 
-// Elements without the axis, and beside them of which indices on the axis each is the combination.
+// Elements without the axis, and for each the set of axis indices that it combines.
 struct Parts {
     State state;
     Contents sets; // numbers in `Reducer::members`
@@ -108,7 +108,8 @@ private:
         return base;
     }
 
-    // Combines a word of `more` into `into`; false when they are parts of different elements, or share an index.
+    // Combines a word of `more` into `into`; false if they are parts of different elements or share
+    // an index.
     bool combine(Parts &into, int unit, int64_t at, const Parts &more, int from, int64_t from_at) {
         for (int l = 0; l < more.sets.lanes(); l++) {
             const int32_t e = more.state.table.at(from, from_at)[l];
@@ -128,7 +129,7 @@ private:
         }
         return true;
     }
-    // Which of `count` units below each unit above hold anything, the same everywhere.
+    // The units, of `count` below each unit above, that hold anything; the same set everywhere.
     uint32_t holders(const Parts &p, int count, int inside) const {
         uint32_t set = 0;
         for (int u = 0; u < p.state.table.units(); u++)
@@ -142,7 +143,7 @@ private:
         const Contents none(memory, units_of(memory, c), words, lanes);
         return {{memory, base, none}, none};
     }
-    // A push that combines nothing, done to the elements and to their sets alike.
+    // A push that combines nothing, applied to the elements and to their sets.
     template<typename Push>
     Parts pushed(const Parts &p, Memory memory, Push &&push) {
         const int64_t probe = range_of(left_, memory).begin;
@@ -213,7 +214,7 @@ private:
         return made;
     }
 
-    // Among the L2Bs of the chip that hold parts of the same elements.
+    // Combines among the L2Bs of the chip that hold parts of the same elements.
     Parts from_l2bs(const Parts &p) {
         if (left_.tag_begin >= left_.tag_end) unsupported("no tag for moves among L2BMs");
         const int64_t words = round_up(p.state.table.words(), c.moves.block);
@@ -225,7 +226,7 @@ private:
         int moves = 0;
         for (int u = 0; u < units; u++) {
             if (done[size_t(u)]) continue;
-            // With this one go those whose parts combine with it.
+            // Include the L2Bs whose parts combine with this one's.
             uint32_t set = 0;
             for (int v = u; v < units; v++) {
                 bool any = false;

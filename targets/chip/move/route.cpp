@@ -53,7 +53,8 @@ private:
         return base;
     }
     static constexpr Memory in_pes[] = {Memory::Lm0, Memory::Lm1, Memory::Grf0, Memory::Grf1};
-    // The PE memory with most room, not `other` where another will do. GRFs keep room for the constants of masks.
+    // The PE memory with the most room, preferably not `other`. GRFs need room for the constants of
+    // masks.
     Memory roomiest(std::optional<Memory> other) {
         Memory best = Memory::Lm0;
         int64_t most = -1;
@@ -67,7 +68,7 @@ private:
 
     template<typename Form>
     bool take(State &state, Memory memory, std::vector<Made> &list, Form &&form) {
-        // First to see how large it becomes, then at its place.
+        // First determine its size, then place it.
         const int64_t probe = range_of(hops.scratch, memory).begin;
         std::vector<Made> forms = form(state, probe);
         if (forms.empty()) {
@@ -116,7 +117,7 @@ private:
         for (int u = 0; u < into.units(); u++)
             std::copy_n(from.at(u, 0), size_t(from.words()) * size_t(from.lanes()), into.at(u, at));
     }
-    // L1BM is the narrowest memory on the way, so what passes through it does so in parts.
+    // L1BM is the smallest memory on the path, so data passes through it in parts.
     std::optional<int64_t> l1bm_room() {
         const int64_t grain = grain_of(Memory::L1bm, c),
                       room = range_of(hops.scratch, Memory::L1bm).words() / grain * grain;
@@ -136,7 +137,7 @@ private:
         const auto base = reserve(m, round_up(parts * columns, 4));
         if (!base) return std::nullopt;
         State wanted{m, *base, Contents(m, c.total_pes(), round_up(parts * columns, 4), state.table.lanes())};
-        for (int64_t i = parts; i-- > 0;) { // they run in the opposite order
+        for (int64_t i = parts; i-- > 0;) { // they execute in the opposite order
             const State piece = part(state, i * words, words);
             std::vector<Made> l2 = pull_l2_up(piece, l1bm, c);
             if (l2.empty()) {
@@ -210,7 +211,7 @@ private:
         return true;
     }
 
-    // Every L2BM has the image. Window by window it goes down to all PEs, which take what they want.
+    // Every L2BM has the image. It is sent window by window to all PEs, which keep what they need.
     bool deliver(const State &image, const State &wanted) {
         const int64_t window = int64_t(sim::cycles_per_step) * c.links.l2_broadcast;
         const int lanes = wanted.table.lanes();
@@ -241,7 +242,7 @@ private:
         each_wanted([&](int u, int64_t a, int l) { missing[size_t(wanted.table.at(u, a)[l])] = true; });
 
         for (int64_t w = 0; w < image.table.words();) {
-            // The next windows in which something is missing.
+            // The next windows with missing elements.
             std::vector<int64_t> windows;
             std::vector<bool> here(missing.size());
             for (; w < image.table.words() && int64_t(windows.size()) < chunk / window; w += window) {
@@ -260,7 +261,7 @@ private:
                                   windows.size() * size_t(window) / 8)};
             for (size_t i = 0; i < windows.size(); i++) {
                 const int64_t to = int64_t(i) * window;
-                // The last window ends with the memory.
+                // The last window ends at the end of the memory.
                 const int64_t first = std::min(image.base + windows[i], size_of(image.memory, c) - window) - image.base;
                 if (by_l2) {
                     MicroOp op;

@@ -1,5 +1,5 @@
-// The search: walks along the tree, on each the hop at which what is pushed from the source and what is pulled from the
-// destination meet; all that fit are priced, the cheapest is taken.
+// The search enumerates paths in the tree and, on each, the hop at which the pushes from the source
+// and the pulls from the destination meet. All that match are costed, and the cheapest is used.
 #include "targets/chip/move/reduce.h"
 #include "targets/chip/move/route.h"
 
@@ -17,9 +17,11 @@ struct Candidate {
     int64_t cycles = 0;
 };
 
-// Where many units do alike: one of them stands for all, and the machine is planned for as if it had only that one.
+// If many units do the same, one of them represents all, and the machine is planned as if it had
+// only that one.
 struct Scope {
-    Level level = Level::Group; // whose units do alike: MABs, L1Bs, L2Bs or groups; none do when `whole`
+    // The level of the identical units (MABs, L1Bs, L2Bs or groups); none if `whole`.
+    Level level = Level::Group;
     bool whole = true;
     sim::Config config;
     State from, to;
@@ -33,12 +35,12 @@ public:
     Search(const Scope &scope, const Scratch &scratch, const sim::Config &config)
         : c(scope.config), real_(config), scratch_(scratch), scope_(scope), source_(scope.from), target_(scope.to) {}
 
-    // The cheapest, better than `known` if there is one.
+    // Finds the cheapest candidate; replaces `best` if it is better.
     void run(const ConversionBound &bound, std::optional<Candidate> &best, std::string &lacking) {
         best_ = std::move(best);
         const bool thorough = !scope_.whole && scope_.level == Level::Mab;
         for (const auto &walk : walks()) {
-            // Longer walks cost more; what is near the bound is not bettered by them.
+            // Longer walks cost more; they cannot improve much on a result near the bound.
             if (best_ && walk.size() > length_ && length_ && best_->cycles <= 2 * bound.cycles + 40) break;
             length_ = walk.size();
             for (size_t meet = 0; meet + 1 < walk.size(); meet++)
@@ -64,7 +66,8 @@ private:
 
     using Walk = std::vector<Memory>; // from the source's memory to the destination's
 
-    // Straight, up and down again, down and up again; and each also with a hop from one memory of the PEs to another.
+    // Direct, up and down again, down and up again; and each also with a hop between memories of
+    // the PEs.
     std::vector<Walk> walks() const {
         const int rs = rank_of(source_.memory), rd = rank_of(target_.memory);
         std::vector<std::vector<int>> ranks;
@@ -90,7 +93,8 @@ private:
             Walk w = {source_.memory};
             bool possible = true;
             for (size_t k = 1; k + 1 < r.size() && possible; k++) {
-                // In a PE a memory with room, not one next to it on the walk: an LM is read or written in a step.
+                // In a PE, a memory with room that is not adjacent on the walk: an LM is either
+                // read or written in a step.
                 std::optional<Memory> next;
                 if (r[k] < 3) {
                     next = r[k] == 1 ? Memory::L2bm : Memory::L1bm;
@@ -122,7 +126,7 @@ private:
         }
     };
 
-    // Takes what the state needs off the scratch; false when there is too little.
+    // Reserves scratch for the state; false if there is too little.
     static bool reserve(Hops &hops, const State &state, int64_t words) {
         Scratch::Range &r = range_of(hops.scratch, state.memory);
         if (state.base != r.begin || r.words() < words) return false;
@@ -145,7 +149,7 @@ private:
         }
     }
 
-    // Pulls from the destination back to `meet`, and there looks whether the two ends meet.
+    // Pulls from the destination back to `meet`, and tries to match the two ends there.
     void backward(const Walk &walk, size_t hop, size_t meet, const State &have, const State &want, const Hops &hops,
                   const Chain &before, const std::vector<Made> &after) {
         size_t steps = before.ops.size();
@@ -168,7 +172,7 @@ private:
         Hops mine = hops;
         for (Made &m : mine.pull(want, previous, range_of(mine.scratch, previous).begin)) {
             Hops then = mine;
-            // With room for what the last wide step brings beyond.
+            // Includes room for what the last wide step writes beyond the end.
             const int64_t spill = rank_of(previous) == 3 ? 0 : grain_of(previous, c);
             const int64_t words = round_up(m.state.table.words(), grain_of(previous, c)) + spill;
             if (!reserve(then, m.state, words)) continue;
@@ -179,7 +183,7 @@ private:
         }
     }
 
-    // Three slots at most share a word.
+    // At most three slots share a word.
     bool too_long(size_t ops) const { return best_ && int64_t(ops / 3) * sim::cycles_per_step > best_->cycles; }
 
     void offer(Candidate candidate) {
@@ -188,7 +192,7 @@ private:
         candidates_++;
         if (!best_ || candidate.cycles < best_->cycles) best_ = std::move(candidate);
     }
-    // Moves that were planned for group 0.
+    // Repeats moves planned for group 0 for all groups.
     Ops for_all_groups(const Ops &ops) const {
         Ops all;
         for (const MicroOp &op : ops) {
@@ -221,7 +225,8 @@ Contents first_units(const Contents &t, int units) {
     return made;
 }
 
-// Whether every part of the units does what the first does: elements may have other numbers, and less may be wanted.
+// Whether every part of the units does what the first does: elements may have other numbers, and a
+// part may require less.
 bool alike(const Contents &from, const Contents &to, int parts) {
     const size_t from_size = size_t(from.units() / parts) * size_t(from.words()) * size_t(from.lanes());
     const size_t to_size = size_t(to.units() / parts) * size_t(to.words()) * size_t(to.lanes());
@@ -345,7 +350,8 @@ Move plan_move(const Placement &from, const Placement &to, const Scratch &scratc
     std::optional<Candidate> best;
     std::string lacking;
     for (const Scope &scope : scopes(reduced.state, target, c)) {
-        // A wider scope may find a way round; it is looked at where that is quick, or nothing else was found.
+        // A wider scope may find another path; it is tried if that is quick or nothing else was
+        // found.
         const double places = double(scope.from.table.units()) * double(scope.from.table.words()) +
                               double(scope.to.table.units()) * double(scope.to.table.words());
         if (best && (best->cycles <= 2 * bound.cycles + 40 || places > 4096)) break;

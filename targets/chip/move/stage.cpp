@@ -119,7 +119,7 @@ std::vector<std::vector<bool>> elements_below(const State &goal, Memory memory, 
                 if (e < 0) continue;
                 if (t.units() >= units)
                     sets[size_t(u / (t.units() / units))][size_t(e)] = true;
-                else // what goes to a unit above may come from any below
+                else // data for a unit above may come from any unit below
                     for (int v = u * (units / t.units()); v < (u + 1) * (units / t.units()); v++)
                         sets[size_t(v)][size_t(e)] = true;
             }

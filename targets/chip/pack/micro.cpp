@@ -28,7 +28,7 @@ void Micro::port(const sim::Operand &o, int width, bool write) {
         touches_.push_back({Space::T, write, false, uint8_t(parts_ - 1), 0, 8, 0, 1});
         return;
     case Source::Imm:
-        use(Unit::Lm0Read); // the immediate stands in LM0's field
+        use(Unit::Lm0Read); // the immediate is encoded in LM0's field
         return;
     default:
         return;

@@ -13,7 +13,7 @@ namespace {
 int64_t rounds(int64_t words, int64_t rate) { return (words + rate - 1) / rate; }
 int direction_of(const Mv &m) { return is_load(m) ? 1 : 2; }
 
-// Of one group: its L2Bs that take part; of the whole chip's moves all that do.
+// The participating L2Bs: those of one group; for moves of the whole chip, all.
 uint32_t units_of(const Mv &m, int group, const sim::Config &config) {
     const uint32_t own = ((1u << config.l2bs) - 1) << (group * config.l2bs);
     return m.chip ? m.l2bs : m.l2bs & own;
@@ -44,7 +44,8 @@ std::optional<MoveTimes::Timed> MoveTimes::time(const Mv &m, int64_t step, const
     for (int g = 0; g < config_.groups; g++) {
         if (!(m.groups >> g & 1)) continue;
         int waiting = 0;
-        for (size_t i = position; i-- > 0;) { // ends rise within a group: those before one that is over are over too
+        // End times increase within a group: all before one that has ended have ended too.
+        for (size_t i = position; i-- > 0;) {
             if (!(entries_[i].move.groups >> g & 1)) continue;
             if (entries_[i].times.end <= now) break;
             waiting++;
@@ -83,7 +84,7 @@ std::optional<MoveTimes::Timed> MoveTimes::enter(const Mv &move, int64_t step,
     const auto times = time(move, step, before, position, l2bs);
     if (!times) return std::nullopt;
     Entry made{move, step, *times, after(move, before, *times, l2bs)};
-    // The moves behind keep their times? Mostly the next one says no.
+    // Do the later moves keep their times? Usually the next one decides that they do not.
     const auto same = [&](size_t i, const State &state, State *then) {
         const auto t = time(entries_[i].move, entries_[i].step, state, i, l2bs);
         if (!t || t->begin != entries_[i].times.begin || t->end != entries_[i].times.end) return false;
@@ -114,7 +115,7 @@ std::optional<MoveTimes::Timed> MoveTimes::enter(const Mv &move, int64_t step,
 int64_t MoveTimes::next_try(int64_t step) const {
     const auto place =
         std::upper_bound(entries_.begin(), entries_.end(), step, [](int64_t s, const Entry &e) { return s < e.step; });
-    // Behind the next move; or, behind all of them, a little later: a queue was full.
+    // After the next move; or, after all of them, a little later: a queue was full.
     return place == entries_.end() ? step + 4 : place->step + 1;
 }
 

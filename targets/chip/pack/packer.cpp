@@ -42,7 +42,7 @@ void Packer::reserve(int64_t steps) {
     used_.resize(size_t(steps) + 64);
 }
 
-// The step from which its data allows it.
+// The earliest step that its data dependences allow.
 int64_t Packer::ready(const Micro &m) const {
     int64_t step = 0;
     for (const Touch &t : m.touches()) {
@@ -55,7 +55,8 @@ int64_t Packer::ready(const Micro &m) const {
                     fmt::format("an operation touches word {} of a memory of {}", first + t.width - 1, all.size()));
             for (int64_t a = first; a < first + t.width; a++) {
                 const Times &w = all[size_t(a)];
-                if (t.write) { // after earlier reads (in their step is early enough), and after earlier writes
+                // After earlier reads (the same step is early enough) and after earlier writes.
+                if (t.write) {
                     const int64_t after = std::max<int64_t>(w.read + (t.space == Space::Face ? 1 : 0), w.written + 1);
                     own = std::max({own, after, int64_t(w.ready)});
                     continue;
@@ -102,13 +103,13 @@ bool Packer::fits_part(uint32_t uses, int64_t s) const {
     if (have & uses & ~precisions) return false;
     if ((uses & lm0_any) && (have & lm0_any)) return false;
     if ((uses & lm1_any) && (have & lm1_any)) return false;
-    // One precision for MAU and MW.
+    // MAU and MW share one precision.
     if ((uses & precisions) && (have & precisions) && (uses & precisions) != (have & precisions)) return false;
     const auto matrix_units = [](uint32_t u) {
         return int((u & bit(Unit::Mau)) != 0) + int((u & bit(Unit::Mw)) != 0) + int((u & bit(Unit::Mr)) != 0);
     };
     if (matrix_units(have | uses) > 2) return false;
-    // An LM that was just written is not read for a while, at any address.
+    // An LM cannot be read for some steps after a write, at any address.
     if (uses & lm_bits) {
         const int gap = config_.gaps.lm;
         for (int g = 1; g <= gap; g++) {
@@ -130,7 +131,8 @@ bool Packer::fits(const Micro &m, int64_t step) const {
     return true;
 }
 
-// What is taken stays taken, so a step where such a combination did not fit need not be looked at again.
+// Reserved units stay reserved, so a step where such a combination did not fit need not be tried
+// again.
 int64_t Packer::first_fit(const Micro &m, int64_t from) {
     const uint64_t key = uint64_t(m.uses(0)) | (m.parts() > 1 ? uint64_t(m.uses(1)) << 32 : 0);
     std::vector<int32_t> &next = free_[key];
@@ -144,7 +146,7 @@ int64_t Packer::first_fit(const Micro &m, int64_t from) {
             root = next[size_t(root)];
             grow(root);
         }
-        for (int64_t i = s; i != root;) { // all on the way lead there at once
+        for (int64_t i = s; i != root;) { // path compression
             const int64_t after = next[size_t(i)];
             next[size_t(i)] = int32_t(root);
             i = after;
@@ -214,7 +216,7 @@ int64_t Packer::place(const Micro &m, int64_t earliest) {
     return step;
 }
 
-// The step from which the words that they move allow it.
+// The earliest step that the words they move allow.
 int64_t Packer::ready(const std::vector<Mv> &moves) const {
     const std::vector<Times> &l2bm = times_[size_t(Space::L2bm)];
     int64_t from = 0;
@@ -248,7 +250,7 @@ void Packer::touch(const Mv &m, int64_t issued, int64_t done) {
     }
 }
 
-// All are issued at once, and no queue is full.
+// All are issued at once; queues never fill up.
 int64_t Packer::count(const std::vector<Mv> &moves, int64_t from) {
     int64_t done = from;
     for (const Mv &m : moves) {
@@ -266,7 +268,7 @@ int64_t Packer::place(const std::vector<Mv> &moves, int64_t earliest) {
     int64_t from = packing_ == Packing::Naive ? std::max(earliest, last_ + 1) : earliest;
     from = std::max(from, ready(moves));
     if (packing_ == Packing::Counted) return count(moves, from);
-    // One tag, and one wait behind the last of them; several where no tag is free for as long.
+    // One tag, and one wait after the last of them; several if no tag is free for that long.
     std::vector<int64_t> issued;
     int64_t all = 0;
     for (size_t next = 0; next < moves.size();) {
@@ -315,7 +317,7 @@ bool Packer::place_move(const Mv &move, int64_t from, Together &together) {
         wait.use(Unit::Control);
         Together with = together;
         bool tagged = true;
-        // The wait stands in the first word after the last end that has room for it.
+        // The wait is placed in the first word after the last end that has room for it.
         const auto times = moves_.enter(move, s, [&](const MoveTimes::Timed &t) {
             const int64_t done = int64_t((t.end + sim::cycles_per_step - 1) / sim::cycles_per_step);
             with.first = std::min(with.first, s);
@@ -323,7 +325,8 @@ bool Packer::place_move(const Mv &move, int64_t from, Together &together) {
             tagged = free_tag(with.first, first_fit(wait, with.done)) >= 0;
             return tagged;
         });
-        if (!times && !tagged && !together.issued.empty()) return false; // later, still longer
+        // Later would take still longer.
+        if (!times && !tagged && !together.issued.empty()) return false;
         if (!times) {
             s = moves_.next_try(s);
             continue;
@@ -341,8 +344,8 @@ bool Packer::place_move(const Mv &move, int64_t from, Together &together) {
 
 int Packer::free_tag(int64_t begin, int64_t end) const {
     for (int t = 0; t < int(tags_.size()); t++) {
-        const auto &taken =
-            tags_[size_t(t)]; // apart from each other: of those that begin early enough, the last ends last
+        // Intervals are disjoint: of those that begin early enough, the last one ends last.
+        const auto &taken = tags_[size_t(t)];
         const auto after = taken.upper_bound(end);
         if (after == taken.begin() || std::prev(after)->second < begin) return t;
     }

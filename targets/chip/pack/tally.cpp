@@ -34,7 +34,7 @@ void Tally::add(const Mv &m, const sim::Config &config) {
     const int64_t n = words_of(m, config), cycles = cycles_of(m, config);
     const uint16_t there = uint16_t((1u << config.groups) - 1);
     const int groups = std::popcount(uint16_t(m.groups & there));
-    int l2bs = 0; // that take part
+    int l2bs = 0; // participating L2Bs
     for (int g = 0; g < config.groups; g++) {
         const uint32_t own = ((1u << config.l2bs) - 1) << (g * config.l2bs);
         if (m.chip || m.groups >> g & 1) l2bs += std::popcount(m.l2bs & own);
@@ -64,7 +64,8 @@ int64_t Tally::busiest() const {
                          Unit::Grf0Write, Unit::Grf1Read, Unit::Grf1Write, Unit::TRead, Unit::TWrite})
         most = std::max(most, of(u));
     most = std::max({most, of(Unit::Lm0Read) + of(Unit::Lm0Write), of(Unit::Lm1Read) + of(Unit::Lm1Write)});
-    return std::max(most, (of(Unit::Mau) + of(Unit::Mw) + of(Unit::Mr) + 1) / 2); // two of the three at a time
+    // Two of the three at a time.
+    return std::max(most, (of(Unit::Mau) + of(Unit::Mw) + of(Unit::Mr) + 1) / 2);
 }
 
 int64_t Tally::dram() const { return *std::max_element(dram_cycles.begin(), dram_cycles.end()); }

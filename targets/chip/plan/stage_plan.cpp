@@ -90,7 +90,7 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
         loops_.assign(outer.begin(), outer.begin() + int64_t(nesting->depth) + 1);
         first_own_ = loops_.size();
         for (PlannedLoop &l : loops_)
-            l.name = nesting->outer->stage().name() + " " + l.name; // names are the stage's own
+            l.name = nesting->outer->stage().name() + " " + l.name; // names are unique per stage
     }
     bool lanes = false;
     for (const std::string &name : stage.order) {
@@ -122,7 +122,7 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
                                         stage.name(), level_names[size_t(v)], used(Tier(v)), config.name,
                                         units_of(config, Tier(v))));
     }
-    // Where the outer stage divides a level further, inside, its units keep their numbers.
+    // If the outer stage splits a level further inside, its units keep their numbers.
     for (int v = 0; nesting && v < level_count; v++) {
         int64_t outer = 1, inner = 1, own = 1;
         const auto &its = nesting->outer->loops();
@@ -135,7 +135,7 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
         }
         if (outer > 1 && inner % own == 0) idle_[size_t(v)] = inner / own;
     }
-    // Every loop as a sum of those that stand.
+    // Every loop as a sum of the final loops.
     std::map<std::string, Affine> values;
     for (size_t l = 0; l < loops_.size(); l++) {
         Affine a;
@@ -146,7 +146,7 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
     for (size_t r = stage.relations.size(); r-- > 0;) {
         if (std::holds_alternative<FuseRelation>(stage.relations[r])) continue;
         const auto &s = std::get<SplitRelation>(stage.relations[r]);
-        if (nesting) { // loops that the outer stage runs
+        if (nesting) { // loops that the outer stage executes
             const Affine none{0, std::vector<int64_t>(loops_.size(), 0)};
             values.insert({s.inner, none});
             values.insert({s.outer, none});
@@ -236,7 +236,7 @@ Affine StagePlan::affine(const Expr &e) const {
                       " is not a sum of axes times numbers, which is what the chip's addresses are");
 }
 
-// The joined axes that these indices are, from `first` on, where the tensor has as many elements along each.
+// The joined axes that these indices are, from `first` on, if the tensor has the same extents.
 const StagePlan::Joined *StagePlan::joined_at(const std::vector<Expr> &index, const std::vector<Axis> &axes,
                                               size_t first) const {
     for (const Joined &j : joined_) {
@@ -255,7 +255,8 @@ const StagePlan::Joined *StagePlan::joined_at(const std::vector<Expr> &index, co
 TensorAccess StagePlan::access(std::string tensor, Type type, const std::vector<Expr> &index,
                                const std::vector<Axis> &axes) const {
     TensorAccess t{std::move(tensor), type, {}, {}};
-    for (const Joined &j : joined_) { // a row that is the same for all that a loop joins with its axis
+    // A row that is the same for all iterations that a loop joins with its axis.
+    for (const Joined &j : joined_) {
         const Variable *v = index.size() == 1 ? index[0].as<Variable>() : nullptr;
         if (!v || v->name != j.axes.back()) continue;
         for (const Axis &a : stage_->def.axes) {
@@ -298,7 +299,8 @@ bool StagePlan::inside(const Values &values, const std::vector<bool> &without) c
 }
 
 int64_t StagePlan::reach(const Affine &index, size_t depth) const {
-    const auto same = [&](const Affine &value) { // as the index, inside; and nothing else
+    // Whether it equals the index on the inner loops and uses no others.
+    const auto same = [&](const Affine &value) {
         bool equal = true;
         for (size_t l = 0; l < loops_.size(); l++)
             equal = equal && (l > depth ? value.coefficients[l] == index.coefficients[l]

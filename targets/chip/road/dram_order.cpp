@@ -15,8 +15,10 @@ DramOrder::DramOrder(std::vector<int64_t> extents, int element_bytes, const sim:
     rows_ = 1;
     for (size_t d = 0; d + 1 < order_.size(); d++) rows_ *= extents_[order_[d]];
     pitch_ = round_up((length_ + per_word_ - 1) / per_word_, one_axis() ? block_words : pitch);
-    const int64_t units = one_axis() ? pitch_ / block_words : rows_; // that go to the groups
-    // Turns of 16 rows, or of 32 where those are short: a tile of rows comes from one group, the next from another.
+    // Rows or blocks to distribute over the groups.
+    const int64_t units = one_axis() ? pitch_ / block_words : rows_;
+    // 16 consecutive rows per group, or 32 if they are short: one tile of rows comes from one
+    // group, the next from another.
     const int64_t most = !one_axis() && 32 * pitch_ <= 8192 ? 32 : 16;
     together_ = 1;
     while (together_ < most && 2 * together_ * groups_ <= units) together_ *= 2;
@@ -73,7 +75,7 @@ std::string DramOrder::to_string() const {
 }
 
 std::vector<BlockRun> join_blocks(const std::vector<DramPlace> &blocks) {
-    std::vector<BlockRun> pieces; // contiguous
+    std::vector<BlockRun> pieces; // contiguous ranges
     for (size_t i = 0; i < blocks.size(); i++) {
         BlockRun *p = pieces.empty() ? nullptr : &pieces.back();
         if (p && p->at.group == blocks[i].group && p->at.address + p->size * block_words == blocks[i].address)

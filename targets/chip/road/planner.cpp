@@ -43,7 +43,7 @@ bool shares(Bank a, Bank b) {
 } // namespace
 
 int64_t Planner::taken(Bank m) const {
-    // LM0 and LM1 count through.
+    // LM0 and LM1 are numbered consecutively.
     const auto begin = [&](Bank b) { return b == Bank::Lm1 ? config_.sizes.lm : 0; };
     int64_t n = 0;
     for (const Held &h : held_) {
@@ -55,7 +55,8 @@ int64_t Planner::taken(Bank m) const {
 }
 
 int64_t Planner::take(Bank m, int64_t words, const std::string &name) {
-    // LM0 and LM1 count through: the first place behind something held at which nothing else is.
+    // LM0 and LM1 are numbered consecutively. Find the first free place at the end of an
+    // allocation.
     const auto begin = [&](Bank b) { return b == Bank::Lm1 ? config_.sizes.lm : 0; };
     const int64_t first = begin(m);
     int64_t at = first;

@@ -19,8 +19,9 @@ namespace {
 int64_t face_words(const RoadShape &s) { return s.single ? 32 : 64; }
 int64_t elements_of_pe(const RoadShape &s) { return s.single ? 2 : 4; } // of a vector
 
-// Of x in the order in which L1BM has the segments of MABs: the number of the MAB's part, and where in its segment. Each MAB has rows of
-// one group's memory, the next one of the next: some rows of each come in turns, so that all groups are at work.
+// Maps x, in the order in which L1BM holds the segments of MABs, to the number of the MAB's part
+// and the offset in its segment. Each MAB has rows of one group's memory, and consecutive MABs use
+// different groups; rows of all groups alternate, so that all groups are busy.
 std::pair<int64_t, int64_t> in_segment(int64_t x, int64_t segment, int64_t parts, int64_t piece, int64_t groups) {
     if (parts % groups != 0 || segment % piece != 0) return {x / segment, x % segment};
     const int64_t y = x % (groups * segment), n = y / piece;
@@ -43,7 +44,7 @@ Road::Road(const StagePlan &plan, const Config &config, RoadShape shape)
     for (const Digit &d : digits_) accesses_ *= d.extent;
     int64_t lanes = 1;
     for (const size_t l : s.lanes) lanes *= loops[l].extent;
-    if (s.form == Form::Pe && s.lanes.empty() && !s.store) { // all lanes have the same
+    if (s.form == Form::Pe && s.lanes.empty() && !s.store) { // all lanes have the same value
         words_ = int(std::max<int64_t>(1, s.copies / per_word_));
     } else if (s.form == Form::Pe) {
         if (lanes % per_word_ != 0 || lanes / per_word_ > 2)
@@ -71,11 +72,11 @@ Road::Road(const StagePlan &plan, const Config &config, RoadShape shape)
         chunk_ = std::lcm<int64_t>(64, cycles_per_step * per_address_);
         const int64_t addresses = round_up(accesses_, s.store ? cycles_per_step : 1) * words_;
         l1_words_ = segment_ = round_up(addresses * per_address_, chunk_);
-        // Of a chunk that is more than all PEs need, they take what they do.
+        // Of a chunk larger than all PEs need, they take only that part.
         unit_words_ = s.store || deal_ != Deal::Pe ? l1_words_ / per_address_ : round_up(addresses, cycles_per_step);
         if (by_mab_) l1_words_ *= mabs;
     }
-    // At L2: all L1Bs at once where each has its own, else one part after the other.
+    // At L2: all L1Bs at once if each has its own part, else one part after the other.
     const int64_t l1_parts = s.store ? plan.used(Tier::L1b) : plan.parts(s.access, Tier::L1b);
     interleaved_ = l1_parts == config.l1bs;
     l2_times_ = l1_parts;
@@ -102,7 +103,8 @@ Road::Road(const StagePlan &plan, const Config &config, RoadShape shape)
         first.pop_back();
         if (both) upper.pop_back();
     }
-    // Some time from one group, so that the others have as much time on end for results.
+    // Consecutive tiles come from one group for some time, so that the other groups have long
+    // intervals for results.
     run_ = std::max(s.together, 1024 * int64_t(config.moves.dram_rate) / l2_words() / s.together * s.together);
     local_ = s.store || config.groups == 1 || plan.parts(s.access, Tier::Group) == config.groups;
     if (!s.order) return;
@@ -117,10 +119,12 @@ Road::Road(const StagePlan &plan, const Config &config, RoadShape shape)
         }
         throw Unsupported(why);
     }
-    interleaved_ =
-        false; // L1Bs one by one, each by whole blocks, several at once: a move for each is soon more than can be issued
-    if (s.transposed) return;              // L1Bs have neighbours in a row, which then come together
-    const int64_t parts = s.table ? 4 : 8; // what else L2BM holds
+    // L1Bs one after the other, in whole blocks, several blocks at once: one move for each would
+    // exceed the issue rate.
+    interleaved_ = false;
+    // Neighbours in a row belong to L1Bs and must arrive together.
+    if (s.transposed) return;
+    const int64_t parts = s.table ? 4 : 8; // other users of L2BM
     for (const int64_t times : {8, 4, 2}) {
         if (l1_words_ % (chunk_ * times) == 0 && l2_chunk() * times * parts <= config_.sizes.l2bm &&
             chunk_ * times * 8 <= config_.sizes.l1bm) {
@@ -149,7 +153,8 @@ void Road::find_digits() {
             if (shape_.access.index[a].depends(l)) axis_of[l] = a, axes++;
         }
         const auto coefficient = [&](size_t loop) { return shape_.access.index[axis_of[l]].coefficients[loop]; };
-        // Overlaps an earlier digit of the same axis: neither steps over all that the other covers.
+        // It overlaps an earlier digit of the same axis if neither steps over the whole range of
+        // the other.
         Digit *with = nullptr;
         for (Digit &d : digits_) {
             if (axis_of[d.loops[0]] != axis_of[l]) continue;
@@ -183,7 +188,8 @@ void Road::find_digits() {
             shared_[m] = true;
         }
     }
-    // Of the loops that share elements, some that reach each; where steps leave gaps, nobody reads what stands there.
+    // For loops that share elements, one combination of values for each digit value; gaps between
+    // steps are never read.
     for (Digit &d : digits_) {
         if (d.loops.size() == 1) continue;
         d.ways.assign(size_t(d.extent), std::vector<int64_t>(d.loops.size(), 0));
@@ -295,7 +301,7 @@ void Road::moves(Packer &p, int64_t key, int64_t x, int64_t n, int64_t dram, int
     base.blocks = uint16_t(tiles);
     base.stride = tiles > 1 ? int32_t(slots() * l2_words()) : 0;
     const std::vector<Home> homes = this->homes(key);
-    if (shape_.store) { // each group by itself, when its memory has time
+    if (shape_.store) { // each group separately, when its memory is free
         for (const Home &h : homes) {
             if (!(groups >> h.g & 1)) continue;
             Mv m = base;
@@ -417,7 +423,8 @@ void Road::l1_down(Packer &p, int64_t x, int64_t n, int64_t l1bm, int64_t at) co
     }
 }
 
-// Rows of a face from words as they came, columns to where they are used; one face is written while the other is read.
+// Words are written as rows of a face and columns are read to their destination; one face is
+// written while the other is read.
 void Road::transpose(Packer &p, int64_t from, int64_t to) const {
     const int size = pes_per_mab * per_word_;
     const sim::Type precision = per_word_ == 4 ? sim::Type::F16 : sim::Type::F32;
@@ -499,7 +506,7 @@ void Road::set_key(Values &values, int64_t key) const {
     }
 }
 
-// Of word w of an access, in the PE that the values name.
+// Element e of word w of an access, in the PE that the values name.
 void Road::set_lane(Values &values, int64_t w, int64_t e) const {
     const RoadShape &s = shape_;
     if (s.form != Form::Pe) {
@@ -516,7 +523,7 @@ void Road::set_lane(Values &values, int64_t w, int64_t e) const {
     }
 }
 
-// Element e of a word.
+// Sets the loops for element e of a word.
 std::pair<int64_t, int64_t> Road::set_word(Values &values, int64_t part, int64_t x, int64_t e) const {
     const RoadShape &s = shape_;
     plan_.set_unit(values, Tier::L1b, l1b_of_part_[size_t(part)]);
@@ -536,7 +543,7 @@ std::pair<int64_t, int64_t> Road::set_word(Values &values, int64_t part, int64_t
         access = s.store ? a / (cycles_per_step * words_) * cycles_per_step + a % cycles_per_step : a / words_;
         w = s.store ? a % (cycles_per_step * words_) / cycles_per_step : a % words_;
     }
-    if (s.transposed) { // a row of faces side by side, each of its words four columns of one row
+    if (s.transposed) { // a row of adjacent faces; each word has four columns of one row
         const int64_t faces = s.transposed / (pes_per_mab * per_word_), q = access % s.transposed, r = q / faces;
         access += (q % faces * pes_per_mab + p) * per_word_ + e - q;
         p = r / per_word_;

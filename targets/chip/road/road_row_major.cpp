@@ -1,4 +1,5 @@
-// Roads of row-major tensors: what the tree deals out has to be contiguous in DRAM, by blocks of 64 LW or granules of 16.
+// Roads of row-major tensors: the unit of distribution has to be contiguous in DRAM, in blocks of
+// 64 LW or granules of 16 LW.
 #include "targets/chip/road/road.h"
 
 #include "support/error.h"
@@ -28,12 +29,13 @@ std::optional<DramPlace> Road::block(Values &values, int64_t y, bool &there) con
     if (there) return order.place(order.row(index), last / order.per_word());
     if (shape_.store) return std::nullopt;
     if (shape_.zeros) return order.place(order.one_axis() ? 0 : order.zero_row(), 0);
-    // Anything: of the group that has what stands near.
+    // The value is undefined: choose an address in the group that has nearby elements.
     for (size_t d = 0; d < index.size(); d++) index[d] = std::clamp<int64_t>(index[d], 0, shape_.access.extents[d] - 1);
     return order.place(order.row(index), last / order.per_word() / unit_ * unit_);
 }
 
-// Each block of 64 LW in L2BM is 64 words of a row: proved for the first tile; further ones lie elsewhere by sums.
+// Each block of 64 LW in L2BM must be 64 words of a row: checked for the first tile; other tiles
+// are at constant offsets.
 std::string Road::why_not_row_major(const DramOrder &order, bool interleaved, int64_t unit) const {
     const auto &index = shape_.access.index;
     const size_t last = order.order().back();
@@ -57,7 +59,7 @@ std::string Road::why_not_row_major(const DramOrder &order, bool interleaved, in
             }
         }
         fits = fits && first[last] % (unit * per_word_) == 0;
-        // Elsewhere the same: other loops step over whole blocks.
+        // Other tiles are alike if the other loops step over whole blocks.
         if (!fits)
             return fmt::format("{} lies in DRAM row-major, and the loops do not take it by whole blocks of {} "
                                "elements of a row; bind the last axis so that PEs, MABs and L1Bs have neighbours, "
@@ -76,7 +78,7 @@ std::string Road::why_not_row_major(const DramOrder &order, bool interleaved, in
     return "";
 }
 
-// Moves of granules of 16 LW, each run from one group's memory.
+// Moves of granules of 16 LW; each run comes from one group's memory.
 void Road::granules(const std::vector<std::optional<DramPlace>> &places, Mv move, int64_t dram,
                     std::vector<Mv> &all) const {
     const int64_t granule = config_.moves.granule, of_block = config_.moves.block / granule, most = 1024;
@@ -96,7 +98,8 @@ void Road::granules(const std::vector<std::optional<DramPlace>> &places, Mv move
             throw Unsupported(shape_.name + ": blocks of 64 LW have granules of several groups; other loops over rows");
         if (group >= 0) {
             std::vector<uint32_t> entries;
-            for (size_t i = first; i < end; i++) { // moves that are under way together write no granule twice
+            // Concurrent moves must not write one granule twice.
+            for (size_t i = first; i < end; i++) {
                 const int64_t at =
                     places[i] ? places[i]->address : shape_.nowhere + nowhere_++ % nowhere_room * granule;
                 entries.push_back(uint32_t((at - base) / granule));
@@ -120,7 +123,8 @@ void Road::row_moves(Packer &p, int64_t key, int64_t begin, int64_t words, int64
                      uint32_t groups) const {
     std::vector<Mv> all;
     Values values(plan_.loops().size(), 0);
-    std::map<std::pair<int64_t, int64_t>, uint32_t> units; // L2Bs that need, or have, the same
+    // L2Bs that need, or have, the same words.
+    std::map<std::pair<int64_t, int64_t>, uint32_t> units;
     for (int u = 0; u < config_.total_l2bs(); u++) {
         const int g = u / config_.l2bs, l = u % config_.l2bs;
         if (shape_.store) {
@@ -131,8 +135,8 @@ void Road::row_moves(Packer &p, int64_t key, int64_t begin, int64_t words, int64
     }
     struct Part {
         uint32_t l2bs;
-        std::vector<std::optional<DramPlace>> places; // by block, or granule
-        bool beyond = true;                           // all of it
+        std::vector<std::optional<DramPlace>> places; // by block or granule
+        bool beyond = true;                           // the whole part is out of bounds
     };
     std::vector<Part> parts;
     for (const auto &[id, l2bs] : units) {
@@ -146,7 +150,8 @@ void Road::row_moves(Packer &p, int64_t key, int64_t begin, int64_t words, int64
             part.places.push_back(block(values, begin + y, there));
             part.beyond = part.beyond && !there;
         }
-        const bool anything = !shape_.zeros && !shape_.clamped; // beyond: take what another one needs
+        // Undefined out of bounds: use the words that another L2B needs.
+        const bool anything = !shape_.zeros && !shape_.clamped;
         const auto same = [&](const Part &o) {
             return !shape_.store && (o.places == part.places || (anything && (o.beyond || part.beyond)));
         };

@@ -64,7 +64,8 @@ Expr Chain::inlined(const Expr &e) const {
     return inliner.mutate(e);
 }
 
-// The stages, with what of each is needed inside the loop at which it is computed: readers come before what they read.
+// Collects the stages and the region of each that is needed inside the loop at which it is
+// computed: readers precede what they read.
 void Chain::collect(const StageState &root) {
     std::vector<const StageState *> nested;
     for (const StageState &s : state_.stages) {
@@ -132,7 +133,7 @@ void Chain::collect(const StageState &root) {
         }
         begin(s, std::make_shared<StagePlan>(state_, s, c_.config, &in));
     }
-    // What the loops are for.
+    // Classify the loops.
     int64_t lanes = 0;
     for (ChainStage &s : stages_) {
         const auto &loops = s.plan->loops();
@@ -167,8 +168,8 @@ void Chain::collect(const StageState &root) {
     }
 }
 
-// The reads of a stage's formula, the copies they come through, and the formula as a program. A reduction's program folds the term into
-// what stands in the accumulator, which is the first read.
+// The reads of a stage's formula, their copies, and the formula as a program. A reduction's program
+// combines the term with the accumulator, which is the first read.
 void Chain::read_all(ChainStage &s) {
     const std::string who = "stage " + s.name;
     for (const Expr &e : reads_in(s.value)) {
@@ -188,7 +189,7 @@ void Chain::read_all(ChainStage &s) {
         if (!r.from) load(s, r);
         s.reads.push_back(r);
     }
-    if (s.fold) return; // reduction.cpp makes its programs
+    if (s.fold) return; // reduction.cpp builds its programs
     VectorBuilder b;
     const Id value = take_expression(b, s.value, who, [&](const Expr &e) -> Id {
         for (size_t i = 0; i < s.reads.size(); i++) {
@@ -200,8 +201,8 @@ void Chain::read_all(ChainStage &s) {
     s.program = b.program();
 }
 
-// Row-major where the loops take whole blocks; several stages, reductions, and elements of several widths else have what they read and
-// write in the order of their use, in which the host packs it.
+// Row-major if the loops take whole blocks. Several stages, reductions, and elements of several
+// widths use tensors in consumption order, which the host packs.
 std::shared_ptr<const Road> Chain::road_of(const ChainStage &s, RoadShape &shape) const {
     if (transposes_) {
         shape.table = [this](int group, const std::vector<uint32_t> &entries) { return c_.table(group, entries); };
@@ -220,7 +221,8 @@ std::shared_ptr<const Road> Chain::road_of(const ChainStage &s, RoadShape &shape
     return std::make_shared<const Road>(*s.plan, c_.config, shape);
 }
 
-// Accesses in a row along the tensor's last axis, where lanes and PEs go along another one and the stage is one that copies; else 0.
+// The number of consecutive accesses along the tensor's last axis, if lanes and PEs run along
+// another axis and the stage is a copy; otherwise 0.
 int64_t Chain::transposed(const ChainStage &s, const RoadShape &shape) const {
     const auto &loops = s.plan->loops();
     const size_t last = shape.access.index.size() - 1;
@@ -264,7 +266,8 @@ void Chain::load(ChainStage &s, ChainRead &r) {
     shape.copies = four_ ? 4 : 2;
     shape.zeros = border == Border::Zeros;
     shape.clamped = border == Border::Nearest;
-    // Of a stage with loops of its own inside the chain's, copies stand around those, but for loops that reduce.
+    // For a stage with its own loops inside the chain's, copies are made outside of them, except
+    // for reduction loops.
     const size_t own = s.plan->first_own();
     size_t at = copies.front().at;
     for (size_t l = own; &s != root_ && l < loops.size() && l <= at; l++) {
@@ -281,14 +284,14 @@ void Chain::load(ChainStage &s, ChainRead &r) {
     for (const size_t k : shape.keys) {
         if (copies.size() > 1 && k > copies.back().at) shape.together *= loops[k].extent;
     }
-    if (&s == root_ && stages_.size() > 1) { // a copy of each tile of results
+    if (&s == root_ && stages_.size() > 1) { // a copy for each tile of results
         std::vector<size_t> around;
         for (size_t l = depth_ + 1; l <= at; l++) {
             if (loops[l].kind == PlannedLoop::Kind::Time) around.push_back(l);
         }
         if (around.size() > tiles_.size()) tiles_ = around;
     }
-    // Copies that hold the same words at the same time are one.
+    // Copies that hold the same words at the same time are merged.
     std::vector<std::pair<std::string, size_t>> dealt;
     for (size_t l = 0; l < loops.size(); l++) {
         if (!access.depends(l) || loops[l].extent == 1) continue;
@@ -380,7 +383,7 @@ void Chain::make_store() {
     store_dram_ = s.order ? c_.take_dram(s.order, r.name, true) : c_.take_dram(r.plan, store_, r.name, true);
 }
 
-// Room for the results of the stages before the root, for sums under way, for intermediate values.
+// Allocates the results of the stages before the root, sums in progress, and intermediate values.
 void Chain::place_homes() {
     const auto parts = [&](kumiko::Type t) { return four_ && t.bits() == 32 ? 2 : 1; };
     const auto in_steps = [](int64_t points) {
@@ -467,7 +470,7 @@ void Chain::tile() {
     std::optional<std::pair<int64_t, Operand>> made; // both words of four points
     const auto gather = [&](int64_t n, int w, int64_t l1bm) {
         L1 l1;
-        if (store_->from_one_mab()) { // over one MAB, and so what it has
+        if (store_->from_one_mab()) { // a reduction over one MAB, which copies its value
             l1.op = L1Op::MabReduce;
             l1.reduction = Reduction::AddI32;
             l1.mabs = 1;
@@ -476,7 +479,7 @@ void Chain::tile() {
         }
         l1.at.at = uint16_t(l1bm);
         Micro m;
-        if (n_parts == 1) { // the last operation leaves by its forward
+        if (n_parts == 1) { // the last operation's forward is the result
             Group g = group(r, n * cycles_per_step);
             m = code_->run_to_last(r.program, [&](int which, int part) { return word(g, which, part); });
             done(g);
@@ -507,7 +510,7 @@ void Chain::tile() {
     };
     const int64_t key = store_->key(outer_values_);
     for (int64_t part = 0; part < store_parts(*store_, store_rings_); part++) {
-        // A part's move comes behind the loads of the next, where L2BM has room for both.
+        // A part's move is placed after the loads of the next part, if L2BM has room for both.
         StoredPart stored = store_part(c_, *store_, store_rings_, store_dram_, key, part, gather);
         leave();
         leaving_ = std::move(stored);
@@ -516,7 +519,7 @@ void Chain::tile() {
     if (made) code_->give_back(made->second);
 }
 
-// All points of a stage that is not the root, to where they stand.
+// Computes all points of a stage that is not the root, into its location.
 void Chain::compute(ChainStage &s) {
     const int n = code_->parts(vector_type(s.type, s.name));
     for (int64_t p = compute_in_runs(s); p < s.points; p += cycles_per_step) {

@@ -1,4 +1,4 @@
-// Where the words of a read stand, for four points of the stage that reads.
+// The location of the words of a read, for four points of the reading stage.
 #include "targets/chip/stage/chain.h"
 
 #include "support/error.h"
@@ -23,7 +23,7 @@ Operand words_at(const Config &config, Bank bank, const Four &at) {
     case Bank::Lm1:
         o.source = Source::Lm1;
         break;
-    default: // LM0 and LM1, counted through
+    default: // LM0 and LM1, numbered consecutively
         o.source = at[0] >= config.sizes.lm ? Source::Lm1 : Source::Lm0;
         below = at[0] >= config.sizes.lm ? config.sizes.lm : 0;
         for (const int64_t a : at) {
@@ -47,7 +47,7 @@ Chain::Group Chain::group(ChainStage &s, int64_t first) const {
     for (int t = 0; t < cycles_per_step; t++) {
         Values v(s.plan->loops().size(), 0);
         for (const size_t l : outer_) v[l] = outer_values_[l];
-        if (&s == root_) { // beyond its last point, the first again
+        if (&s == root_) { // after its last point, the first again
             for (const size_t l : tiles_) v[l] = outer_values_[l];
             int64_t point = (first + t) % s.points;
             s.set(v, point);
@@ -83,7 +83,7 @@ Operand Chain::word(Group &g, int which, int part) {
 }
 
 int Chain::lane_mask(int lane, int lanes) {
-    // Entries 1 to 3: the lanes of 16 bits after the first; 4: the second one of 32 bits.
+    // Entries 1 to 3: the 16-bit lanes after the first; 4: the second 32-bit lane.
     const int entry = lanes == 4 ? lane : 4;
     if (!lane_masks_[size_t(entry - 1)]) {
         const uint16_t nibble = lanes == 4 ? uint16_t(1 << lane) : 0xc;
@@ -102,8 +102,8 @@ int Chain::lane_mask(int lane, int lanes) {
     return entry;
 }
 
-// A read of another stage's result. Loops of units and lanes have to make the same of the index in both stages; where the result is the
-// same in all lanes or PEs, each takes the one that it asks for.
+// A read of another stage's result. Unit and lane loops must contribute the same to the index in
+// both stages. If the result is the same in all lanes or PEs, each selects the one that it needs.
 Operand Chain::of_stage(Group &g, const ChainRead &r, int which, int part) {
     if (const auto known = g.chosen.find(which); known != g.chosen.end()) {
         Operand o = known->second;
@@ -115,7 +115,7 @@ Operand Chain::of_stage(Group &g, const ChainRead &r, int which, int part) {
     const TensorAccess own = its.own();
     const int parts = code_->parts(vector_type(from.type, from.name));
     const size_t axes = own.index.size();
-    // What of an axis' index is left for time: of the units and lanes that ask.
+    // The part of an axis' index that time loops must provide, for the reading units and lanes.
     using Offsets = std::vector<int64_t>;
     const auto at_unit = [&](const StagePlan &p, const std::vector<Affine> &index, Tier tier, int u) {
         Values v(p.loops().size(), 0);
@@ -157,7 +157,7 @@ Operand Chain::of_stage(Group &g, const ChainRead &r, int which, int part) {
         }
     }
     const int per_word = from.type.bits() == 16 ? 4 : 2;
-    std::vector<Offsets> of_lane; // of both words
+    std::vector<Offsets> of_lane; // for both words
     bool by_lane = false;
     for (int lane = 0; lane < per_word * parts; lane++) {
         of_lane.push_back(
@@ -170,7 +170,7 @@ Operand Chain::of_stage(Group &g, const ChainRead &r, int which, int part) {
         if (dealt) throw Unsupported("stage " + g.stage->name + " reads " + from.name + " where another lane has it");
         by_lane = true;
     }
-    // The point of `from` for each cycle, and these offsets.
+    // The point of `from` for each cycle, with these offsets.
     const auto words = [&](const Offsets &pe, const Offsets &lane, int part) {
         Four at;
         for (size_t t = 0; t < at.size(); t++) {
@@ -207,7 +207,7 @@ Operand Chain::of_stage(Group &g, const ChainRead &r, int which, int part) {
         u.op = AluOp::Pass;
         u.type = type;
         u.a = m.read(a, 1);
-        if (b) { // a comes by the forward: both may stand in one GRF
+        if (b) { // a comes from the forward: both may be in one GRF
             m.word().alu = u;
             m.next().use(Unit::Alu);
             u.op = AluOp::Select;
@@ -222,7 +222,7 @@ Operand Chain::of_stage(Group &g, const ChainRead &r, int which, int part) {
         m.word().alu = u;
         c_.packer.place(m);
     };
-    const int bank = from.home == Bank::Grf1 ? 0 : 1; // where it does not stand
+    const int bank = from.home == Bank::Grf1 ? 0 : 1; // the GRF that does not hold it
     const Operand both = code_->take(parts, bank), one = code_->take(1, bank);
     for (int word = 0; word < parts; word++) {
         Operand all = both;

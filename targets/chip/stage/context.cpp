@@ -91,8 +91,8 @@ std::vector<Copy> copies_of(const ScheduleState &state, const StagePlan &plan, c
     if (border) *border = Border::None;
     while (!state.is_input(source)) {
         const StageState *s = state.producer(source);
-        if (s && s->def.kind == Stage::Kind::Padding &&
-            !s->is_copy) { // zeros around an input are what its road puts there
+        // Zeros around an input are added by its road.
+        if (s && s->def.kind == Stage::Kind::Padding && !s->is_copy) {
             namespace ir = Halide::Internal;
             const ir::Call *choice = s->def.value.as<ir::Call>();
             const ir::Call *read =
@@ -182,8 +182,8 @@ std::vector<Rings> share_rings(Context &c, const std::vector<std::pair<const Roa
     int64_t l1_users = 0, l2_users = 0;
     for (const auto &[road, through] : users) l1_users += through.first, l2_users += through.second;
     const int64_t l1_share = l1_users ? c.planner.free_words(Bank::L1bm) / l1_users : 0;
-    // Where moves are few, those with little to carry leave their part to the others, and results have room for two: one leaves while
-    // the next is made.
+    // If few moves are in flight, roads with little data leave their share to the others, and
+    // results get room for two: one is stored while the next is produced.
     std::vector<int64_t> shares(users.size(), l2_users ? c.planner.free_words(Bank::L2bm) / l2_users : 0),
         few(users.size(), moves);
     if (moves == 1) {
@@ -220,7 +220,7 @@ std::vector<Rings> share_rings(Context &c, const std::vector<std::pair<const Roa
             all[i].l1 = Ring(c.planner.take(Bank::L1bm, words, "the way of " + r.shape().name), words);
         }
         if (users[i].second.second) {
-            // One move that is used, one that arrives, perhaps one to come.
+            // One move in use, one arriving, perhaps one more.
             const int64_t most =
                 std::max<int64_t>(1, std::min<int64_t>(l2_share / r.l2_chunk() / moves, 4096 / r.l2_chunk()));
             const int64_t total = r.l1_words() / r.chunk(), pieces = (total + most - 1) / most;
@@ -259,7 +259,7 @@ Loader::Loader(Context &c, std::shared_ptr<const Road> road, std::vector<Copy> c
                         own.stage->name(), own.stage->buffers, memory_name(own.memory)));
     for (int i = 0; i < own.stage->buffers; i++) {
         Bank m = own.memory;
-        // An LM has one port: the second copy stands in the other one.
+        // An LM has one port: the second copy goes to the other one.
         if (i == 1 && (m == Bank::Lm0 || m == Bank::Lm1)) m = m == Bank::Lm0 ? Bank::Lm1 : Bank::Lm0;
         const int64_t at = c.planner.take(m, words, nth(own, i));
         slots_.push_back({m == Bank::Lm1 ? at + lm : at});
@@ -313,7 +313,7 @@ void Loader::need(int64_t access) {
     if ((access + 1) * words_of_access > slot.loaded) load(slot, (access + 1) * words_of_access);
 }
 
-// Goes on until so many words of L1BM are under way.
+// Continues until that many words of L1BM are in flight.
 void Loader::load(Slot &slot, int64_t until) {
     const int64_t key = slot.key, at = slot.at;
     last_key_ = key;
@@ -363,16 +363,18 @@ int64_t store_parts(const Road &r, const Rings &rings) { return (r.l1_words() + 
 StoredPart store_part(Context &c, const Road &r, Rings &rings, int64_t dram, int64_t key, int64_t part,
                       const std::function<void(int64_t n, int w, int64_t l1bm)> &gather) {
     Packer &p = c.packer;
-    const int64_t per_step = r.per_address() * cycles_per_step; // LW of L1BM that one operation brings
+    // LW of L1BM per operation.
+    const int64_t per_step = r.per_address() * cycles_per_step;
     const int64_t groups = (r.accesses() + cycles_per_step - 1) / cycles_per_step;
     const int64_t x = part * rings.move, n = std::min(rings.move, r.l1_words() - x);
-    // A last, smaller part has as much room, so that no part reaches into the one before, which is still to leave.
+    // A last, smaller part gets the same room, so that no part overlaps the previous one, which may
+    // still be waiting.
     const int64_t l2bm = rings.l2.next(rings.move / r.chunk() * r.l2_chunk());
     for (int64_t y = 0; y < n; y += r.chunk()) {
         const int64_t l1bm = rings.l1.next(r.chunk());
         for (int64_t z = 0; z < r.chunk(); z += per_step) {
             const int64_t number = (x + y + z) / per_step, group = number / r.words();
-            // What fills the last chunk up is read by nobody, but must be defined.
+            // The fill of the last chunk is never read, but must be defined.
             gather(group < groups ? group : 0, int(number % r.words()), l1bm + z);
         }
         r.l2(p, r.chunk(), l2bm + y / r.chunk() * r.l2_chunk(), l1bm);

@@ -104,11 +104,10 @@ public:
     void ensure(const Values &values);
     // Ensures that the words of accesses up to and including this one are loaded or in flight.
     void need(int64_t access);
-    // base(): the address of the current tile in the copy's memory; LM0 and LM1 are numbered
-    // consecutively.
     // Whether some copy is partly in LM0, partly in LM1.
     bool crosses_lm() const;
     int64_t last_key() const { return last_key_; } // of the most recently loaded tile
+    // The address of the current tile in the copy's memory; LM0 and LM1 are numbered consecutively.
     int64_t base() const { return slots_[size_t(current_)].at; }
 
 private:

@@ -21,10 +21,10 @@ void Contraction::run() {
     release_stores(0);
 }
 
-// What is copied at the loop at position `at` (SIZE_MAX: outside of all time loops) now.
+// Loads the copies made at the loop at position `at` (SIZE_MAX: outside of all time loops).
 void Contraction::enter(size_t at) {
     for (Loader *l : {x_.get(), w_.get()}) {
-        size_t place = SIZE_MAX; // the innermost time loop that stands no deeper
+        size_t place = SIZE_MAX; // the innermost time loop not inside the copy's
         for (const size_t t : time_) {
             if (t <= l->copy().at) place = t;
         }
@@ -47,7 +47,7 @@ void Contraction::walk(size_t depth) {
     values_[loop] = 0;
 }
 
-// One matrix and its vectors.
+// Processes one matrix and its vectors.
 void Contraction::block() {
     w_->need(w_->road().index(values_));
     const int64_t from = w_->base() + w_->road().index(values_) * w_->road().access_words();
@@ -68,7 +68,7 @@ void Contraction::block() {
         m.touch(Space::Face, face_, true);
         c_.packer.place(m);
     }
-    // Of f32, first what belongs to the even columns of the matrix, then to the odd.
+    // For f32, first the even columns of the matrix, then the odd ones.
     for (int half = 0; half < (single_ ? 2 : 1); half++) vectors(half);
     face_ ^= 1;
     block_++;
@@ -115,9 +115,9 @@ void Contraction::vectors(int half) {
 
 // The sums of a tile are complete.
 void Contraction::leave() {
-    drain_pending(); // of the tile before
+    drain_pending(); // of the previous tile
     pending_ = Drain{store_->key(values_), bank_, values_};
-    // Spread over the first half of the next tile's blocks.
+    // Distribute the drain over the first half of the next tile's blocks.
     pace_ = std::max<int64_t>(1, blocks_ / (2 * store_parts(*store_, store_rings_)));
     blocks_ = 0;
     if (stage_.write_back.empty())
@@ -130,16 +130,16 @@ void Contraction::drain_pending() {
     while (pending_) drain_part();
 }
 
-// Places the moves that are due, and all but so many.
+// Places the moves that are due, and all but `keep` of the others.
 void Contraction::release_stores(int64_t keep) {
     const uint32_t all = (1u << plan_->used(Tier::Group)) - 1, reading = w_->road().groups_of(w_->last_key());
     while (!stores_.empty() && int64_t(stores_.size()) > keep) {
         stores_.front().part.place(stores_.front().groups);
         stores_.pop_front();
     }
-    if (nothing_comes_) return; // a move for each group by itself would take a tag each
+    if (nothing_comes_) return; // one move per group would take one tag each
     if ((reading & all) != all) {
-        // The groups that are not read have time until their turn comes again.
+        // Groups that are not being read are free until their turn comes again.
         const Road &w = w_->road();
         int64_t until = 0;
         for (int g = 0; g < c_.config.groups; g++) {

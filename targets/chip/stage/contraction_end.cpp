@@ -1,4 +1,4 @@
-// How the sums of a packed contraction leave: finished, put together in L1BM, to DRAM.
+// Stores the sums of a packed contraction: epilogue, assembly in L1BM, moves to DRAM.
 #include "targets/chip/stage/contraction.h"
 #include "targets/chip/stage/end_program.h"
 
@@ -13,7 +13,7 @@ namespace kumiko::chip {
 using namespace sim;
 namespace ir = Halide::Internal;
 
-// Operands of the end come to LM at the loop of the accumulators, two tiles in turn.
+// Epilogue operands are loaded to LM at the loop of the accumulators, double-buffered by tile.
 void Contraction::begin_end(const ScheduleState &state) {
     for (const Expr &e : reads_with_casts(end_)) {
         const ir::Cast *cast = e.as<ir::Cast>();
@@ -63,7 +63,7 @@ void Contraction::begin_end(const ScheduleState &state) {
     end_program_ = end_program(cast ? end_value_ : end_, stage_.name(), reads, who);
 }
 
-// The four words, or so many parts of them, of an operand of the end, for the four accesses at hand.
+// The four words, or `part` of them, of an epilogue operand for the current four accesses.
 Operand Contraction::end_operand(const EndOperand &o, int part) {
     const Road &r = o.loader->road();
     o.loader->ensure(end_values_[0]);
@@ -78,7 +78,7 @@ Operand Contraction::end_operand(const EndOperand &o, int part) {
     return words_at(c_.config, Bank::Lm, at);
 }
 
-// What fills the last four up is a result once more.
+// Unused entries of the last group of four repeat the last result.
 Values Contraction::values_of_access(int64_t access) const {
     Values v = pending_->values;
     access = std::min(access, store_->accesses() - 1);
@@ -90,7 +90,7 @@ Values Contraction::values_of_access(int64_t access) const {
     return v;
 }
 
-// The words of the tile's next results, to L1BM and on.
+// Transfers the tile's next results to L1BM and on.
 void Contraction::drain_part() {
     release_stores(store_ahead(*store_, store_rings_));
     auto store = store_part(c_, *store_, store_rings_, store_dram_, pending_->key, pending_->part,
@@ -99,7 +99,8 @@ void Contraction::drain_part() {
     if (++pending_->part == store_parts(*store_, store_rings_)) pending_.reset();
 }
 
-// Word w of the results of four accesses, finished, from the PEs to L1BM. Where each makes one word, it is forwarded.
+// Word w of the finished results of four accesses, from the PEs to L1BM. If each is one word, it is
+// forwarded.
 void Contraction::gather(int64_t n, int w, int64_t l1bm) {
     const bool bank = pending_->bank, one_word = store_->words() == 1;
     const int64_t at = sum_words_ * cycles_per_step * n, words = store_->per_address() * cycles_per_step;
@@ -139,7 +140,7 @@ void Contraction::gather(int64_t n, int w, int64_t l1bm) {
     }
 }
 
-// What the end of four accesses' sums reads: these, and its other operands.
+// The reads of the epilogue for four accesses: their sums and the other operands.
 std::function<Operand(int, int)> Contraction::end_reader(int64_t n, bool bank) {
     for (int64_t t = 0; t < cycles_per_step; t++) end_values_[size_t(t)] = values_of_access(n * cycles_per_step + t);
     return [this, bank, at = sum_words_ * cycles_per_step * n](int which, int part) {

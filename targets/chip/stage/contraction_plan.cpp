@@ -1,4 +1,4 @@
-// What the loops of a packed contraction say, and the memory that it takes.
+// Analyses the loops of a packed contraction, and allocates its memory.
 #include "targets/chip/stage/contraction.h"
 
 #include "dsl/print.h"
@@ -174,7 +174,7 @@ void Contraction::find_points() {
         }
         points_.push_back({x_->road().index(v), store_->index(v)});
     }
-    // Four vectors come from one LM: those of a tile that lies across the border may not.
+    // Four vectors come from one LM, so none of a tile that crosses the boundary may be split.
     bool even = count % cycles_per_step == 0;
     for (int64_t p = 0; even && p < count; p++) even = points_[size_t(p)].x % cycles_per_step == p % cycles_per_step;
     for (const size_t t : time_) {

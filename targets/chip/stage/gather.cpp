@@ -17,9 +17,9 @@ namespace ir = Halide::Internal;
 
 namespace {
 
-constexpr int64_t granules = 4;    // of a block
-constexpr int64_t together = 8;    // rows whose entries one operation makes
-constexpr int64_t of_piece = 32;   // rows whose entries, of one block of each, fill 64 LW
+constexpr int64_t granules = 4;    // per block
+constexpr int64_t together = 8;    // rows whose entries one operation computes
+constexpr int64_t of_piece = 32;   // rows whose entries, for one block each, fill 64 LW
 constexpr int64_t index_words = 2; // LW of a row in DRAM: its index four times
 
 const ir::Call *read_of(const Expr &e) {
@@ -85,7 +85,7 @@ public:
         rooms();
         for (int64_t s = 0; s < steps_; s++) {
             if (s == 0) entries(0);
-            if (s + 1 < steps_) entries(s + 1); // while the rows of this step are under way
+            if (s + 1 < steps_) entries(s + 1); // while the rows of this step are in flight
             rows(s);
         }
     }
@@ -95,16 +95,18 @@ private:
     const StageState &stage_;
     Form form_;
     int64_t groups_, l2bs_;
-    int64_t pitch_ = 0, blocks_ = 0;                           // LW of a row; blocks of 64 of them
-    std::vector<int64_t> count_;                               // rows of the result, of each group
-    int64_t table_ = 0, result_ = 0, index_ = 0, entries_ = 0; // in DRAM
-    int64_t chunk_ = 0, steps_ = 0;                            // rows of an L2B in a step; steps
-    int64_t rows_ = 0;                                         // that a move carries
-    int64_t at_once_ = 0; // blocks of a row whose entries L2BM holds at a time; fewer than all only of few rows
+    int64_t pitch_ = 0, blocks_ = 0;                           // LW of a row; blocks of 64 LW of it
+    std::vector<int64_t> count_;                               // rows of the result in each group
+    int64_t table_ = 0, result_ = 0, index_ = 0, entries_ = 0; // addresses in DRAM
+    int64_t chunk_ = 0, steps_ = 0;                            // rows of an L2B per step; steps
+    int64_t rows_ = 0;                                         // rows per move
+    // Blocks of a row whose entries L2BM holds at a time; fewer than all only if there are few
+    // rows.
+    int64_t at_once_ = 0;
     Ring l2_index_, l2_entries_, l2_rows_, l1_index_, l1_entries_;
-    int64_t offsets_ = 0, made_ = 0; // in GRF1, with room for a product behind; in GRF0
+    int64_t offsets_ = 0, made_ = 0; // in GRF1, followed by room for a product; in GRF0
 
-    // Each tensor's place in DRAM.
+    // Allocates each tensor in DRAM.
     void place(const ScheduleState &state) {
         const std::vector<int64_t> of_table = extents_of(state.axes_of(form_.table)),
                                    of_result = extents_of(stage_.def.axes);
@@ -140,7 +142,7 @@ private:
             const DramPlace p = result->place(r, 0);
             count_[size_t(p.group)] = std::max(count_[size_t(p.group)], p.address / pitch_ + 1);
         }
-        // Rows at a time: L2BM has their entries several times, beside the rows.
+        // Rows per step: L2BM must hold their entries several times, beside the rows.
         const int64_t room = c_.config.sizes.l2bm / 8 / (2 * blocks_);
         chunk_ = std::clamp<int64_t>(room / of_piece * of_piece, of_piece, 128);
         steps_ = ceil_div(*std::max_element(count_.begin(), count_.end()), chunk_ * l2bs_);
@@ -174,7 +176,8 @@ private:
         at_once_ = blocks_;
         if (chunk_ == of_piece) at_once_ = std::clamp<int64_t>(c_.config.sizes.l2bm / (8 * chunk_), 1, blocks_);
         l2_entries_ = ring(Bank::L2bm, 2 * chunk_ * 2 * at_once_, "entries");
-        // As many as the schedule's loop directly around a row takes, and L2BM has room for, several times.
+        // As many rows as the schedule's loop directly around a row takes, limited by L2BM, which
+        // must hold several times as many.
         const int64_t free = c_.planner.free_words(Bank::L2bm) / block_words;
         int64_t wish = chunk_;
         for (const Relation &r : stage_.relations) {
@@ -216,7 +219,7 @@ private:
         c_.packer.place(m);
     }
 
-    // The moves of an L2B in each group, the same words of each.
+    // The moves of an L2B in each group, with the same words in each.
     Mv move(MvOp op, int64_t l2b, int64_t address, int64_t l2bm, int64_t blocks, uint32_t groups) const {
         Mv m;
         m.op = op;
@@ -234,7 +237,8 @@ private:
     int64_t chunk_of(int64_t step, int64_t l2b) const { return step * l2bs_ + l2b; }
     std::vector<int64_t> ready_; // by step: when its entries are in DRAM
 
-    // The entries of a step's rows: row · (granules of a row) + granule, block of 64 LW after block, row after row.
+    // Computes the entries of a step's rows: row · (granules of a row) + granule, block of 64 LW
+    // after block, row after row.
     void entries(int64_t step) {
         const uint32_t all = (1u << groups_) - 1;
         const int64_t words = chunk_ * index_words, l2_index = l2_index_.next(words);
@@ -244,7 +248,7 @@ private:
             in.push_back(
                 move(MvOp::Broadcast, l, index_ + chunk_of(step, l) * words, l2_index, words / block_words, all));
         c_.packer.place(in);
-        if (step == 0) { // PE 2n + 1 makes entries 2 and 3
+        if (step == 0) { // PE 2n + 1 computes entries 2 and 3
             const Operand at = grf1(int(offsets_), 1);
             alu(AluOp::Pass, both(0, 1), std::nullopt, at);
             for (const int pe : {1, 3}) alu(AluOp::Pass, both(2, 3), std::nullopt, at, pe);
@@ -276,7 +280,7 @@ private:
                     Micro m;
                     m.use(Unit::L1);
                     L1 l1;
-                    l1.op = L1Op::MabReduce; // of one MAB: what it has
+                    l1.op = L1Op::MabReduce; // of one MAB: copies its value
                     l1.reduction = Reduction::AddI32;
                     l1.mabs = 1;
                     l1.at.at = uint16_t(l1_made + v * 16);
@@ -287,7 +291,7 @@ private:
                 }
                 l2_step(L2Op::UnicastUp, l2_made + b % at_once_ * chunk_ * 2 + piece * block_words, l1_made);
                 if ((b + 1) % at_once_ || b + 1 == blocks_) continue;
-                leave(step, b + 1 - at_once_, at_once_, l2_made); // of one piece
+                leave(step, b + 1 - at_once_, at_once_, l2_made); // in one piece
                 l2_made = l2_entries_.next(chunk_ * 2 * at_once_);
             }
         }
@@ -295,7 +299,8 @@ private:
         ready_.push_back(leave(step, blocks_ - rest, rest, l2_made));
     }
 
-    // Entries of some blocks of a step's rows, for DRAM; returns when they are there.
+    // Stores the entries of some blocks of a step's rows to DRAM; returns the step at which they
+    // are there.
     int64_t leave(int64_t step, int64_t first, int64_t count, int64_t l2bm) {
         std::vector<Mv> out;
         for (int64_t l = 0; l < l2bs_; l++)
@@ -304,7 +309,7 @@ private:
         return c_.packer.place(out);
     }
 
-    // A row's number becomes that of its first granule: times so many, by its binary digits.
+    // Converts a row's number to that of its first granule: multiplies by binary shift and add.
     void granules_before(const Operand &row) {
         const int64_t times = blocks_ * granules;
         if ((times & (times - 1)) == 0) {
@@ -318,7 +323,7 @@ private:
             if (!(times >> bit & 1)) continue;
             alu(AluOp::Shl, row, both(bit, bit), first ? total : part);
             if (!first) {
-                Micro m; // the first operand by the forward
+                Micro m; // the first operand comes from the forward
                 m.use(Unit::Alu);
                 Alu u;
                 u.op = AluOp::Pass;
@@ -352,7 +357,7 @@ private:
         c_.packer.place(m);
     }
 
-    // A step's rows, blocks of 64 LW of some rows at a time.
+    // Moves a step's rows, blocks of 64 LW of some rows at a time.
     void rows(int64_t step) {
         for (int64_t b = 0; b < blocks_; b++) {
             for (int64_t r = 0; r < chunk_; r += rows_) {
@@ -360,7 +365,8 @@ private:
                 std::vector<Mv> in, out;
                 for (int64_t l = 0; l < l2bs_; l++) {
                     const int64_t first = chunk_of(step, l) * chunk_ + r; // in its group
-                    std::map<int64_t, uint32_t> by_count;                 // groups that have so many
+                    // Groups by number of rows.
+                    std::map<int64_t, uint32_t> by_count;
                     for (int64_t g = 0; g < groups_; g++) {
                         const int64_t n = std::min(rows_, count_[size_t(g)] - first);
                         if (n > 0) by_count[n] |= 1u << g;

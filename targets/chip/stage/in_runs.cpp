@@ -1,6 +1,8 @@
-// One operation on what stands in LM, with its result there too. An LM has one port and, written, is not read for two steps; so the operand
-// that shares its LM with the result comes through registers, two words a cycle, and the result leaves by them, in runs: many reads, then many
-// writes. The MAU works in nearly every step then, which is three words a cycle of the LMs' four.
+// One operation on operands in LM with its result in LM. An LM has one port and cannot be read for
+// two steps after a write. So the operand that shares its LM with the result is loaded into
+// registers, two words per cycle, and the result leaves through registers, in runs: many reads,
+// then many writes. The MAU is then busy in nearly every step, which uses three of the LMs' four
+// words per cycle.
 #include "targets/chip/stage/chain.h"
 
 #include <algorithm>
@@ -10,7 +12,7 @@ namespace kumiko::chip {
 using namespace sim;
 
 int64_t Chain::compute_in_runs(ChainStage &s) {
-    constexpr int64_t run_points = 2 * cycles_per_step; // of an access of two words a cycle
+    constexpr int64_t run_points = 2 * cycles_per_step; // of an access with two words per cycle
     const auto &ops = s.program.ops;
     const VectorOp &op = ops.back();
     if (op.kind != VectorOp::Kind::Mau || op.from[1] >= 0 || ops.size() != 3 ||
@@ -19,7 +21,7 @@ int64_t Chain::compute_in_runs(ChainStage &s) {
     for (const VectorOp &o : ops) {
         if (code_->parts(o.type) != 1) return 0;
     }
-    // Where the operands' points stand: one word after the other.
+    // The operands' points must be consecutive words.
     std::array<int64_t, 2> base{};
     for (size_t r = 0; r < 2; r++) {
         if (ops[r].kind != VectorOp::Kind::Read) return 0;
@@ -39,7 +41,7 @@ int64_t Chain::compute_in_runs(ChainStage &s) {
     const auto bank = [&](int64_t at) { return at >= lm; };
     const int64_t home = s.at + (s.home == Bank::Lm1 ? lm : 0);
     if (bank(base[0]) == bank(base[1])) return 0;
-    const size_t shared = bank(base[0]) == bank(home) ? 0 : 1; // comes through registers
+    const size_t shared = bank(base[0]) == bank(home) ? 0 : 1; // is loaded into registers
     const int64_t runs = s.points / run_points, together = std::min(code_->room(0), code_->room(1)) / 2;
     if (together < 1) return 0;
     const auto pass = [&](const Operand &from, const Operand &to) {

@@ -29,7 +29,7 @@ Part part_of(const StageState &s, const Piece &piece) {
     return *part;
 }
 
-// The copies made at loops of `from`, again for `to`.
+// Duplicates the copies made at loops of `from` for `to`.
 void copy_copies(const ScheduleState &state, const std::string &from, StageState &to, const std::string &suffix,
                  std::vector<StageState> &made) {
     std::vector<std::pair<std::string, std::string>> renamed;
@@ -54,7 +54,7 @@ ScheduleState with_pieces(const ScheduleState &state) {
     ScheduleState made = state;
     made.stages.clear();
     for (const StageState &s : state.stages) {
-        if (s.part) continue; // comes with what it is a part of
+        if (s.part) continue; // handled with the stage that it is a part of
         if (regions_of(state, s.name()).empty()) {
             made.stages.push_back(s);
             continue;

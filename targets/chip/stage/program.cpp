@@ -23,7 +23,7 @@ double product(const std::vector<Axis> &axes) {
     return n;
 }
 
-// That the stage computes.
+// The number of elements that the stage computes.
 double elements(const StageState &s) {
     double n = 1;
     for (const Axis &a : s.def.axes)
@@ -31,7 +31,7 @@ double elements(const StageState &s) {
     return n;
 }
 
-// What roads and stages count on.
+// Checks the rates that roads and stages assume.
 void require_rates(const sim::Config &c) {
     if (c.links.l2_broadcast != 16 || c.links.l2_scatter != 8 || c.moves.block != 64 || c.moves.granule != 16 ||
         c.moves.table != 1024)
@@ -104,7 +104,7 @@ sim::Bounds lower_stages(Context &c, const Op &op, const ScheduleState &state) {
             throw Unsupported("stage " + s.name() + " runs in the loops of " + s.shared->stage +
                               "; on the chip each stage has its own");
         if (s.is_copy || s.placement.kind == Placement::Kind::Inline || !s.finished_by.empty()) continue;
-        if (s.placement.kind == Placement::Kind::At) { // with the stage at the root
+        if (s.placement.kind == Placement::Kind::At) { // computed with the root stage
             if (writes_output(op, s.def))
                 throw Unsupported("output " + s.name() + " is computed at a loop of " + s.placement.consumer +
                                   "; on the chip outputs are stored by the stages at the root");
@@ -143,7 +143,7 @@ sim::Bounds lower_stages(Context &c, const Op &op, const ScheduleState &state) {
     double &bytes = bounds.compulsory_dram_bytes;
     for (const std::string &o : op.outputs()) bytes += product(state.axes_of(o)) * state.type_of(o).bytes();
     for (const Input &in : op.inputs()) {
-        if (bytes > 0) // else nothing is asked of it
+        if (bytes > 0) // otherwise there is no traffic bound
             bytes += c.needed.contains(in.name) ? c.needed.at(in.name) : product(in.axes) * in.type.bytes();
     }
     c.note_taken();

@@ -1,10 +1,11 @@
-// Reductions of a chain: over loops in time in accumulators, then over the lanes of a word, the PEs of a MAB by rotation, MABs and L1Bs by
-// the tree, which brings the result back to all that took part. Sums of fp16 stand in f32 where the formula says so; lanes of fp16 are
-// widened where they meet.
+// Reductions of a chain: over time loops in accumulators, then over the lanes of a word, over the
+// PEs of a MAB by rotation, and over MABs and L1Bs by the tree, which broadcasts the result to all
+// participants. Sums of fp16 are kept in f32 if the formula says so; fp16 lanes are widened where
+// they are combined.
 //
-// The order, for who wants equal bits: each accumulator in the order of the loops; several of one point (where a unit has few points,
-// so that they need not wait for one another) by neighbours; then word with word, lane with lane, PE p with p + 2, with p + 1, and the
-// tree's neighbours in pairs.
+// The order, for bit-exact comparison: each accumulator in loop order; several accumulators of one
+// point (used if a unit has few points, to hide latency) pairwise by neighbours; then word with
+// word, lane with lane, PE p with p + 2 and with p + 1, and the tree's neighbours in pairs.
 #include "targets/chip/stage/chain.h"
 #include "targets/chip/stage/root_reduction.h"
 
@@ -21,9 +22,9 @@ using namespace sim;
 namespace {
 
 constexpr int accumulator_read = 1000, position_read = 2000,
-              small_position_read = 3000; // beside the reads of the formula
+              small_position_read = 3000; // read numbers beyond those of the formula
 
-// An operand that comes by the ALU's forward, so that it shares no port with the others.
+// Passes an operand through the ALU's forward, so that it shares no port with the others.
 Operand passed(Micro &m, const Operand &a) {
     m.use(Unit::Alu);
     Alu u;
@@ -39,7 +40,7 @@ Operand passed(Micro &m, const Operand &a) {
 
 struct Chain::Folding {
     std::string kind;
-    sim::Type type; // as it is folded in words and by the tree: f32 or i32
+    sim::Type type; // the type in words and in the tree: f32 or i32
     bool floats() const { return type == sim::Type::F32; }
     AluOp alu() const {
         return kind == "maximum"            ? AluOp::Max
@@ -47,7 +48,7 @@ struct Chain::Folding {
                : kind == "sum" && !floats() ? AluOp::Add
                                             : AluOp::None;
     }
-    // What the two forms of an operation of two values take: the first by the forward.
+    // Emits the operation on two values; the first comes from the forward.
     void fold(Micro &m, const Operand &a, const Operand &b, const Operand &to) const {
         if (alu() != AluOp::None) {
             m.use(Unit::Alu);
@@ -80,7 +81,7 @@ int64_t Chain::chains(const ChainStage &s) const {
     int64_t steps = 1;
     for (const size_t l : s.reduced) steps *= s.plan->loops()[l].extent;
     const int64_t groups = (s.points + cycles_per_step - 1) / cycles_per_step;
-    // In an eighth of the registers.
+    // Use at most an eighth of the registers.
     const int64_t room = c_.config.sizes.grf / 4 / (groups * cycles_per_step * (four_ ? 2 : 1));
     return groups >= 3 ? 1 : std::max<int64_t>(1, std::min({steps, room, int64_t(groups == 2 ? 2 : 4)}));
 }
@@ -100,7 +101,7 @@ void Chain::alu(AluOp op, sim::Type type, const Operand &a, const std::optional<
     c_.packer.place(m);
 }
 
-// Elements of reduction axes that lie beyond the end for some unit or lane, at these times.
+// The reduction axes whose end some unit or lane exceeds at these time steps.
 std::vector<Chain::Limit> Chain::limits(const ChainStage &s, const Values &values) const {
     std::vector<Limit> all;
     for (size_t a = 0; a < s.stage->def.reduction_axes.size(); a++) {
@@ -117,11 +118,12 @@ std::vector<Chain::Limit> Chain::limits(const ChainStage &s, const Values &value
     return all;
 }
 
-// The term, folded into the accumulator unless it is the first; nothing's identity beyond the limits.
+// Combines the term with the accumulator, unless it is the first; beyond the limits the term is the
+// identity.
 const VectorProgram &Chain::folding(const ChainStage &s, bool first, const std::vector<Limit> &limits,
                                     const Values &values) {
     const auto &axes = s.stage->def.reduction_axes;
-    std::vector<int64_t> now; // the positions of the first unit and lane
+    std::vector<int64_t> now; // positions of the first unit and lane
     for (size_t a = 0; s.uses_position && a < axes.size(); a++) now.push_back(s.plan->axis(axes[a].name()).at(values));
     const auto known = foldings_.find({&s, first, limits, now});
     if (known != foldings_.end()) return known->second;
@@ -183,7 +185,7 @@ Operand Chain::positions(const ChainStage &s, size_t axis, bool small) {
     }
     const auto known = positions_.find(text);
     if (known != positions_.end()) return known->second;
-    if (small) { // of those in f32
+    if (small) { // from those in f32
         const Operand wide = positions(s, axis, false), pair = code_->take(2, 0), narrow = code_->take(1, 1);
         for (int w = 0; w < 2; w++)
             alu(AluOp::Round, sim::Type::F32, next_word(wide, w), std::nullopt, next_word(pair, w));
@@ -191,7 +193,8 @@ Operand Chain::positions(const ChainStage &s, size_t axis, bool small) {
         code_->give_back(pair);
         return positions_[text] = narrow;
     }
-    // Each unit's number is 16 bits of $id: PE, MAB, L1B, and of L2Bs those of all groups. Shifted and masked they are the loops' values.
+    // $id has 16 bits for each unit number: PE, MAB, L1B, and L2B over all groups. Shifts and masks
+    // extract the values of the loops.
     std::array<uint64_t, 4> shift{}, mask{};
     std::array<float, 4> times{};
     const auto refuse = [&](const PlannedLoop &p) {
@@ -213,7 +216,7 @@ Operand Chain::positions(const ChainStage &s, size_t axis, bool small) {
                 if (!mask[lane])
                     shift[lane] = uint64_t(std::countr_zero(uint64_t(stride))), times[lane] = float(step);
                 else if (shift[lane] || int64_t(mask[lane]) + 1 != stride || step != stride * int64_t(times[lane]))
-                    refuse(p); // a group's number does not go on where its L2Bs' ends
+                    refuse(p); // a group's number does not continue where its L2Bs' numbers end
                 mask[lane] |= uint64_t(p.extent - 1) * uint64_t(stride) >> shift[lane];
             }
             stride *= p.extent;
@@ -270,14 +273,16 @@ Operand Chain::positions(const ChainStage &s, size_t axis, bool small) {
     return positions_[text] = result;
 }
 
-// The first word of a pair with its 32-bit lanes changed over; the second one is overwritten. Halves are narrowed into a word in which they can be
-// shifted past each other.
+// The first word of a pair with its 32-bit lanes swapped; the second one is overwritten. Halves are
+// narrowed into a word in which they can be shifted past each other.
 Operand Chain::swapped_lanes(const Operand &pair) {
     const Operand halves = code_->take(2, 1), result = code_->take(1, 1);
     alu(AluOp::Shr, sim::Type::U32, pair, immediate_i32(16), next_word(pair, 1));
-    alu(AluOp::Narrow, sim::Type::I32, pair, std::nullopt, next_word(halves, 1)); // low 0, low 1, high 0, high 1
+    // Low 0, low 1, high 0, high 1.
+    alu(AluOp::Narrow, sim::Type::I32, pair, std::nullopt, next_word(halves, 1));
     alu(AluOp::Shr, sim::Type::U32, next_word(halves, 1), immediate_i32(16), halves);
-    alu(AluOp::Narrow, sim::Type::I32, halves, std::nullopt, result); // low 1, high 1, low 0, high 0
+    // Low 1, high 1, low 0, high 0.
+    alu(AluOp::Narrow, sim::Type::I32, halves, std::nullopt, result);
     code_->give_back(halves);
     return result;
 }
@@ -295,7 +300,7 @@ void Chain::over_units(const ChainStage &s, const Folding &f, const std::vector<
     }
     if (f.kind == "product")
         throw Unsupported("stage " + s.name + " multiplies over units; the tree adds, and takes the greater or lesser");
-    // The units that share a result, of each.
+    // For each part, the units that share a result.
     const auto sets = [&](Tier tier, bool all) {
         std::vector<uint32_t> sets(size_t(plan.parts(own, tier)));
         for (int u = 0; u < (all ? units_of(c_.config, tier) : int(plan.used(tier))); u++)
@@ -304,12 +309,13 @@ void Chain::over_units(const ChainStage &s, const Folding &f, const std::vector<
     };
     const auto from_mabs = sets(Tier::Mab, false), to_mabs = sets(Tier::Mab, true), from_l1bs = sets(Tier::L1b, false),
                to_l1bs = sets(Tier::L1b, true);
-    const int64_t step = pes_per_mab * cycles_per_step;           // words of a value in L1BM
-    const size_t together = l1bs ? size_t(64 / step) : size_t(1); // values that L2 carries at a time
+    const int64_t step = pes_per_mab * cycles_per_step; // words of a value in L1BM
+    // The number of values that L2 transfers at a time.
+    const size_t together = l1bs ? size_t(64 / step) : size_t(1);
     for (size_t first = 0; first < values.size(); first += together) {
         for (size_t q = 0; q < from_mabs.size(); q++) {
             const int64_t l1bm = tree_l1bm_.next(step * int64_t(together));
-            for (size_t i = 0; i < together; i++) { // what fills up must be defined
+            for (size_t i = 0; i < together; i++) { // fill words must be defined
                 Micro m;
                 m.use(Unit::L1);
                 L1 l1;
@@ -347,7 +353,7 @@ void Chain::over_units(const ChainStage &s, const Folding &f, const std::vector<
     }
 }
 
-// 64 LW of L2BM, over the L2Bs that share a result: to DRAM, and back to all of them.
+// Reduces 64 LW of L2BM over the L2Bs that share a result: via DRAM, and back to all of them.
 void Chain::over_l2bs(const ChainStage &s, const Folding &f, int64_t l2bm) {
     const StagePlan &plan = *s.plan;
     const TensorAccess own = plan.own();
@@ -395,7 +401,7 @@ void Chain::reduce(ChainStage &s) {
     const auto accumulator = [&](int64_t chain, int64_t group) {
         return grf0(int(accumulators_ + (chain * groups + group) * cycles_per_step * n), n);
     };
-    // What is folded behind the loops in time: lanes, PEs, and the rest of the tree.
+    // Reductions after the time loops: lanes, PEs, and the tree.
     bool tree = false;
     std::vector<int> rotations;
     int64_t stride = 1;
@@ -419,10 +425,11 @@ void Chain::reduce(ChainStage &s) {
         for (int t = 0; t < cycles_per_step; t++) at[size_t(t)] = s.at + (g * cycles_per_step + t) * n + part;
         return words_at(c_.config, s.home, at);
     };
-    // Sums that are complete then go home at once: a pass would want the port by which sums are read.
+    // Complete sums are then written home directly: a pass would need the port through which sums
+    // are read.
     const bool direct = !tree && rotations.empty() && !s.reduced_lanes && type != sim::Type::F16 && side_by_side == 1 &&
                         (s.home == Bank::Grf0 || s.home == Bank::Grf1);
-    // In time.
+    // Reduce over time.
     int64_t steps = 1;
     for (const size_t l : s.reduced) steps *= plan.loops()[l].extent;
     for (int64_t q = 0; q < steps; q++) {
@@ -435,7 +442,7 @@ void Chain::reduce(ChainStage &s) {
                     rest /= plan.loops()[s.reduced[i]].extent;
                 }
             }
-            for (const ChainRead &r : s.reads) { // a copy inside of loops that reduce
+            for (const ChainRead &r : s.reads) { // a copy inside of reduction loops
                 if (r.loader) r.loader->ensure(of_loader(r, four.values[0]));
             }
             const Operand to = accumulator(q % side_by_side, g);
@@ -457,9 +464,9 @@ void Chain::reduce(ChainStage &s) {
     const bool lanes = s.reduced_lanes;
     Folding f{s.stage->def.reduction_kind, type == sim::Type::F16 ? sim::Type::F32 : type};
     const bool widened = type == sim::Type::F16;
-    const int words = widened || n == 2 ? 2 : 1; // of a point, as it is folded
+    const int words = widened || n == 2 ? 2 : 1; // words of a point being combined
     const auto forwarded = [&](AluOp op, int rotate, const Operand &a, const Operand &b, const Operand &to) {
-        Micro m; // a goes by the ALU and its forward
+        Micro m; // a passes through the ALU and its forward
         m.use(Unit::Alu);
         Alu u;
         u.op = op;
@@ -472,7 +479,8 @@ void Chain::reduce(ChainStage &s) {
         c_.packer.place(m);
     };
     for (int64_t g = 0; g < groups; g++) {
-        const Operand pair = code_->take(2, 1); // the values that are folded: one of all lanes, or two words
+        // The values being combined: one for all lanes, or two words.
+        const Operand pair = code_->take(2, 1);
         if (widened) alu(AluOp::Widen, sim::Type::F16, accumulator(0, g), std::nullopt, pair);
         for (int64_t chain = 1; chain < side_by_side; chain++) {
             if (!widened) {
@@ -505,7 +513,7 @@ void Chain::reduce(ChainStage &s) {
             for (int w = 0; w < left; w++)
                 forwarded(AluOp::Rotate, r, next_word(pair, w), next_word(pair, w), next_word(pair, w));
         }
-        // To where the result stands; fp16 in pairs of words first.
+        // Write to the result's location; for fp16, narrow pairs of words first.
         if (!tree) {
             if (widened) {
                 if (left == 1) alu(AluOp::Pass, sim::Type::I32, pair, std::nullopt, next_word(pair, 1));

@@ -27,7 +27,8 @@ int64_t lanes_of(const StageState &s) {
     return lanes;
 }
 
-// The one element of a stage without axes as the first of a long word. Returns the loop around it.
+// Makes the single element of a stage without axes the first of a long word. Returns the loop
+// around it.
 std::string one_word(StageState &s, int64_t lanes) {
     const std::string axis = "one", word = axis + ".word", lane = axis + ".lane";
     s.def.axes = {Axis(axis, 1)};
@@ -38,7 +39,7 @@ std::string one_word(StageState &s, int64_t lanes) {
     return word;
 }
 
-// The two stages of `s`, what is reduced first.
+// The two stages of `s`: the reducing one first.
 std::pair<StageState, StageState> divided(const StageState &s) {
     const bool one = s.def.axes.empty();
     if (!s.accumulate && !one)
@@ -110,8 +111,8 @@ std::pair<StageState, StageState> divided(const StageState &s) {
     return {reduced, stored};
 }
 
-// argmax and argmin as two reductions: the greatest element (least), NaN aside, and the first position at which one equals it. Both read what
-// is copied for the one stage.
+// argmax and argmin as two reductions: the extreme element, ignoring NaN, and the first position at
+// which an element equals it. Both read the copies of the original stage.
 void add_index_of_extreme(std::vector<StageState> &stages, const std::string &name, const StageState &both,
                           StageState stored) {
     const std::string kind = both.def.reduction_kind;
@@ -142,7 +143,7 @@ void add_index_of_extreme(std::vector<StageState> &stages, const std::string &na
     if (value.type.is_float())
         greatest.term = ir::Select::make(ir::EQ::make(value.term, value.term), value.term, value.identity);
 
-    // The index' stage reads copies of its own, which will turn out to be the same.
+    // The index stage reads its own copies, which are merged with the others later.
     const auto renamed = [](const std::string &copy) { return copy + ".index"; };
     std::set<std::string> copies;
     const size_t before = stages.size();
@@ -150,7 +151,8 @@ void add_index_of_extreme(std::vector<StageState> &stages, const std::string &na
         if (!stages[i].is_copy || stages[i].placement.consumer != name) continue;
         StageState copy = stages[i];
         for (StageState *c : {&stages[i], &copy}) {
-            if (!both.has_loop(c->placement.loop)) c->placement.loop = name + " " + c->placement.loop; // an outer one
+            // A loop of the outer stage.
+            if (!both.has_loop(c->placement.loop)) c->placement.loop = name + " " + c->placement.loop;
         }
         stages[i].placement.consumer = extreme.def.name;
         copy.placement.consumer = index.def.name;
@@ -204,13 +206,13 @@ ScheduleState with_results_stored(const ScheduleState &state) {
             add_index_of_extreme(made.stages, s.name(), reduced, stored);
             continue;
         }
-        for (StageState &copy : made.stages) { // its operands come to the part that reduces
+        for (StageState &copy : made.stages) { // its operands are copied for the reducing part
             if (!copy.is_copy || copy.placement.consumer != s.name()) continue;
             copy.placement.consumer = reduced.name();
-            if (!reduced.has_loop(copy.placement.loop))
-                copy.placement.loop = s.name() + " " + copy.placement.loop; // an outer one
+            // A loop of the outer stage.
+            if (!reduced.has_loop(copy.placement.loop)) copy.placement.loop = s.name() + " " + copy.placement.loop;
         }
-        for (StageState &other : made.stages) { // what is computed at it
+        for (StageState &other : made.stages) { // stages computed at it
             if (!other.is_copy && other.placement.kind == Placement::Kind::At && other.placement.consumer == s.name() &&
                 other.placement.loop != reduced.placement.loop)
                 throw Unsupported("stage " + other.name() + " is computed at loop " + other.placement.loop + " of " +
@@ -220,7 +222,7 @@ ScheduleState with_results_stored(const ScheduleState &state) {
         made.stages.push_back(std::move(reduced));
         made.stages.push_back(std::move(stored));
     }
-    // Stages before one without axes have no loop of it to stand at.
+    // Stages before one without axes have no loop of it to be computed at.
     for (StageState &s : made.stages) {
         if (s.is_copy || !s.def.axes.empty() || !state.op.is_output(s.name())) continue;
         int64_t lanes = 1;

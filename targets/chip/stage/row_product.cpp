@@ -95,8 +95,8 @@ Mv RowProduct::between(uint32_t l2bs, int group, bool store) const {
     return m;
 }
 
-// Blocks [block, block + blocks) of the rows, row behind row: the moves of each class. What is made of rows beyond the last is not
-// stored: L2Bs that have no others take another class's.
+// The moves of each class for blocks [block, block + blocks) of the rows, row after row. Results of
+// rows beyond the last are not stored, so L2Bs with only such rows load another class's.
 std::vector<std::vector<Mv>> RowProduct::loads(const View &view, std::vector<Class> classes, int64_t block,
                                                int64_t blocks, int64_t l2bm) const {
     const auto beyond = [&](const Class &c) {
@@ -153,7 +153,7 @@ void RowProduct::l2_step(L2 slot, int64_t l2bm, int64_t l1bm, int64_t l2_words, 
     c_.packer.place(m);
 }
 
-// One step of L1 to four addresses.
+// One L1 step to four addresses.
 void RowProduct::to_pes(L1Op op, int width, int64_t l1bm, int64_t words, std::array<int, 4> at, bool to_lm,
                         uint32_t mabs) {
     Source memory = Source::Grf1;
@@ -173,7 +173,7 @@ void RowProduct::to_pes(L1Op op, int width, int64_t l1bm, int64_t words, std::ar
     c_.packer.place(m);
 }
 
-// From rows of 64 LW: their words are those of some sets of some rows.
+// Distributes rows of 64 LW, whose words belong to some sets of some rows.
 void RowProduct::deal(int64_t l1bm, const std::function<int64_t(int64_t row, int64_t set)> &to, bool to_lm,
                       uint32_t mabs) {
     std::array<int, 4> at;
@@ -183,7 +183,7 @@ void RowProduct::deal(int64_t l1bm, const std::function<int64_t(int64_t row, int
            to_lm, mabs);
 }
 
-// In GRF1. Of two sets that alternate, both words of a row stand side by side.
+// The address in GRF1. For two alternating sets, both words of a row are adjacent.
 int64_t RowProduct::vector_at(int64_t set, int64_t row) const {
     if (parts_ > 1) return x_pairs_[size_t(set / 2 * vectors_ + row)] + set % 2;
     return sides_ > 1 ? x_at_ + (set / 2 * vectors_ + row) * 2 + set % 2 : x_at_ + set * vectors_ + row;
@@ -219,8 +219,8 @@ void RowProduct::bring_vectors(const Values &tile, int64_t group) {
     }
 }
 
-// The sets of k from `begin` on, of a tile of rows under some pieces of the columns. Its sums come from LM1 where they do not begin here,
-// and go there; −1: they stay in GRF0.
+// Computes the sets of k in [begin, end) of a row tile with some pieces of the columns. Its sums
+// are loaded from LM1 unless they begin here, and stored there at sums_at; −1: they stay in GRF0.
 void RowProduct::part(size_t number, Panel &panel, Span pieces, int64_t begin, int64_t end, int64_t sums_at) {
     const Values &values = tiles_[number];
     x_blocks_ = end - begin < sets_ ? 1 : whole_x_blocks_;
@@ -236,7 +236,7 @@ void RowProduct::part(size_t number, Panel &panel, Span pieces, int64_t begin, i
                     dealt_.empty() ? bring_next(panel) : deal_next();
             }
             if (s / sets_of_step_ != x_group_) {
-                // Results leave between the rows that come.
+                // Results are stored between the rows being loaded.
                 if (complete_ >= 0 && s / sets_of_step_ % (parts_ > 1 ? 1 : 2) == 0 && !stores_.empty()) {
                     c_.packer.place(stores_.front().moves);
                     stores_.pop_front();
@@ -245,10 +245,12 @@ void RowProduct::part(size_t number, Panel &panel, Span pieces, int64_t begin, i
                 if (late_) late_share();
                 if (!drains_.empty() && s / sets_of_step_ % drain_each_ == 0) drain_next();
             }
-            if (sums_at == complete_ && end == sets_ && s + 1 == sets_) finish_drains(); // before their place is taken
+            // Before their place is reused.
+            if (sums_at == complete_ && end == sets_ && s + 1 == sets_) finish_drains();
             if (dealt_pieces_ > 1) deal_next();
             write_face(face_at(panel, t, s));
-            for (int64_t n = 0; n < vectors_ * (single_ ? 2 : 1); n += cycles_per_step) { // f32: each half of the words
+            // f32: each half of the words.
+            for (int64_t n = 0; n < vectors_ * (single_ ? 2 : 1); n += cycles_per_step) {
                 const int64_t v = n % vectors_, sum = sum_words_ * (t * vectors_ + v);
                 const bool first = n < vectors_, last = n + vectors_ >= vectors_ * (single_ ? 2 : 1);
                 const Operand here = grf0(int(sum), width),
@@ -274,7 +276,7 @@ void RowProduct::part(size_t number, Panel &panel, Span pieces, int64_t begin, i
     }
 }
 
-// Results up to these leave for DRAM.
+// Stores the results up to this number to DRAM.
 void RowProduct::leave(int64_t number) {
     for (; !stores_.empty() && stores_.front().number <= number; stores_.pop_front())
         c_.packer.place(stores_.front().moves);
@@ -284,15 +286,16 @@ void RowProduct::finish_drains() {
     while (!drains_.empty()) drain_next();
 }
 
-// The first tiles of a panel, block by block of k, as its columns come, but for the last blocks; returns these.
+// Computes the first tiles of a panel block by block of k while its columns are loaded, except for
+// the last blocks; returns the first of these.
 int64_t RowProduct::under_columns(Panel &panel) {
     int64_t block = 0;
     for (; (block + 1) * sets_of_block_ + 1 < sets_;
-         block++) { // a step cannot read sums and write them there: two sets at least
+         block++) { // at least two sets: a step cannot read and write the same sums
         for (int64_t n = 0; n < kept_; n++) {
             part(panel.first + size_t(n), panel, all_pieces(), block * sets_of_block_, (block + 1) * sets_of_block_,
                  kept_at(n));
-            // A share of the next blocks.
+            // A share of the next blocks' loads.
             const int64_t now = loads_until(block + 1), next = loads_until(block + 2);
             while (int64_t(panel.brought) < now + (next - now) * (n + 1) / kept_) bring_next(panel);
         }
@@ -300,14 +303,14 @@ int64_t RowProduct::under_columns(Panel &panel) {
     return block;
 }
 
-// A group of sets' share of the late columns, while they come.
+// Transfers a group of sets' share of the late columns.
 void RowProduct::late_share() {
     const int64_t groups = (before_late_ - 1) * ceil_div(sets_, sets_of_step_);
     late_groups_++;
     while (!dealt_.empty() && (late_steps_ - int64_t(dealt_.size())) * groups < late_steps_ * late_groups_) deal_next();
 }
 
-// Sums leave with those of all pieces beside them: these too are to be numbers.
+// Sums are stored together with those of all other pieces, so these must be defined.
 void RowProduct::zero_sums(Span pieces) {
     for (int64_t t = 0; t < matrices_; t++) {
         if (!pieces.has(piece_of_[size_t(t)])) continue;
@@ -318,7 +321,8 @@ void RowProduct::zero_sums(Span pieces) {
     }
 }
 
-// The first tiles of a panel, under all columns but the late ones, which come meanwhile.
+// Computes the first tiles of a panel with all columns but the late ones, which are loaded
+// meanwhile.
 void RowProduct::under_late(Panel &panel) {
     if (!panel.first) zero_sums(late_pieces());
     const Ring loads = l1_loads_;
@@ -336,7 +340,7 @@ void RowProduct::under_late(Panel &panel) {
 }
 
 void RowProduct::run() {
-    const size_t all = size_t(loads_until(blocks_)); // of a panel
+    const size_t all = size_t(loads_until(blocks_)); // loads of a panel
     for (size_t p = 0; p < panels_.size(); p++) {
         panels_[p].at = panel_slots_[p % panel_slots_.size()];
         panels_[p].there.assign(size_t(blocks_), std::vector<bool>(size_t(column_pieces())));
@@ -354,11 +358,12 @@ void RowProduct::run() {
         const size_t begun = size_t(late_ ? before_late_ : kept_), others = panel.tiles - begun;
         const int64_t last = kept_ ? under_columns(panel) : 0;
         if (late_) under_late(panel);
-        // Those that have begun end between the others, so that there is work while results leave, and rows come.
+        // Tiles that have been started are finished between the others, so that there is work while
+        // results are stored and rows are loaded.
         size_t ended = 0;
         for (size_t n = 0; n < std::max(others, size_t(1)); n++) {
             if (n < others) finish(begun + n, all_pieces(), 0, complete_);
-            // A share of the next columns, where there is room beside these.
+            // A share of the next columns' loads, if there is room beside these.
             if (ahead_ > 1 && p + 1 < panels_.size()) {
                 while (panels_[p + 1].brought < all * (n + 1) / panel.tiles) bring_next(panels_[p + 1]);
             }

@@ -1,21 +1,33 @@
-// A product of matrices from DRAM to DRAM, all tensors row-major there (dram_order.h): C[i][j] = Σ_k A[i][k] · B[j][k].
+// A matrix product from DRAM to DRAM with all tensors row-major (dram_order.h): C[i][j] = Σ_k
+// A[i][k] · B[j][k].
 //
-//   k over the MABs (a reduction loop, bound): MAB m has the 16 of each 16·M that follow 16·m (of f32: 8), so a scatter of L1BM, which deals
-//     neighbouring words of a row to neighbouring PEs, brings operands to where they are used. Partial sums meet in `l1.reduce`.
-//     Or k over each fourth MAB, the four neighbours beside it with columns of their own (sides): a broadcast in the 4×4 mode brings
-//     neighbours the same; `l1.reduce` joins the MABs of one side at a time. The broadcast gives a PE two words side by side, so of each
-//     32·M the words of k alternate between two sets, in rows and columns alike.
-//     Or k over halves of the L1Bs, all MABs with columns of their own: row_product_halves.cpp.
-//   j over L1Bs, L2Bs, groups: columns of an L1B stay in LM as matrices of 16 columns and go to the faces from there.
-//   i in time: V rows stream, the same to all L1Bs of an L2B, through L1BM into GRF1, as vectors; each is used for all matrices of the
-//     L1B, then forgotten. Sums of V rows and all columns of the L1B stand in GRF0, and leave under the next rows' work.
-//   While columns come, the first tiles of rows share their blocks of k: sums of such a tile wait in LM1, where that is free, for the
-//     next block, so that there is work for all the time that the columns take. Where all MABs have the same columns, the first tiles pass
-//     under three quarters of the columns while the last one comes, and under that later (late columns).
+//   k is distributed over the MABs (a bound reduction loop): MAB m has 16 elements (f32: 8) of each
+//     16·M, from 16·m on. So an L1BM scatter, which sends neighbouring words of a row to
+//     neighbouring PEs, delivers operands to where they are used. `l1.reduce` adds the partial
+//     sums.
+//     Alternatively k is distributed over every fourth MAB, and four neighbouring MABs (sides) have
+//     columns of their own: a broadcast in 4×4 mode sends them the same words, and `l1.reduce` adds
+//     the MABs of one side at a time. That broadcast gives a PE two adjacent words, so the words of
+//     each 32·M elements of k alternate between two sets, in rows and columns alike.
+//     Or k is distributed over halves of the L1Bs, and each MAB has its own columns:
+//     row_product_halves.cpp.
+//   j is distributed over L1Bs, L2Bs and groups: the columns of an L1B stay in LM as matrices of 16
+//     columns and are loaded into the faces from there.
+//   i is sequential: V rows, the same in all L1Bs of an L2B, stream through L1BM into GRF1 as
+//     vectors; each is used for all matrices of the L1B, then discarded. The sums of V rows and all
+//     columns of the L1B are in GRF0, and are drained during the next rows.
+//   While columns are being loaded, the first row tiles are computed block by block of k: the sums
+//     of such a tile are spilled to LM1, if it has room, until the next block arrives, so that
+//     there
+//     is work during the whole load. If all MABs have the same columns, the first tiles are
+//     computed
+//     with three quarters of the columns while the last quarter is loaded, and with that quarter
+//     later (late columns).
 //
-// Columns may lie across, B[k][j]: bring_across. For each tile of V rows and each 16·M of k (a set): for each matrix of 16 columns:
-// matrix to a face, V vectors. Neighbouring L1Bs have neighbouring pieces of 8 LW of a row of C, which is how `l2.gather` puts rows
-// together.
+// The columns' operand may be transposed, B[k][j]: see bring_across. For each tile of V rows and
+// each 16·M elements of k (a set), and for each matrix of 16 columns: the matrix is written to a
+// face, then V vectors are multiplied. Neighbouring L1Bs have neighbouring pieces of 8 LW of a row
+// of C, the order in which `l2.gather` assembles rows.
 #pragma once
 
 #include "targets/chip/counts.h"
@@ -30,10 +42,10 @@ namespace kumiko::chip {
 
 class RowProduct {
 public:
-    // True when the stage is built so: a reduction loop is bound to MABs, or to L1Bs.
+    // Whether the stage has this form: a reduction loop is bound to MABs or to L1Bs.
     static bool is_one(const StageState &stage);
 
-    // Throws Unsupported, with what would be, for loops in another order.
+    // Throws Unsupported, with the supported order, for loops in another order.
     RowProduct(Context &c, const ScheduleState &state, const StageState &stage, const StageState *finished);
     void run();
 
@@ -43,136 +55,159 @@ private:
         TensorAccess access;
         std::shared_ptr<const DramOrder> order;
         int64_t dram = 0;
-        size_t k = SIZE_MAX; // which axis
-        bool across = false; // not k is contiguous, the columns are
+        size_t k = SIZE_MAX; // which axis is k
+        bool across = false; // the columns, not k, are contiguous
         int64_t row(const Values &values) const;
         int64_t last(const Values &values) const; // index of the last axis
     };
-    // L2Bs that need the same rows of a tensor, and those rows.
+    // A class of L2Bs that need the same rows of a tensor, and those rows.
     struct Class {
         uint32_t l2bs = 0;
         std::vector<int64_t> rows;
-        int64_t word = 0; // where in them
+        int64_t word = 0; // first word needed in each row
     };
-    struct Span { // of an L1B's pieces of a row
+    struct Span { // a range of an L1B's pieces of a row
         int64_t begin, end;
         int64_t count() const { return end - begin; }
         bool has(int64_t piece) const { return begin <= piece && piece < end; }
     };
-    struct Panel {                            // the columns that stand in LM at a time
-        size_t first = 0, tiles = 0;          // row tiles that use it, of all
-        int64_t at = 0;                       // in LM
-        std::vector<std::vector<bool>> there; // by block of 64 LW along k, and piece
-        size_t brought = 0;                   // in order
+    struct Panel {                            // the columns that are in LM at one time
+        size_t first = 0, tiles = 0;          // row tiles that use it: the first, the number
+        int64_t at = 0;                       // address in LM
+        std::vector<std::vector<bool>> there; // loaded: by block of 64 LW along k, and piece
+        size_t brought = 0;                   // number of loads done, in order
     };
-    struct Drain { // of a tile's sums, from LM1, or −1: GRF0
+    struct Drain { // of a tile's sums, from LM1; −1: from GRF0
         Values tile;
         int64_t sums_at = -1;
-        int64_t done = 0;                    // rows
-        int64_t sums = 0, out = 0, l2bm = 0; // of those at hand: joined and finished in L1BM; as rows of the result
-        std::vector<int64_t> rows;           // in L2BM, in order
-        Span pieces{};                       // those that are stored
+        int64_t done = 0; // number of rows
+        // Addresses of the current rows: reduced (sums) and finished (out) in L1BM, assembled rows
+        // in L2BM.
+        int64_t sums = 0, out = 0, l2bm = 0;
+        std::vector<int64_t> rows; // the rows in L2BM, in order
+        Span pieces{};             // the pieces to store
         bool backwards() const { return pieces.begin > 0; }
     };
-    struct Coming { // blocks of one piece of the columns, on their way
+    struct Coming { // blocks of one piece of the columns being loaded
         Panel &panel;
         int64_t block, count, piece;
-        Ring &loads, &l1_loads;                  // L2BM, L1BM
-        int64_t begin, w_rows, l1_rows;          // of each matrix: the rows at hand, of one move, in L1BM at a time
-        std::vector<int64_t> l2bm, l1bm;         // by L1B and matrix; by matrix
-        std::vector<int> groups;                 // of DRAM, by L1B and matrix
-        std::vector<std::vector<int64_t>> turns; // of L1B and matrix: one, or pairs that go down together
+        Ring &loads, &l1_loads; // L2BM, L1BM
+        // Rows of each matrix: the first of the current ones, the number per move, the number in
+        // L1BM.
+        int64_t begin, w_rows, l1_rows;
+        std::vector<int64_t> l2bm, l1bm; // by L1B and matrix; by matrix
+        std::vector<int> groups;         // of DRAM, by L1B and matrix
+        // L1B-and-matrix numbers that are transferred together: one, or a pair.
+        std::vector<std::vector<int64_t>> turns;
     };
-    struct Store { // of rows of a result, from L2BM
+    struct Store { // moves of a result's rows from L2BM
         int64_t number;
         std::vector<sim::Mv> moves;
     };
     struct EndOperand {
         Expr read;
         View view;
-        int64_t l2bm = 0;  // where this tile's rows are
-        sim::Operand here; // the words at hand
+        int64_t l2bm = 0;  // address of this tile's rows
+        sim::Operand here; // the current words
     };
 
     Context &c_;
     const StageState &stage_;
     const StageState *finished_;
     std::shared_ptr<StagePlan> plan_;
-    size_t row_ = SIZE_MAX, column_ = SIZE_MAX, mab_ = SIZE_MAX, part_ = SIZE_MAX, vector_ = SIZE_MAX; // loops
+    // Positions of loops in the plan.
+    size_t row_ = SIZE_MAX, column_ = SIZE_MAX, mab_ = SIZE_MAX, part_ = SIZE_MAX, vector_ = SIZE_MAX;
     std::vector<size_t> outer_, set_loops_, tile_loops_;
     size_t panel_at_ = 0;
     std::vector<Copy> columns_copies_;
-    bool twice_ = false; // panels in LM
+    bool twice_ = false; // two panels fit in LM
     View x_, w_, y_;
     kumiko::Type type_; // of the result
-    Expr end_;          // what finishes the sums, when it is more than a cast
+    Expr end_;          // the epilogue, if it is more than a cast
     std::vector<EndOperand> end_operands_;
     std::unique_ptr<VectorEmitter> code_;
-    VectorProgram end_program_; // of the sums, and of the operands from 1 on
+    VectorProgram end_program_; // read 0: the sums; from 1 on: the operands
     Bank operands_bank_ = Bank::Grf0, registers_bank_ = Bank::Grf1;
 
-    // The machine: LW of a row in a set; sets, and rows, that one step deals to the PEs; sets in a block of 64 LW.
+    // Machine parameters: LW of a row in a set; the sets and the rows that one step distributes to
+    // the PEs; sets in a block of 64 LW.
     int64_t mabs_, l1bs_, deal_ = 1, sets_of_step_ = 1, rows_of_step_ = 1, sets_of_block_ = 1;
-    int64_t sides_ = 1;                                          // neighbouring MABs with columns of their own
-    int64_t parts_ = 1;                                          // of k: halves of the L1Bs
-    int64_t vectors_ = 1, matrices_ = 1, sets_ = 1, blocks_ = 1; // V; of a MAB; along k: sets, blocks of 64 LW
-    struct Matrix {                                              // of the columns of an L1B, in the result's order
+    // The number of neighbouring MABs with columns of their own.
+    int64_t sides_ = 1;
+    // Parts of k: 2 for halves of the L1Bs.
+    int64_t parts_ = 1;
+    // V; matrices of a MAB; along k: sets, and blocks of 64 LW.
+    int64_t vectors_ = 1, matrices_ = 1, sets_ = 1, blocks_ = 1;
+    // A matrix of an L1B's columns; of_l1b_ has them in the order of the result.
+    struct Matrix {
         int64_t number, side;
     };
     std::vector<Matrix> of_l1b_;
     std::vector<int64_t> piece_of_;         // by number · sides + side
-    bool single_ = false, narrows_ = false; // operands of f32; results of f16
-    int64_t side_ = 16, sum_words_ = 2;     // columns, and k, of a matrix of a MAB; LW of a sum in each PE
-    int64_t of_piece_ = 1, pieces_ = 1;     // matrices in a piece of 8 LW; pieces of an L1B in a row
-    int64_t chunk_pieces_ = 1;              // of columns that lie across: pieces of one load
-    int64_t apart_ = 1, slots_ = 1;         // rows that meet in a MAB; words of a MAB that four of them make
-    int64_t row_words_ = 0;                 // LW of an L2B's part of a row of the result
+    bool single_ = false, narrows_ = false; // operands are f32; results are f16
+    // The size of a MAB's matrix in columns and in k; LW of a sum in each PE.
+    int64_t side_ = 16, sum_words_ = 2;
+    // Matrices in a piece of 8 LW; pieces of an L1B in a row.
+    int64_t of_piece_ = 1, pieces_ = 1;
+    int64_t chunk_pieces_ = 1; // transposed columns: pieces in one load
+    // The row distance of words collected in one MAB; words of a MAB for four such rows.
+    int64_t apart_ = 1, slots_ = 1;
+    int64_t row_words_ = 0; // LW of an L2B's part of a result row
 
-    std::vector<Values> tiles_; // in order
+    std::vector<Values> tiles_; // in execution order
     std::vector<Panel> panels_;
     std::vector<int64_t> panel_slots_;
-    int64_t ahead_ = 1;                  // panels in LM at a time
-    int64_t kept_ = 0, kept_sums_ = 0;   // tiles of a panel whose sums wait in LM1 while columns come; where
-    int64_t late_ = 0, before_late_ = 0; // pieces that come late; tiles of a panel that pass under the others first
-    int64_t complete_ = -1;              // in LM1: where sums go that are complete; −1: they stay in GRF0
+    int64_t ahead_ = 1; // number of panels in LM at a time
+    // Tiles of a panel whose sums are spilled to LM1 while columns are loaded; the address of these
+    // sums.
+    int64_t kept_ = 0, kept_sums_ = 0;
+    // Late pieces; tiles of a panel that are computed with the other pieces first.
+    int64_t late_ = 0, before_late_ = 0;
+    // The address in LM1 of complete sums; −1: they stay in GRF0.
+    int64_t complete_ = -1;
     Ring vectors_ring_, registers_, operands_ring_;
-    Ring x_loads_, w_loads_, end_loads_, results_;      // L2BM
-    Ring l1_loads_, l1_sums_, l1_results_;              // L1BM
-    Ring late_loads_, late_l1_;                         // L2BM, L1BM
-    int64_t x_blocks_ = 1, w_blocks_ = 1, w_rows_ = 16; // of one move: blocks of 64 LW of a row, rows of a matrix
-    int64_t whole_x_blocks_ = 1;                        // of rows that have all columns
-    int64_t l1_rows_ = 16;                              // of them, those that are in L1BM at a time
-    int64_t lag_ = 0;                                   // results that wait in L2BM
+    Ring x_loads_, w_loads_, end_loads_, results_; // L2BM
+    Ring l1_loads_, l1_sums_, l1_results_;         // L1BM
+    Ring late_loads_, late_l1_;                    // L2BM, L1BM
+    // Per move: blocks of 64 LW of a row, of a column; rows of a matrix.
+    int64_t x_blocks_ = 1, w_blocks_ = 1, w_rows_ = 16;
+    int64_t whole_x_blocks_ = 1; // for rows used with all columns
+    int64_t l1_rows_ = 16;       // of w_rows_, those in L1BM at a time
+    int64_t lag_ = 0;            // number of results waiting in L2BM
     int64_t set_words_ = 0;
-    std::vector<int64_t> x_l2bm_; // of the tile at hand, by x_blocks_; −1: not yet
+    std::vector<int64_t> x_l2bm_; // of the current tile, by x_blocks_; −1: not loaded
     int64_t x_group_ = -1, x_at_ = 0;
     int face_ = 0;
-    int64_t drain_each_ = 1;                  // groups of sets
-    int64_t drain_rows_ = 1, store_rows_ = 1; // rows of a tile that leave L1BM, and L2BM, at a time
+    int64_t drain_each_ = 1;                  // groups of sets between two drain steps
+    int64_t drain_rows_ = 1, store_rows_ = 1; // rows of a tile that leave L1BM and L2BM at a time
     std::deque<Drain> drains_;
-    int64_t drained_ = 0; // times that rows stood in L2BM
+    int64_t drained_ = 0; // number of row groups assembled in L2BM
     std::deque<Store> stores_;
-    // k over halves of the L1Bs.
-    std::deque<int> x_free_;                   // in GRF1: pairs of words
-    std::vector<int> x_pairs_;                 // those of the sets at hand, by pair of sets and row
-    std::vector<int64_t> x_l1bm_;              // the rows at hand
-    Ring x_rows_, staged_, back_;              // L1BM; L2BM: joined sums; L1BM: those that came back
-    std::deque<std::function<void()>> dealt_;  // of columns that stand in L1BM; or of late ones
-    int64_t late_steps_ = 0, late_groups_ = 0; // so many, and groups of sets since then
-    int64_t dealt_pieces_ = 0;                 // of so many MABs,
-    int64_t dealt_wait_ = 0;                   // of so many at most
-    std::deque<int64_t> columns_;              // in L1BM, of those that come
+    // For k over halves of the L1Bs:
+    std::deque<int> x_free_;      // free pairs of words in GRF1
+    std::vector<int> x_pairs_;    // pairs of the current sets, by pair of sets and row
+    std::vector<int64_t> x_l1bm_; // the current rows
+    // L1BM: rows; L2BM: reduced sums; L1BM: reloaded sums.
+    Ring x_rows_, staged_, back_;
+    // Pending transfers of columns from L1BM, or of late ones.
+    std::deque<std::function<void()>> dealt_;
+    // Their number; groups of sets since they were queued.
+    int64_t late_steps_ = 0, late_groups_ = 0;
+    int64_t dealt_pieces_ = 0;    // number of pieces with pending transfers
+    int64_t dealt_wait_ = 0;      // its limit
+    std::deque<int64_t> columns_; // addresses in L1BM of columns being loaded
 
-    // Four addresses, as a start and a stride where they are that.
+    // Four addresses, as a start and a stride if they are regular.
     static sim::Operand four_of(sim::Source memory, const std::array<int, 4> &at);
     int64_t l1b_matrices() const { return matrices_ * sides_; }
-    int64_t end_words() const { return (narrows_ ? 2 * mabs_ : 4) * 8; } // of an operand of the end, in L1BM
-    // The MABs of a side, or of all.
+    // LW of an epilogue operand in L1BM.
+    int64_t end_words() const { return (narrows_ ? 2 * mabs_ : 4) * 8; }
+    // The MABs of a side, or all.
     uint32_t mabs_of(int64_t side) const;
     // row_product_loops.cpp
     std::string who() const;
     [[noreturn]] void refuse(const std::string &what) const;
-    int64_t set_of_k() const { return side_ * mabs_ / sides_; } // elements
+    int64_t set_of_k() const { return side_ * mabs_ / sides_; } // elements of k
     void understand(const ScheduleState &state);
     void understand_units();
     void understand_operands(const ScheduleState &state);
@@ -213,7 +248,8 @@ private:
     void zero_sums(Span pieces);
     void late_share();
 
-    int64_t column_pieces() const { return parts_ > 1 ? mabs_ : pieces_; } // of a block, as its columns come
+    // The number of pieces in which the columns of a block are loaded.
+    int64_t column_pieces() const { return parts_ > 1 ? mabs_ : pieces_; }
     Span all_pieces() const { return {0, pieces_}; }
     Span early_pieces() const { return {0, pieces_ - late_}; }
     Span late_pieces() const { return {pieces_ - late_, pieces_}; }

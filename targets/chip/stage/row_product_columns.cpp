@@ -9,18 +9,18 @@ namespace kumiko::chip {
 
 using namespace sim;
 
-// Matrix t of a MAB, set s. Rows of two sets that alternate stand side by side.
+// The address of matrix t of a MAB, set s. Rows of two alternating sets are adjacent.
 int64_t RowProduct::face_at(const Panel &panel, int64_t t, int64_t s) const {
     const int64_t padded = (sets_ + sets_of_step_ - 1) / sets_of_step_ * sets_of_step_;
     if (sides_ > 1) return panel.at + 2 * side_ * (t * padded / 2 + s / 2) + s % 2;
     return panel.at + side_ * (w_.across ? s * matrices_ + t : t * padded + s);
 }
 
-// The rows of a matrix in LM, four cycles of them, a word of each PE for a row.
+// The operand for rows of a matrix in LM: four cycles, with one word of each PE for a row.
 Operand RowProduct::rows_at(int64_t at) const { return lm_operand(c_.config, at, 2); }
 
 void RowProduct::write_face(int64_t at) {
-    const int64_t rows = sides_ > 1 ? 4 : 8; // in a step
+    const int64_t rows = sides_ > 1 ? 4 : 8; // per step
     for (int64_t h = 0; h < side_ / rows; h++) {
         Micro m;
         m.use(Unit::Mw).use(single_ ? Unit::F32 : Unit::F16);
@@ -37,11 +37,12 @@ void RowProduct::write_face(int64_t at) {
     }
 }
 
-// Blocks [block, block + w_blocks_) of the matrices of one piece. One L1B at a time, so that moves are short and come from all groups
-// in turns; a scatter then serves all L1Bs. Under work, where L2's time is short, two at a time: one to each half of the L1Bs, of several
-// groups where that can be.
+// Starts loading blocks [block, block + w_blocks_) of the matrices of one piece. One L1B at a time,
+// so that moves are short and come from all groups round-robin; a scatter then serves all L1Bs.
+// During computation, when L2 time is scarce, two at a time: one for each half of the L1Bs, from
+// different groups if possible.
 RowProduct::Coming RowProduct::coming(Panel &panel, int64_t block, int64_t piece, bool late) {
-    // The very first in shorter moves, which are there sooner.
+    // The very first moves are shorter, so that they arrive sooner.
     const int64_t most = !panel.first && !block && !piece ? 8 : side_;
     Coming c{panel,
              block,
@@ -96,7 +97,7 @@ std::vector<RowProduct::Class> RowProduct::column_classes(const Coming &c, int64
     });
 }
 
-// To L1BM: the rows at hand of one matrix of one L1B, or of pairs of two.
+// Transfers the current rows of one matrix of one L1B, or of pairs of them, to L1BM.
 void RowProduct::bring_turn(Coming &c, const std::vector<int64_t> &parts) {
     std::vector<int64_t> loads = parts;
     std::stable_sort(loads.begin(), loads.end(),
@@ -115,14 +116,14 @@ void RowProduct::bring_turn(Coming &c, const std::vector<int64_t> &parts) {
             s.child = two ? 0 : uint8_t(parts[p] / of_piece_);
             if (two) s.l1bs = 1u << parts[p] / of_piece_ | 1u << parts[p + 1] / of_piece_;
             if (two) s.second.at = uint16_t(c.l2bm[size_t(parts[p + 1])] + row);
-            // Rows of a block side by side.
+            // Rows of a block are adjacent.
             l2_step(s, c.l2bm[size_t(parts[p])] + row,
                     c.l1bm[size_t(parts[p] % of_piece_)] + (x % c.count * c.l1_rows + x / c.count) * block_words);
         }
     }
 }
 
-// The rows at hand of a matrix, of all L1Bs, to LM.
+// Distributes the current rows of a matrix, of all L1Bs, to LM.
 void RowProduct::deal_matrix(const Coming &c, int64_t e) {
     const Matrix &matrix = of_l1b_[size_t(c.piece * of_piece_ + e)];
     for (int64_t b = 0; b < c.count; b++) {
@@ -156,7 +157,7 @@ void RowProduct::bring_piece(Panel &panel, int64_t block, int64_t piece) {
     is_there(c);
 }
 
-// All late columns of a panel, in short steps, which part takes one by one.
+// Queues all late columns of a panel in short steps, which part() takes one by one.
 void RowProduct::queue_late(Panel &panel) {
     for (int64_t block = 0; block < blocks_; block += w_blocks_) {
         for (int64_t piece = late_pieces().begin; piece < late_pieces().end; piece++) {
@@ -176,16 +177,18 @@ void RowProduct::queue_late(Panel &panel) {
     late_steps_ = int64_t(dealt_.size()), late_groups_ = 0;
 }
 
-// B [k][j]: rows in DRAM are those of k, 16 for a MAB, their words those of columns. A scatter of L2BM deals pieces of 8 LW to the L1Bs,
-// a broadcast brings each MAB its rows, and the faces transpose them where they stand.
+// B [k][j]: rows in DRAM are those of k, 16 for a MAB, and their words are columns. An L2BM scatter
+// distributes pieces of 8 LW to the L1Bs, a broadcast sends each MAB its rows, and the faces
+// transpose them in place.
 void RowProduct::bring_across(Panel &panel, int64_t block, int64_t chunk) {
-    const int64_t first = chunk * chunk_pieces_, units = 16 * chunk_pieces_; // pieces of 8 LW of an L1B
+    // Pieces of 8 LW of an L1B.
+    const int64_t first = chunk * chunk_pieces_, units = 16 * chunk_pieces_;
     const int64_t end = std::min(sets_, (block + 1) * sets_of_block_);
     const int64_t K = plan_->extent_of(stage_.def.reduction_axes.front());
     for (int64_t s = block * sets_of_block_; s < end; s++) {
         bool zeros = false;
         for (int64_t m = 0; m < mabs_ && !zeros; m++) {
-            zeros = (s * mabs_ + m) * 16 >= K; // for this one and all behind it
+            zeros = (s * mabs_ + m) * 16 >= K; // for this MAB and all later ones
             const auto all = classes(tiles_[panel.first], [&](Values &values, Class &c) {
                 set_tile(values, first * of_piece_);
                 c.word = w_.last(values) / w_.order->per_word();
@@ -230,7 +233,7 @@ void RowProduct::bring_across(Panel &panel, int64_t block, int64_t chunk) {
     for (int64_t p = first; p < first + chunk_pieces_; p++) panel.there[size_t(block)][size_t(p)] = true;
 }
 
-// Loads of columns for the first blocks of k, but for those that come late.
+// The number of column loads for the first `blocks` blocks of k, without late columns.
 int64_t RowProduct::loads_until(int64_t blocks) const {
     if (parts_ > 1) return std::min(blocks, blocks_) * mabs_ + 3;
     return (blocks + w_blocks_ - 1) / w_blocks_ * (early_pieces().count() / chunk_pieces_);

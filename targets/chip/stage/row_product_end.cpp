@@ -1,4 +1,5 @@
-// How the sums of a row product leave: joined over the MABs, finished, put together to rows, to DRAM.
+// Drains the sums of a row product: reduction over the MABs, epilogue, assembly into rows, stores
+// to DRAM.
 #include "targets/chip/stage/end_program.h"
 #include "targets/chip/stage/row_product.h"
 
@@ -29,7 +30,8 @@ Operand words_of(Bank bank, int64_t at, int stride) {
 void RowProduct::begin_end(const ScheduleState &state) {
     Planner &plan = c_.planner;
     plan.take(Bank::Grf0, sum_words_ * vectors_ * matrices_, "sums of " + stage_.name());
-    // Rows that meet in one MAB are `apart_` from each other; so many of a MAB's words follow from four times as many rows.
+    // Rows collected in one MAB are `apart_` rows from each other; that many words of a MAB result
+    // from four times as many rows.
     const int64_t half = std::max<int64_t>(mabs_ / 2, 1);
     apart_ = narrows_ ? half / std::gcd(pieces_, half) : 1;
     slots_ = parts_ > 1 ? cycles_per_step
@@ -37,7 +39,7 @@ void RowProduct::begin_end(const ScheduleState &state) {
                         : cycles_per_step * sides_;
     if (narrows_ || end_.defined() || sides_ > 1) {
         const int64_t words = 2 * slots_ * (plan.free_words(Bank::Grf1) >= 4 * slots_ + 4 * set_words_ ? 2 : 1);
-        // GRF1 first of all has the vectors, two turns of them.
+        // GRF1 must first hold two buffers of vectors.
         if (complete_ >= 0)
             registers_bank_ = Bank::Lm1;
         else if (plan.free_words(Bank::Grf1) < words + 2 * set_words_ && plan.free_words(Bank::Grf0) >= words)
@@ -105,7 +107,8 @@ void RowProduct::load_end(const Values &tile) {
         for (const Class &c : all) {
             std::vector<DramPlace> list;
             for (const int64_t r : c.rows) {
-                for (int64_t w = c.word; w < c.word + row_words_; w += unit) // what lies beyond is not stored
+                // Words beyond the row are not stored.
+                for (int64_t w = c.word; w < c.word + row_words_; w += unit)
                     list.push_back(o.view.order->place(r, w < o.view.order->pitch() ? w : 0));
             }
             if (!whole) {
@@ -126,7 +129,8 @@ void RowProduct::load_end(const Values &tile) {
     }
 }
 
-// The words of an operand for four words of every MAB: pieces from `piece` on, as the sums have them.
+// Loads the words of an operand for four words of every MAB: pieces from `piece` on, in the
+// arrangement of the sums.
 void RowProduct::bring_end(EndOperand &o, int64_t piece) {
     const int64_t pieces = narrows_ ? 2 * mabs_ : cycles_per_step;
     const int64_t l1bm = l1_loads_.next(end_words());
@@ -147,12 +151,12 @@ void RowProduct::bring_end(EndOperand &o, int64_t piece) {
     c_.packer.place(m);
 }
 
-// A word of an operation's operand, where a step has several.
+// One of the words of an epilogue operand in a step.
 Operand RowProduct::end_read(const Operand &sums, int which, int word) const {
     return next_word(which ? end_operands_[size_t(which - 1)].here : sums, word);
 }
 
-// Four rows of 8 LW that came back, finished, in f32: each PE has two words of each.
+// The epilogue in f32 on four reloaded rows of 8 LW: each PE has two words of each.
 Operand RowProduct::finished(const Operand &sums, int64_t piece) {
     for (EndOperand &o : end_operands_) bring_end(o, piece);
     const Operand result = code_->take(2, 1);
@@ -169,7 +173,8 @@ void RowProduct::drain(const Values &tile, int64_t sums_at, Span pieces) {
     if (complete_ < 0) drain_next();
 }
 
-// Some rows of the first tile that waits for it: of each half in turns, whose rows are of different groups.
+// Drains some rows of the first waiting tile, alternately from its two halves, whose rows are in
+// different groups.
 void RowProduct::drain_next() {
     if (parts_ > 1) return drain_halves();
     Drain &d = drains_.front();
@@ -191,8 +196,9 @@ void RowProduct::drain_next() {
     if (d.done == vectors_) drains_.pop_front();
 }
 
-// Sums of rows over the MABs, to L1BM. A step joins four rows of a matrix, or four matrices of a row: [rows that meet][matrix][of the
-// rows], or in order; in that order in which the next tile's sums take their places.
+// Reduces sums of rows over the MABs into L1BM. A step reduces four rows of a matrix, or four
+// matrices of a row: [rows collected in a MAB][matrix][row group], or in plain order. The order is
+// that in which the next tile's sums overwrite them.
 void RowProduct::join(const Drain &d, int64_t first) {
     const bool of_one = narrows_ || sides_ > 1;
     const int64_t matrices = l1b_matrices(), quads = drain_rows_ * matrices / cycles_per_step,
@@ -243,11 +249,13 @@ Operand RowProduct::back(int64_t l1bm, uint32_t mabs, int64_t at, int64_t stride
     return to;
 }
 
-// f16: rows of four columns of a PE in one word. Row v, matrix t: piece v · pieces + t / 2 of the L1B goes through MABs 2m and
-// 2m + 1, m the piece's number modulo half the MABs; so a gather writes pieces in order.
+// f16: combines rows of four columns of a PE into one word. Row v, matrix t: piece v · pieces + t /
+// 2 of the L1B goes through MABs 2m and 2m + 1, where m is the piece's number modulo half the MABs,
+// so that a gather writes pieces in order.
 void RowProduct::drain_narrow(const Drain &d, int64_t first) {
-    const int64_t half = mabs_ / 2, step = apart_ * pieces_ / half; // words of a MAB from row to row of four
-    const int64_t together = cycles_per_step * apart_;              // rows
+    // Words of a MAB from one group of four rows to the next.
+    const int64_t half = mabs_ / 2, step = apart_ * pieces_ / half;
+    const int64_t together = cycles_per_step * apart_; // rows
     for (int64_t n = 0; n < drain_rows_; n += together) {
         const int64_t v = d.backwards() ? drain_rows_ - together - n : n;
         const int64_t regs = registers_.next(2 * slots_), begin = v * pieces_;
@@ -276,12 +284,13 @@ void RowProduct::drain_narrow(const Drain &d, int64_t first) {
     }
 }
 
-// f32: joined sums stand in L1BM as rows of the result already, or four rows of each side's matrices, which change their order in the
-// PEs. Every MAB does the same there, one writes.
+// f32: reduced sums in L1BM are already rows of the result, or four rows of each side's matrices,
+// which are reordered in the PEs. Every MAB does the same there, and one writes.
 void RowProduct::drain_wide(const Drain &d, int64_t first) {
     const int64_t count = drain_rows_ * pieces_, four = cycles_per_step, turns = sides_ > 1 ? four : 1;
     for (int64_t n = 0; n < count && d.out != d.sums; n += four * turns) {
-        const int64_t v = n / (pieces_ * turns) * turns, t = n / turns % pieces_; // sides: the first of four rows
+        // Sides: the first of four rows.
+        const int64_t v = n / (pieces_ * turns) * turns, t = n / turns % pieces_;
         const int64_t regs = registers_.next(2 * four * turns);
         for (int64_t i = 0; i < turns; i++) back(d.sums + (n / four + i) * 32, all_units, regs + 2 * i, 2 * turns);
         for (int64_t i = 0; i < turns; i++) {
@@ -305,8 +314,9 @@ void RowProduct::drain_wide(const Drain &d, int64_t first) {
     up(d, 0, count);
 }
 
-// Pieces of the rows drained at a time, to L2BM behind those before. A step takes four; when some of them are not to be stored, they go where
-// other rows' pieces follow: those behind the stored ones to the next row's place, those before them to the last one's.
+// Appends pieces of the current rows to L2BM. A step transfers four pieces. If some of them must
+// not be stored, they are written where other rows' pieces follow: those after the stored ones to
+// the next row's place, those before them to the last row's.
 void RowProduct::up(const Drain &d, int64_t piece, int64_t pieces) {
     const int64_t rows = int64_t(d.rows.size()) - drain_rows_, steps = pieces / cycles_per_step;
     for (int64_t i = 0; i < steps; i++) {
@@ -320,13 +330,15 @@ void RowProduct::up(const Drain &d, int64_t piece, int64_t pieces) {
     }
 }
 
-// Into the queue; where sums do not hurry to leave GRF0, in parts that keep each group busy about as long.
+// Queues the stores. If sums need not leave GRF0 soon, they are split so that each group is busy
+// for about the same time.
 void RowProduct::store(Drain &d) {
     std::vector<Mv> all;
     Values values = d.tile;
     const DramOrder &order = *y_.order;
+    // After the pieces that are not stored.
     const int64_t all_words = d.pieces.count() * 8 * l1bs_,
-                  from = d.l2bm + d.pieces.begin % cycles_per_step * 8 * l1bs_; // behind what is not stored
+                  from = d.l2bm + d.pieces.begin % cycles_per_step * 8 * l1bs_;
     for (int u = 0; u < c_.config.total_l2bs(); u++) {
         if (u / c_.config.l2bs >= plan_->used(Tier::Group) || u % c_.config.l2bs >= plan_->used(Tier::L2b)) continue;
         plan_->set_unit(values, Tier::Group, u / c_.config.l2bs);
@@ -349,7 +361,7 @@ void RowProduct::store(Drain &d) {
         const bool whole = all_words % block_words == 0 && (words == all_words || words % block_words == 0);
         const int64_t unit = whole ? block_words : c_.config.moves.granule;
         std::vector<DramPlace> list;
-        int64_t first = 0; // row of the list's first
+        int64_t first = 0; // row of the list's first entry
         const auto flush = [&] {
             if (list.empty()) return;
             if (whole)
@@ -379,8 +391,8 @@ void RowProduct::store(Drain &d) {
     drained_++;
 }
 
-// Rows of fewer than 64 LW in an L2B: by granules, through a table that the host writes. What a whole block of 64 LW has too much
-// goes to a place of its own.
+// Moves rows with fewer than 64 LW in an L2B by granules, through a table that the host writes. The
+// excess of a whole block of 64 LW goes to a dummy destination.
 void RowProduct::granules(const View &view, const std::vector<DramPlace> &at, int64_t l2bm, uint32_t l2bs, bool store,
                           std::vector<Mv> &all) {
     const int64_t granule = c_.config.moves.granule, in_block = block_words / granule;

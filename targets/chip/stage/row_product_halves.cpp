@@ -1,12 +1,19 @@
-// A row product whose reduction is dealt to halves of the L1Bs, blocks of 64 LW in turns; MABs have columns of their own. L1Bs p and p + 4 have
-// the same columns. A sum is then kept twice on the chip, not four or sixteen times, so that LM1 has room for those of more rows while
-// columns come: work for all the time that they take.
+// A row product whose reduction is distributed to the halves of the L1Bs, alternating by blocks of
+// 64 LW; MABs have columns of their own. L1Bs p and p + 4 have the same columns. A sum is then kept
+// twice on the chip instead of four or sixteen times, so LM1 has room for the sums of more rows
+// while columns are loaded: enough work for the whole load.
 //
-//   rows: `l2.bcast2` brings each half its block; `l1.mab` brings all MABs the same, two words of a row to a PE, eight sets of k a step. A
-//     pair of words is forgotten when its two matrices are done, and its place in GRF1 is the next row's: one tile's rows fill it.
-//   columns: sixteen rows of B for each MAB. They go to LM between the faces, which leave its port free for a step at a time.
-//   sums: `l1.gather` to L1BM, by word; `l2.reduce` joins both halves, in L2BM. A scatter brings both words of a sum to one PE once more,
-//     which rounds, or puts them side by side.
+//   rows: `l2.bcast2` sends each half its block; `l1.mab` sends all MABs the same, two words of a
+//   row
+//     to a PE, eight sets of k per step. A pair of words is freed when its two matrices are done,
+//     and
+//     the next row reuses its place in GRF1, so one tile's rows fill it.
+//   columns: sixteen rows of B for each MAB. They are written to LM between the face loads, which
+//   leave
+//     its port free one step at a time.
+//   sums: `l1.gather` to L1BM, word by word; `l2.reduce` adds both halves in L2BM. A scatter
+//   reloads
+//     both words of a sum into one PE, which rounds them or makes them adjacent.
 #include "targets/chip/stage/row_product.h"
 
 #include "support/error.h"
@@ -21,12 +28,13 @@ using namespace sim;
 
 namespace {
 
-constexpr int64_t of_chunk = 8; // rows that leave at a time
+constexpr int64_t of_chunk = 8; // rows drained at a time
 constexpr int half_l1bs = 4, quad = half_l1bs;
 
 } // namespace
 
-// f16: L1B p has columns 256 p + 16 m in MAB m. f32: 128 p + 16 · (m / 2) + 512 · (m mod 2), so that a scatter's neighbours are a row's.
+// f16: L1B p has columns 256 p + 16 m in MAB m. f32: 128 p + 16 · (m / 2) + 512 · (m mod 2), so
+// that neighbours in a scatter are neighbours in a row.
 void RowProduct::columns_of_halves() {
     Values values(plan_->loops().size(), 0);
     const int64_t first = y_.last(values);
@@ -67,7 +75,7 @@ void RowProduct::begin_halves() {
     const auto ring = [&](Bank bank, int64_t words, const std::string &name) {
         return Ring(plan.take(bank, words, name), words);
     };
-    // L1BM: rows leave it in the order in which they came.
+    // L1BM: rows are freed in the order in which they arrived.
     x_l1bm_.assign(size_t(vectors_), 0);
     x_rows_ = ring(Bank::L1bm, vectors_ * block_words, "rows on their way");
     const int64_t piece = side_ * block_words, l1 = plan.free_words(Bank::L1bm) / piece * piece;
@@ -85,10 +93,10 @@ void RowProduct::begin_halves() {
     l1_sums_ = Ring(at, times * sums);
     back_ = Ring(at + times * sums, times * back);
     l1_results_ = Ring(at + times * (sums + back), times * out);
-    // Of columns, their loads in quads, some wait for the faces.
+    // Columns are loaded in groups of four; some wait for the faces.
     dealt_wait_ = l1 / piece - quad;
     drain_each_ = std::max<int64_t>(1, ceil_div(sets_, sets_of_step_) * of_chunk / vectors_);
-    // L2BM likewise.
+    // L2BM, in the same way.
     const int64_t x = vectors_ * parts_ * block_words, w = side_ * parts_ * block_words, result = of_chunk * row_words_,
                   staged = of_chunk * half_l1bs * 2 * block_words, room = plan.free_words(Bank::L2bm);
     require("L2BM", room, x + std::max(quad * w, staged + result));
@@ -103,8 +111,8 @@ void RowProduct::begin_halves() {
     results_ = Ring(begin + staged, slots * result);
 }
 
-// Rows of a block, one for each half of the L1Bs, from L2BM, where those of `blocks` stand side by side: the words for half of the
-// block's sets.
+// Transfers the rows of a block, one for each half of the L1Bs, from L2BM, where the rows of
+// `blocks` blocks are adjacent: the words for half of the block's sets.
 void RowProduct::bring_pairs(int64_t l2bm, int64_t blocks, int64_t within) {
     x_free_.insert(x_free_.end(), x_pairs_.begin(), x_pairs_.end());
     x_pairs_.resize(size_t(vectors_ * sets_of_step_ / 2));
@@ -126,17 +134,18 @@ void RowProduct::bring_pairs(int64_t l2bm, int64_t blocks, int64_t within) {
     }
 }
 
-// The columns of a MAB, one after the other of all, a block of each half of the L1Bs. Those of neighbouring MABs come from different
-// groups: so those of L1B p come with the ones of the MAB p further on of L1B 0, four loads at a time.
+// Loads the columns of a MAB, one MAB after the other, one block for each half of the L1Bs. Columns
+// of neighbouring MABs come from different groups, so the columns of L1B p are loaded together with
+// those of L1B 0 for the MAB p further on, four loads at a time.
 void RowProduct::bring_half(Panel &panel, int64_t number) {
     const int64_t row = parts_ * block_words, all = blocks_ * mabs_;
-    const auto mab_of = [&](int64_t n) { // those in turn whose columns come from groups in turn
+    const auto mab_of = [&](int64_t n) { // the order in which groups alternate
         return int(narrows_ ? n % mabs_ : n % (mabs_ / 2) * 2 + n / (mabs_ / 2) % 2);
     };
     while (dealt_pieces_ > dealt_wait_) deal_next();
     if (number < all) columns_.push_back(l1_loads_.next(side_ * block_words));
     std::vector<std::vector<std::vector<Mv>>> loads;
-    std::vector<std::array<int64_t, 3>> down; // L1B, in L2BM, in L1BM
+    std::vector<std::array<int64_t, 3>> down; // L1B, address in L2BM, in L1BM
     for (int64_t p = quad - 1; p >= 0; p--) {
         const int64_t n = number - p, block = n / mabs_;
         if (n < 0 || n >= all) continue;
@@ -149,7 +158,7 @@ void RowProduct::bring_half(Panel &panel, int64_t number) {
             {p, w_loads_.next(side_ * row), columns_[columns_.size() - size_t(std::min(number, all - 1) - n) - 1]});
         loads.push_back(this->loads(w_, rows, block * parts_, parts_, down.back()[1]));
     }
-    // At a time each group serves other L2Bs.
+    // At each time the groups serve different L2Bs.
     std::vector<Mv> moves;
     for (size_t c = 0, left = loads.size(); left; c++) {
         left = 0;
@@ -198,12 +207,12 @@ void RowProduct::deal_next() {
     dealt_.pop_front();
 }
 
-// Eight rows of the first tile that waits for it.
+// Drains eight rows of the first waiting tile.
 void RowProduct::drain_halves() {
     Drain &d = drains_.front();
     leave(drained_ - 1 - lag_);
     d.l2bm = results_.next(of_chunk * row_words_);
-    // Neighbouring rows are of one group: chunks of both halves of the tile in turns.
+    // Neighbouring rows are in one group, so chunks of both halves of the tile alternate.
     const int64_t n_chunk = d.done / of_chunk, chunks = vectors_ / of_chunk,
                   begin = (chunks % 2 ? n_chunk : n_chunk % 2 * (chunks / 2) + n_chunk / 2) * of_chunk;
     const int64_t sums = l1_sums_.next(of_chunk * 2 * block_words), back = back_.next(of_chunk * block_words),
@@ -226,7 +235,7 @@ void RowProduct::drain_halves() {
             m.word().l1 = l1;
             m.touch_range(Space::L1bm, l1bm, cycles_per_step * block_words, true);
             c_.packer.place(m);
-            // In L2BM: what one PE gets, word by word; of f16 pairs of rows, of f32 L1Bs.
+            // In L2BM: what one PE receives, word by word; for f16 pairs of rows, for f32 L1Bs.
             for (int64_t i = 0; i < cycles_per_step; i++) {
                 for (int64_t p = 0; p < half_l1bs; p++) {
                     const int64_t r = n + i, piece = narrows_ ? ((r / 2 * 2 + word) * 2 + r % 2) * half_l1bs + p

@@ -1,4 +1,4 @@
-// What a row product's loops say: who has what of its operands, sums and result.
+// Analyses a row product's loops: the distribution of its operands, sums and result.
 #include "targets/chip/stage/row_product.h"
 
 #include "dsl/print.h"
@@ -39,7 +39,7 @@ RowProduct::View RowProduct::view(const ScheduleState &state, const Expr &read, 
                         stage_.name(), memory_name(copies.front().memory), names));
     std::vector<size_t> order = storage_order(state, source, packed);
     View v = dram_view(access, source, false, order);
-    // Along k without gaps, from the first; or along the columns.
+    // Contiguous along k, from its first element; or along the columns.
     const std::string &k = stage_.def.reduction_axes.front().name();
     const auto same = [](const Affine &a, const Affine &b) {
         return a.constant == b.constant && a.coefficients == b.coefficients;
@@ -78,7 +78,7 @@ void RowProduct::understand(const ScheduleState &state) {
     order_tiles();
 }
 
-// How the reduction and the columns are dealt to L1Bs and MABs.
+// The distribution of the reduction and the columns to L1Bs and MABs.
 void RowProduct::understand_units() {
     const auto &loops = plan_->loops();
     for (size_t l = 0; l < loops.size(); l++) {
@@ -102,7 +102,7 @@ void RowProduct::understand_units() {
         refuse(fmt::format("{} neighbouring MABs have columns of their own; 4 can", sides_));
     deal_ = pes_per_mab * mabs_ / sides_;
     sets_of_block_ = block_words / deal_;
-    const int64_t of_step = cycles_per_step * (sides_ > 1 ? 2 : 1); // LW of a PE
+    const int64_t of_step = cycles_per_step * (sides_ > 1 ? 2 : 1); // LW per PE
     sets_of_step_ = std::min<int64_t>(of_step, sets_of_block_);
     rows_of_step_ = of_step / sets_of_step_;
 }
@@ -126,7 +126,7 @@ void RowProduct::understand_operands(const ScheduleState &state) {
     side_ = single_ ? 8 : 16, sum_words_ = single_ ? 1 : 2, l1_rows_ = w_rows_ = side_;
 }
 
-// k: 16 of each MAB, then the next set.
+// Checks that k is distributed 16 elements to each MAB, set after set.
 void RowProduct::check_mabs() const {
     const auto &loops = plan_->loops();
     const Axis &axis = stage_.def.reduction_axes.front();
@@ -138,7 +138,7 @@ void RowProduct::check_mabs() const {
                            side_, side_));
 }
 
-// Blocks of k in turns, one to each half of the L1Bs.
+// Checks that blocks of k alternate between the halves of the L1Bs.
 void RowProduct::check_halves() const {
     const Axis &axis = stage_.def.reduction_axes.front();
     const Affine &k = plan_->axis(axis.name());
@@ -148,7 +148,7 @@ void RowProduct::check_halves() const {
                            axis.name(), block));
 }
 
-// The loops that follow one another: outside of the sums, along k, over matrices, over rows.
+// The sequential loops: outside of the sums, along k, over matrices, over rows.
 void RowProduct::understand_time() {
     const auto &loops = plan_->loops();
     const size_t accumulate_at = plan_->loop(stage_.accumulate->loop);
@@ -183,7 +183,7 @@ void RowProduct::understand_time() {
     }
 }
 
-// Along k, of each unit.
+// Counts the sets along k for each unit.
 void RowProduct::count_sets() {
     const Axis &axis = stage_.def.reduction_axes.front();
     const Affine &k = plan_->axis(axis.name());
@@ -193,7 +193,7 @@ void RowProduct::count_sets() {
         if (c % set || (parts_ > 1 && c % (parts_ * block) && c * plan_->loops()[l].extent > block))
             refuse("loop " + plan_->loops()[l].name + " does not step over whole sets of k");
     }
-    const int64_t alternate = sides_ > 1 ? 2 : 1; // sets whose words do
+    const int64_t alternate = sides_ > 1 ? 2 : 1; // words of two sets alternate
     sets_ = std::min(round_up(sets_, alternate), ceil_div(K, alternate * set) * alternate);
     if (parts_ > 1) { // all but the last of their blocks are whole
         const int64_t whole = (K - 1) / (parts_ * block);
@@ -234,8 +234,9 @@ void RowProduct::understand_result(const ScheduleState &state) {
     y_ = dram_view(own, finished_ ? finished_->name() : stage_.name(), true, order, result_pitch(own));
 }
 
-// Where the last L2B has only some blocks of a row, each row of it would be a move of its own, and moves are issued one by one. Rows that
-// are padded to all of the L2B's blocks leave together, if that takes DRAM no longer.
+// If the last L2B has only some blocks of a row, each of its rows would be a separate move, and
+// moves are issued one by one. Rows padded to all of the L2B's blocks are stored together, if that
+// takes DRAM no longer.
 int64_t RowProduct::result_pitch(const TensorAccess &own) const {
     const int64_t words = ceil_div(ceil_div(own.extents.back() * own.type.bytes(), 8), block_words) * block_words;
     const int64_t more = ceil_div(words, row_words_) * row_words_ - words;
@@ -244,7 +245,7 @@ int64_t RowProduct::result_pitch(const TensorAccess &own) const {
     return leave ? row_words_ : block_words;
 }
 
-// Pieces of 8 LW of a row of the result go to the L1Bs in turn.
+// Assigns pieces of 8 LW of a result row to the L1Bs round-robin.
 void RowProduct::columns_of_l1bs() {
     Values values(plan_->loops().size(), 0);
     const int64_t first = y_.last(values);
@@ -268,13 +269,13 @@ void RowProduct::columns_of_l1bs() {
     if (!fits || y_.access.index.back().coefficients[row_] != 1)
         refuse(
             fmt::format("pieces of {} columns, in order, do not go to the {} L1Bs in turn", side_ * of_piece_, l1bs_));
-    if (narrows_) { // rows that meet in one MAB, four at a time
+    if (narrows_) { // rows collected in one MAB, four at a time
         const int64_t half = std::max<int64_t>(mabs_ / 2, 1), apart = half / std::gcd(pieces_, half);
         if (mabs_ < 2 || vectors_ % (4 * apart))
             refuse(fmt::format("{} rows of {} columns are no multiple of {} rows", vectors_, 16 * l1b_matrices(),
                                4 * apart));
     }
-    if (w_.across) { // blocks of 64 LW that are all of the L1Bs of one L2B
+    if (w_.across) { // blocks of 64 LW shared by all L1Bs of one L2B
         const int64_t of_block = std::max<int64_t>(1, block_words / (8 * l1bs_));
         if (!narrows_ || sides_ > 1 || block_words % (8 * l1bs_) || pieces_ % of_block)
             throw Unsupported(fmt::format(
@@ -285,7 +286,7 @@ void RowProduct::columns_of_l1bs() {
     }
 }
 
-// The row tiles, and the panels of columns that they use.
+// The row tiles, and the column panels that they use.
 void RowProduct::order_tiles() {
     const auto &loops = plan_->loops();
     Values values(loops.size(), 0);

@@ -1,4 +1,4 @@
-// The memory that a row product takes.
+// Allocates the memory of a row product.
 #include "targets/chip/stage/row_product.h"
 
 #include "support/error.h"
@@ -10,7 +10,8 @@ namespace kumiko::chip {
 
 using namespace sim;
 
-// LM: the columns, and complete sums beside them, or those that wait while columns come. GRFs: what the end of sums takes.
+// LM: the columns, and beside them complete sums, or sums spilled while columns are loaded. GRFs:
+// registers of the epilogue.
 void RowProduct::take_columns(const ScheduleState &state) {
     const Bank bank = columns_copies_.front().memory;
     const int64_t words = ceil_div(sets_, sets_of_step_) * sets_of_step_ * matrices_ * side_;
@@ -42,7 +43,7 @@ void RowProduct::take_columns(const ScheduleState &state) {
     keep_sums(beside - sums - registers_.words());
 }
 
-// Cycles in which so many rows of a tensor come to every L2B.
+// The cycles needed to load `rows` rows of a tensor into every L2B.
 double RowProduct::come(const View &view, double rows) const {
     const double rate = double(c_.config.moves.dram_rate * c_.config.groups);
     std::vector<Class> all =
@@ -50,8 +51,9 @@ double RowProduct::come(const View &view, double rows) const {
     return rows * double(blocks_ * parts_ * block_words) * std::max(1.0 / 16, double(all.size()) / rate);
 }
 
-// Where all MABs have the same columns, sums do not wait in LM for some of them. When rows come fast enough, so many tiles of a panel pass
-// under three quarters of the columns while the last quarter comes.
+// If all MABs have the same columns, no sums are spilled to LM. If rows are loaded fast enough,
+// some tiles of a panel are computed with three quarters of the columns while the last quarter is
+// loaded.
 void RowProduct::come_late() {
     const int64_t late = pieces_ / 4;
     if (ahead_ > 1 || sides_ > 1 || w_.across || pieces_ % 4 || late * 8 * l1bs_ % block_words) return;
@@ -64,11 +66,12 @@ void RowProduct::come_late() {
     late_ = late, before_late_ = int64_t(first);
 }
 
-// Complete sums of a tile stand in LM1, for the L1Bs to join side by side while the next ones are made. Where it has more room, sums of
-// the first tiles do so while the columns of a panel come: of as many as make work for that time.
+// Complete sums of a tile are kept in LM1, where the L1Bs reduce them while the next ones are
+// computed. If LM1 has more room, the sums of the first tiles are kept there while the columns of a
+// panel are loaded: as many tiles as provide work for that time.
 void RowProduct::keep_sums(int64_t words) {
     const int64_t sums = sum_words_ * vectors_ * matrices_;
-    // Cycles: what a tile computes, in which its rows come, and the columns.
+    // Cycles: to compute a tile, to load its rows, and to load the columns.
     const double work = double(sets_ * matrices_ * vectors_), x = come(x_, double(vectors_)),
                  w = come(w_, double(l1bs_ / parts_ * l1b_matrices() * side_));
     int64_t room = std::min<int64_t>(int64_t(panels_.front().tiles), words / sums);
@@ -81,21 +84,23 @@ void RowProduct::keep_sums(int64_t words) {
 void RowProduct::begin_memory() {
     if (parts_ > 1) return begin_halves();
     Planner &plan = c_.planner;
-    // Vectors: as many sets as GRF1 has room for.
+    // Vectors: as many sets as fit into GRF1.
     const int64_t groups = std::clamp<int64_t>(plan.free_words(Bank::Grf1) / set_words_, 1, 16);
     vectors_ring_ =
         Ring(plan.take(Bank::Grf1, groups * set_words_, "vectors of " + x_.access.tensor), groups * set_words_);
-    // L1BM: sums of a tile, or of what is drained at a time, twice where there is room; results of one; the rest is for loads.
+    // L1BM: sums of a tile, or of what is drained at a time, double-buffered if there is room; the
+    // results of one; the rest is for loads.
     const int64_t sums = drain_rows_ * l1b_matrices() * 4 * sum_words_;
-    const bool back = narrows_ || end_.defined() || sides_ > 1; // sums go to the PEs once more
+    const bool back = narrows_ || end_.defined() || sides_ > 1; // sums are reloaded into the PEs
     const int64_t out = back ? sums / (narrows_ ? 2 : 1) : 0;
     const int64_t step = std::max(rows_of_step_ * block_words, end_operands_.empty() ? 0 : end_words()),
-                  part = 16 * 8 * chunk_pieces_; // of columns across: of an L1B
+                  part = 16 * 8 * chunk_pieces_; // transposed columns: of an L1B
     const int64_t times =
         2 * (sums + out) + std::max(4 * step, w_.across ? 2 * part : 0) <= plan.free_words(Bank::L1bm) ? 2 : 1;
     l1_sums_ = Ring(plan.take(Bank::L1bm, times * sums, "sums of " + stage_.name()), times * sums);
     if (out) l1_results_ = Ring(plan.take(Bank::L1bm, times * out, "results"), times * out);
-    const int64_t late = of_piece_ * side_ * block_words; // that come late have a part of it for themselves
+    // Late columns have a part of it to themselves.
+    const int64_t late = of_piece_ * side_ * block_words;
     const int64_t l1 = std::max(step, std::min(plan.free_words(Bank::L1bm), 64 * step) / step * step);
     if (l1 < 2 * late) late_ = 0;
     l1_loads_ = Ring(plan.take(Bank::L1bm, l1, "operands on their way"), l1);
@@ -103,12 +108,14 @@ void RowProduct::begin_memory() {
     // L2BM: results of some tiles, and moves of about 256 cycles.
     const int64_t result = store_rows_ * row_words_;
     const int64_t room = plan.free_words(Bank::L2bm);
-    const auto blocks_in = [&](int64_t rows, int64_t cycles) { // of a row, in a move of so many cycles
+    // Blocks of a row in a move of that many cycles.
+    const auto blocks_in = [&](int64_t rows, int64_t cycles) {
         const int64_t most = std::min<int64_t>(cycles * c_.config.moves.dram_rate, room / 8);
         return std::clamp<int64_t>(most / (rows * block_words), 1, blocks_);
     };
     whole_x_blocks_ = blocks_in(std::min(vectors_, x_.order->together()), 128);
-    const auto w_room = [&] { return l1 / ((of_piece_ + 1) * l1_rows_ * block_words); }; // blocks, by L1BM
+    // The number of blocks for which L1BM has room.
+    const auto w_room = [&] { return l1 / ((of_piece_ + 1) * l1_rows_ * block_words); };
     if (!w_.across) {
         while (l1_rows_ > rows_of_step_ && (w_room() < 1 || l1_rows_ * block_words > room / 8)) l1_rows_ /= 2;
         w_blocks_ = kept_ || late_ ? 1 : std::clamp<int64_t>(w_room(), 1, blocks_in(l1_rows_, 128));
@@ -131,12 +138,12 @@ void RowProduct::begin_memory() {
     results_ = Ring(begin, slots * result);
     const int64_t most_w = std::max<int64_t>(1, plan.free_words(Bank::L2bm) / w) * w;
     const int64_t at = plan.take(Bank::L2bm, most_w, "rows of " + w_.access.tensor);
-    // Columns that come before the tiles, not under them, have the results' room too.
+    // Columns loaded before the tiles, not during them, may also use the results' room.
     const int64_t w_room2 = ahead_ > 1 ? most_w : (at + most_w - begin) / w * w;
     w_loads_ = Ring(ahead_ > 1 ? at : begin, w_room2);
     late_loads_ = Ring(at, most_w);
     if (w_.across) return;
-    // Moves of more rows than L1BM has room for, where L2BM holds those of all L1Bs twice.
+    // Moves carry more rows than fit in L1BM if L2BM holds those of all L1Bs twice.
     w_rows_ = l1_rows_;
     while (w_rows_ < side_ && w_room2 / (2 * w_rows_ * w_blocks_ * block_words) >= 2 * of_piece_ * l1bs_) w_rows_ *= 2;
 }

@@ -12,7 +12,8 @@ using Kind = VectorOp::Kind;
 
 namespace {
 
-// Two operands that one word cannot fetch: the same port at another address, or an immediate beside LM0.
+// Two operands that one word cannot fetch: the same port with different addresses, or an immediate
+// together with LM0.
 bool clash(const Operand &a, const Operand &b) {
     if (a.source == b.source) return a.source == Source::Imm ? a.immediate != b.immediate : !(a.address == b.address);
     return (a.source == Source::Imm && b.source == Source::Lm0) || (a.source == Source::Lm0 && b.source == Source::Imm);
@@ -22,7 +23,7 @@ uint64_t filled(uint32_t bits, sim::Type t) {
     return bits_of(t) == 32 ? uint64_t(bits) << 32 | bits : uint64_t(bits & 0xffff) * 0x0001000100010001;
 }
 
-constexpr int dealt_words = 2 * cycles_per_step; // registers are dealt in these
+constexpr int dealt_words = 2 * cycles_per_step; // registers are allocated in this unit
 
 int bank_of(const Operand &o) { return o.source == Source::Grf1; }
 
@@ -117,7 +118,8 @@ Operand VectorEmitter::operand(Id id, int part) const {
     return next_word(*values_[size_t(id)].at, part);
 }
 
-// A number in registers, in pairs of words: for operations that already have an immediate, or read LM0. Stays.
+// A constant in registers, in pairs of words, for operations that already have an immediate or read
+// LM0. It is kept.
 Operand VectorEmitter::constant(uint64_t bits, int bank) {
     const auto known = constants_.find({bits, bank});
     if (known != constants_.end()) return known->second;
@@ -127,7 +129,7 @@ Operand VectorEmitter::constant(uint64_t bits, int bank) {
     return at;
 }
 
-// The GRF from which none of the operands but that one is read; −1.
+// The GRF that no operand except `but` reads; −1 if there is none.
 int VectorEmitter::free_bank(const std::vector<From> &from, const From &but) {
     std::array<bool, 2> taken{};
     for (const From &f : from) {
@@ -137,7 +139,7 @@ int VectorEmitter::free_bank(const std::vector<From> &from, const From &but) {
     return !taken[0] ? 0 : !taken[1] ? 1 : -1;
 }
 
-// A second copy of a value, in that GRF, as long as the value lives.
+// A second copy of a value in that GRF, as long as the value lives.
 Operand VectorEmitter::copied(Id id, int part, int width, int bank) {
     Value &v = values_[size_t(id)];
     const int n = parts(plan_->program.ops[size_t(id)].type);
@@ -169,12 +171,12 @@ Micro VectorEmitter::make(Id id, int part, bool both) {
         if (both) from.back().width = 2;
     }
     Micro m;
-    bool passed = false; // one operand comes by the ALU's forward
+    bool passed = false; // one operand comes from the ALU's forward
     for (size_t i = 0; i < from.size(); i++) {
         for (size_t j = 0; j < i; j++) {
             if (!clash(from[i].at, from[j].at)) continue;
             const bool first = plan_->program.ops[size_t(from[j].id)].kind == Kind::Number;
-            From &moves = from[first ? j : i]; // a number if there is one
+            From &moves = from[first ? j : i]; // a constant if there is one
             const int bank = free_bank(from, moves);
             const bool number = plan_->program.ops[size_t(moves.id)].kind == Kind::Number;
             if (number && bank >= 0 && (constants_.count({moves.at.immediate, bank}) || !free_[size_t(bank)].empty())) {
@@ -249,7 +251,7 @@ void VectorEmitter::finish(Id id) {
     }
 }
 
-// An LM has one port, so no operation reads one and writes it, nor LM0 beside an immediate.
+// An LM has one port, so no operation reads and writes it, or uses LM0 together with an immediate.
 bool VectorEmitter::shares_port(Id id, const Operand &to) const {
     const VectorOp &op = plan_->program.ops[size_t(id)];
     const auto shares = [&](const Operand &from) {
@@ -264,12 +266,12 @@ bool VectorEmitter::shares_port(Id id, const Operand &to) const {
     });
 }
 
-// Places an operation, into registers or to where it is wanted.
+// Places an operation with its result in registers or at its destination.
 void VectorEmitter::place(Id id, const Place *to) {
     const VectorOp &op = plan_->program.ops[size_t(id)];
     Value &v = values_[size_t(id)];
     const int n = parts(op.type);
-    if (to && shares_port(id, (*to)(0))) { // by registers
+    if (to && shares_port(id, (*to)(0))) { // through registers
         const Operand between = take(n, 0);
         const Place there = [&](int part) { return next_word(between, part); };
         place(id, &there);
@@ -343,7 +345,7 @@ Micro VectorEmitter::run_to_last(const VectorProgram &program, const Read &read)
     if (op.kind == Kind::Alu || op.kind == Kind::Mau) finish(last);
     read_ = nullptr;
     if (m.parts() == 1) return m;
-    // It takes a step to itself; a copy leaves.
+    // It takes a step of its own; a copy is the last operation.
     const Operand at = take(1, 0);
     const uint8_t set = m.write(at, 1);
     (m.word().alu.op != AluOp::None ? m.word().alu.to : m.word().mau.to) = set;

@@ -21,7 +21,8 @@ uint32_t from_float(float f, sim::Type t) {
     return std::isnan(f) ? 0x7fc00000 : __builtin_bit_cast(uint32_t, f);
 }
 
-// Known by six bits of the fraction of m, x = m · 4^e with m in [1, 4): 1/sqrt of the interval's middle in steps of 2^-9.
+// Determined by six bits of the significand m, where x = m · 4^e with m in [1, 4): 1/sqrt of the
+// interval's middle in steps of 2^-9.
 float rsqrt_seed(float x) {
     if (std::isnan(x)) return x;
     if (x == 0) return std::copysign(INFINITY, x);
@@ -153,7 +154,7 @@ uint32_t evaluate(const VectorOp &op, uint32_t a, uint32_t b, uint32_t c) {
         const float z = as_float(c, op.narrow_c ? sim::Type::F16 : sim::Type::F32);
         if (op.negate) x = -x;
         const float r = op.mau == MauOp::Vadd ? x + z : op.mau == MauOp::Vmul ? x * y : std::fma(x, y, z);
-        // Narrowed from what was rounded to fp32.
+        // Narrowed after rounding to fp32.
         return from_float(r, op.type);
     }
     }

@@ -60,7 +60,7 @@ private:
         if (read && read->call_type == ir::Call::Image) {
             if (const Id id = read_(e); id >= 0) return id;
         }
-        if (e.type().is_int() && !read) { // sizes, as in a mean's divisor
+        if (e.type().is_int() && !read) { // sizes, as in the divisor of a mean
             if (const auto i = ir::as_const_int(simplified(e)))
                 return b_.number(double(*i), vector_type(e.type(), who_));
         }
@@ -106,7 +106,7 @@ private:
     Id extreme(const Expr &x, const Expr &y, bool least) {
         const Id a = take(x), b = take(y);
         if (!is_float(b_.type(a))) return b_.alu(least ? AluOp::Min : AluOp::Max, a, b);
-        // A NaN on either side gives b; the ALU's own max and min give NaN.
+        // If either operand is NaN the result is b; the ALU's own max and min give NaN.
         if (!least && ir::is_const_zero(y)) return b_.alu(AluOp::Relud, a, a);
         return b_.select(least ? b_.less(a, b) : b_.less(b, a), a, b);
     }
@@ -128,7 +128,7 @@ private:
         Id x = take(value);
         if (to == from) return x;
         const bool whole = !is_float(to);
-        if (is_float(from) && whole) { // towards zero; saturates at 32 bits, as the meaning does
+        if (is_float(from) && whole) { // towards zero; saturates at 32 bits, as defined
             if (from == sim::Type::F16) x = b_.widen(x);
             if (to != sim::Type::I32) refuse(e);
             return b_.alu(AluOp::ToInt, x);

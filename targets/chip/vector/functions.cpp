@@ -10,15 +10,16 @@ using namespace sim;
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
-constexpr double round_by = 12582912; // 1.5 · 2^23: added, it leaves an integer in the fraction's last bits
+// 1.5 · 2^23: after adding it, the low bits of the significand hold an integer.
+constexpr double round_by = 12582912;
 constexpr double ln2_high = 0.693359375, ln2_low = -2.12194440e-4;
 
 Id copysign(VectorBuilder &b, Id magnitude, Id sign) {
     return b.alu(AluOp::Or, magnitude, b.alu(AluOp::And, sim::Type::F32, sign, b.bits(0x80000000, sim::Type::F32)));
 }
 
-// share · 2^n as a float, of the float that holds n in its fraction's last bits: what stands above
-// n falls out at the left. share is a power of two.
+// share · 2^n as a float, where `shifted` holds n in its low bits; the bits above n are shifted
+// out. share is a power of two.
 Id power_of_two(VectorBuilder &b, Id shifted, double share = 1) {
     const Id n = b.alu(AluOp::Shl, sim::Type::I32, shifted, b.bits(23, sim::Type::I32));
     const auto bits = __builtin_bit_cast(uint32_t, static_cast<float>(share));
@@ -85,7 +86,7 @@ Id divide_moderate(VectorBuilder &b, Id a, Id d) {
 } // namespace
 
 Id exp(VectorBuilder &b, Id x) {
-    // Beyond, the result is 0 or infinite all the same. NaN passes.
+    // Outside these bounds the result is 0 or infinite anyway. NaN passes.
     x = b.alu(AluOp::Max, b.alu(AluOp::Min, x, b.number(89)), b.number(-104));
     const Id shifted = b.fma(x, b.number(0.5 * M_LOG2E), b.number(round_by));
     const Id n = b.sub(shifted, b.number(round_by));
@@ -128,7 +129,7 @@ Id erf(VectorBuilder &b, Id x) {
 }
 
 Id sigmoid(VectorBuilder &b, Id x) {
-    // With e = e^−|x|: 1 / (1 + e) above zero and e / (1 + e) below, which neither overflows nor cancels.
+    // With e = e^−|x|: 1 / (1 + e) above zero and e / (1 + e) below; neither overflows or cancels.
     const Id e = exp(b, b.alu(AluOp::Or, x, b.bits(0x80000000, sim::Type::F32)));
     const Id dividend = b.select(b.less(x, b.number(0)), e, b.number(1));
     return divide_moderate(b, dividend, b.add(e, b.number(1)));
@@ -170,8 +171,8 @@ Id log1p(VectorBuilder &b, Id x) {
     return b.select(b.equal(x, b.number(-1)), b.number(-infinity), result);
 }
 
-// The polynomial is that of targets/cpu/math_tails.cpp. Each operation takes at most one constant: a
-// second one would need registers.
+// The polynomial is that of targets/cpu/math_tails.cpp. Each operation takes at most one constant:
+// a second one would need registers.
 Id erfc(VectorBuilder &b, Id x) {
     // erfc(2h) = e^(−4h²) w p(w − 39/64) with w = 1 / (1 + h). d and w round, and erfc changes more
     // than twice as fast as w near 0.
@@ -226,7 +227,8 @@ Id rsqrt(VectorBuilder &b, Id x) {
         const Id e = b.fnma(b.mul(x, y), y, b.number(1));
         y = b.fma(b.mul(y, b.number(0.5)), e, y);
     }
-    return b.select(b.equal(y, y), y, seed); // 0, infinity, NaN and what is negative: as the seed has it
+    // 0, infinity, NaN and negative numbers: the result of the seed.
+    return b.select(b.equal(y, y), y, seed);
 }
 
 Id sqrt(VectorBuilder &b, Id x) {
@@ -243,7 +245,8 @@ Id sqrt(VectorBuilder &b, Id x) {
 }
 
 Id divide(VectorBuilder &b, Id a, Id d) {
-    // s ≈ 1/sqrt(|d|); everything is scaled by s twice, so that nothing leaves fp32's range before the quotient does.
+    // s ≈ 1/sqrt(|d|). Everything is scaled by s twice, so that no value leaves fp32's range before
+    // the quotient does.
     const Id s = b.alu(AluOp::Rsqrt, b.absolute(d));
     const Id t = b.fnma(b.mul(b.absolute(d), s), s, b.number(1)); // 1 − |d| s²: below 2^-6
     Id r = b.fma(t, b.add(t, b.number(1)), b.number(1));          // 1 + t + t²,
@@ -261,7 +264,7 @@ Id rounded(VectorBuilder &b, Id x, Rounding how) {
     Id y = b.alu(AluOp::ToFloat, sim::Type::I32, i);
     if (how == Rounding::Down) y = b.select(b.less(x, y), b.sub(y, b.number(1)), y);
     if (how == Rounding::Up) y = b.select(b.less(y, x), b.add(y, b.number(1)), y);
-    // Of what rounds to 0 the sign stays; NaN and what is whole already stay.
+    // The sign is kept if the result is 0; NaN and integers are unchanged.
     y = copysign(b, b.absolute(y), x);
     return b.select(b.less(a, whole), y, x);
 }

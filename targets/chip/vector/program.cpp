@@ -74,7 +74,7 @@ Id VectorBuilder::narrow_source(Id id) const {
     return op.kind == Kind::Alu && op.alu == AluOp::Widen && op.of == sim::Type::F16 ? op.from[0] : -1;
 }
 
-// The factors as fp16 where they are widened ones; c and the result in f32.
+// The factors as fp16 if they are widened fp16; c and the result are f32.
 Id VectorBuilder::mau(MauOp which, Id a, Id b, Id c, bool negate) {
     VectorOp op;
     op.kind = Kind::Mau;
@@ -95,7 +95,7 @@ Id VectorBuilder::mau(MauOp which, Id a, Id b, Id c, bool negate) {
     return make(op);
 }
 
-// A product that is added to, fused with the sum: it may have been made for nobody else.
+// Fuses a product that is added with the sum; the product may have no other use.
 Id VectorBuilder::sum(Id product, bool negate, Id c) {
     const VectorOp p = ops_[size_t(product)];
     if (p.kind != Kind::Mau || p.mau != MauOp::Vmul || p.type != type(c)) return -1;
@@ -111,7 +111,7 @@ Id VectorBuilder::sum(Id product, bool negate, Id c) {
 Id VectorBuilder::add(Id a, Id b) {
     if (const Id f = sum(a, false, b); f >= 0) return f;
     if (const Id f = sum(b, false, a); f >= 0) return f;
-    // The operand that is given first may be a narrow one.
+    // The first operand may be narrow.
     return narrow_source(b) >= 0 && narrow_source(a) < 0 ? mau(MauOp::Vadd, b, -1, a, false)
                                                          : mau(MauOp::Vadd, a, -1, b, false);
 }
@@ -190,7 +190,8 @@ Id VectorBuilder::widen(Id a) { return alu(AluOp::Widen, a); }
 Id VectorBuilder::narrow(Id a) {
     const VectorOp op = ops_[size_t(a)];
     if (narrow_source(a) >= 0) return op.from[0];
-    if (op.kind == Kind::Mau && op.of == sim::Type::F16 && op.type == sim::Type::F32) { // the MAU narrows by itself
+    // The MAU narrows its result itself.
+    if (op.kind == Kind::Mau && op.of == sim::Type::F16 && op.type == sim::Type::F32) {
         VectorOp narrow = op;
         narrow.type = sim::Type::F16;
         return make(narrow);
