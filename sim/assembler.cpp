@@ -1,4 +1,5 @@
-// Text to words. A cursor walks a line; whatever it does not like is an error with the place.
+// Assembles text to words. A cursor moves along a line; any syntax error is reported with its
+// position.
 #include "sim/assembler.h"
 
 #include "sim/line.h"
@@ -94,7 +95,7 @@ private:
             if (dot == std::string::npos) break;
             begin = dot + 1;
         }
-        // l1., l2. and mv. belong to the name.
+        // The prefixes l1., l2. and mv. belong to the name.
         const bool prefixed = all.size() > 1 && (all[0] == "l1" || all[0] == "l2" || all[0] == "mv");
         m.name = prefixed ? all[0] + "." + all[1] : all[0];
         m.parts.assign(all.begin() + (prefixed ? 2 : 1), all.end());
@@ -103,7 +104,7 @@ private:
     [[noreturn]] void bad_part(const Mnemonic &m, const std::string &part, const std::string &legal) {
         line_.fail_at(m.at, fmt::format("'{}' does not fit behind {}; {}", part, m.name, legal));
     }
-    // Takes `part` out of the modifiers.
+    // Removes `part` from the modifiers, if present.
     static bool take_part(Mnemonic &m, const std::string &part) {
         const auto it = std::find(m.parts.begin(), m.parts.end(), part);
         if (it == m.parts.end()) return false;
@@ -146,7 +147,7 @@ private:
         return r;
     }
 
-    // Behind "lm0[".
+    // The address after "lm0[".
     PortAddress port_address() {
         PortAddress a;
         if (line_.next_is('b')) {
@@ -183,7 +184,7 @@ private:
         return a;
     }
 
-    // {0-3,7}, or everything when there is none.
+    // {0-3,7}, or everything if there is no brace.
     uint32_t set(int count) {
         if (!line_.take('{')) return all_units;
         uint32_t bits = 0;
@@ -245,7 +246,7 @@ private:
                                           : "there is no operand '" + name + "'" + suggest(name, all));
     }
 
-    // Names the slots instead of "the word so far".
+    // Replaces "the word so far" in a hazard by the names of the slots.
     template<typename F>
     auto with_parties(size_t begin, F &&f) {
         try {
@@ -290,7 +291,8 @@ private:
     }
     void comma() { line_.expect(",", "before the next operand"); }
 
-    // "-> lm0[0+1], t, mask 3", entered into `to` one by one, so that a later operand of the word meets it.
+    // "-> lm0[0+1], t, mask 3". Each is encoded in `to` at once, so that later operands of the word
+    // are checked against it.
     void destinations(uint8_t &to, uint8_t *mask = nullptr) {
         if (!line_.take("->")) return;
         do {

@@ -1,6 +1,8 @@
-// The text form of programs. One line is one word; docs/chip.md has the grammar and a table of mnemonics.
+// The text form of programs. One line is one word; docs/chip.md has the grammar and a table of
+// mnemonics.
 //
-//   rep 16,2 | l1.mab.2 l1bm[0 ^8] | mwrite.f16.2 y.0, lbf | mfma.f16 x, lm0[0+1 ^4], grf0[0+2]:2 -> grf0[0+2] ; comment
+//   rep 16,2 | l1.mab.2 l1bm[0 ^8] | mwrite.f16.2 y.0, lbf | mfma.f16 x, lm0[0+1 ^4], grf0[0+2]:2
+//     -> grf0[0+2] ; comment      (one line)
 #pragma once
 
 #include "sim/program.h"
@@ -10,14 +12,15 @@
 
 namespace kumiko::sim {
 
-// Throws UserError "document:line:column: cause; what would be legal". Rules that a word breaks by itself are reported here,
-// with the same place in front (a HazardError).
-// `places`: the words' notes, which messages quote, say where they stand ("document:line").
+// Throws UserError "document:line:column: cause; what would be legal". A rule that a single word
+// violates is reported here, as a HazardError with the same position in front. `places`: notes of
+// the words, which messages quote, begin with their position ("document:line").
 Program assemble(std::string_view text, const std::string &document, bool places = false);
-// One word, without a note.
+// Assembles one word without a note.
 Word assemble_word(std::string_view line);
 
-// The text that assembles to the same program (the canonical form of its words), and of one word or slot.
+// The text that assembles to the same program (the canonical form of its words); also for one word
+// or slot.
 std::string disassemble(const Program &program);
 std::string disassemble(const Word &word);
 

@@ -1,4 +1,5 @@
-// The configurations that the library carries: name and JSON text. Their definition is made when the project is configured.
+// The configurations built into the library: name and JSON text. The definition is generated when
+// the build is configured.
 #pragma once
 
 #include <string>

@@ -13,7 +13,8 @@ namespace kumiko::sim {
 
 namespace {
 
-// Every number of a configuration, once: reading, writing and the check that none is missing share this list.
+// Lists every number of a configuration once, for reading, writing and the check that none is
+// missing.
 template<typename C, typename Visitor>
 void visit_numbers(C &c, Visitor &&v) {
     v("", "groups", c.groups, 1, 16);
@@ -97,7 +98,7 @@ struct Writer {
     }
 };
 
-// Refuses keys that no number has: a misspelt one is not passed over in silence.
+// Rejects unknown keys, so that a misspelt key is not ignored silently.
 struct KnownKeys {
     std::map<std::string, std::vector<std::string>> keys;
 

@@ -1,8 +1,9 @@
-// The machine's numbers: how many of each unit, how large each memory, how fast each link, how long until a written value may
-// be read. A configuration is a JSON file; three are built in: `small` (tests), `medium` (an eighth), `full` (as MN-Core 2).
-// docs/chip.md describes the machine.
+// The machine's parameters: number of each unit, size of each memory, rate of each link, latency
+// until a written value may be read. A configuration is a JSON file; three are built in: `small`
+// (tests), `medium` (an eighth), `full` (like MN-Core 2). docs/chip.md describes the machine.
 //
-// Sizes and addresses count long words (LW) of 8 bytes, rates LW per cycle, gaps steps of four cycles.
+// Units: sizes and addresses in long words (LW) of 8 bytes, rates in LW per cycle, gaps in steps of
+// four cycles.
 #pragma once
 
 #include "support/json.h"
@@ -14,18 +15,20 @@
 namespace kumiko::sim {
 
 constexpr int cycles_per_step = 4;
-constexpr int pes_per_mab = 4; // of the operations' definitions: a matrix unit serves four PEs
+constexpr int pes_per_mab = 4; // fixed by the operations: a matrix unit serves four PEs
 
 struct Config {
     std::string name;
     std::string about;
-    std::string file; // from which it was loaded, when it is not built in
+    std::string file; // the file it was loaded from; "" if built in
 
-    // The tree: groups in the chip, L2Bs in a group, L1Bs in an L2B, MABs in an L1B; four PEs in a MAB.
+    // The tree: groups in the chip, L2Bs in a group, L1Bs in an L2B, MABs in an L1B; four PEs in a
+    // MAB.
     int groups = 0, l2bs = 0, l1bs = 0, mabs = 0;
     double clock_ghz = 0;
 
-    // LW: LM0 and LM1 of a PE each, GRF0 and GRF1 of a PE each, L1BM of an L1B, L2BM of an L2B, PDM and DRAM of a group.
+    // LW: LM0 and LM1 of a PE each, GRF0 and GRF1 of a PE each, L1BM of an L1B, L2BM of an L2B, PDM
+    // and DRAM of a group.
     struct Sizes {
         int64_t lm = 0, grf = 0, l1bm = 0, l2bm = 0, pdm = 0, dram = 0;
     } sizes;
@@ -52,15 +55,17 @@ struct Config {
 
     // Moves between DRAM, PDM and L2BM (the MV slot).
     struct Moves {
-        int issue_steps = 0;   // one at most in so many steps
-        int queue = 0;         // moves waiting in a group, beside the one in service
-        int l2bm_rate = 0;     // each of an L2BM's two ports, in and out
-        int across_rate = 0;   // L2BM to L2BM of another group
-        int block = 0;         // sizes are multiples of it
-        int granule = 0;       // DRAM addresses and strides are multiples of it; the unit of an indirect move
-        int table = 0;         // entries of an indirect move's table, at most
-        int dram_rate = 0;     // of a group
-        int dram_start = 0;    // cycles from issue to the first word; overlaps with moves ahead in the queue
+        int issue_steps = 0; // at most one per this number of steps
+        int queue = 0;       // moves waiting in a group, in addition to the one in service
+        int l2bm_rate = 0;   // each of an L2BM's two ports, in and out
+        int across_rate = 0; // L2BM to L2BM of another group
+        int block = 0;       // sizes are multiples of it
+        // DRAM addresses and strides are multiples of it; the unit of an indirect move.
+        int granule = 0;
+        int table = 0;     // maximum entries of an indirect move's table
+        int dram_rate = 0; // of a group
+        // Cycles from issue to the first word; overlaps with moves ahead in the queue.
+        int dram_start = 0;
         int turnaround = 0;    // cycles at a change between reading and writing
         int indirect_rate = 0; // of a group
         int pdm_rate = 0, pdm_across_rate = 0, pdm_start = 0;
@@ -68,11 +73,11 @@ struct Config {
     } moves;
 
     struct Repeat {
-        int length = 0; // words in a REP body, at most
-        int nest = 0;   // REPs within one another, at most
+        int length = 0; // maximum words in a REP body
+        int nest = 0;   // maximum nesting of REPs
     } repeat;
 
-    // Picojoules. `source` says where the numbers come from, and is printed beside every estimate.
+    // Picojoules. `source` cites the numbers, and is printed beside every estimate.
     struct Energy {
         std::string source;
         double fp16_mul = 0, fp32_mul = 0, fp32_add = 0; // one operation
@@ -93,16 +98,18 @@ struct Config {
     int64_t fp32_macs_per_cycle() const { return int64_t(total_mabs()) * 32; }
     int64_t dram_bytes_per_cycle() const { return int64_t(groups) * moves.dram_rate * 8; }
 
-    // "small", "medium", "full", or the path of a JSON file. Throws UserError for an unknown name (with the names there are), a
-    // file that cannot be read, a missing, misspelt or mistyped key, and numbers that contradict one another.
+    // "small", "medium", "full", or the path of a JSON file. Throws UserError for an unknown name
+    // (and lists the known ones), a file that cannot be read, a missing, misspelt or mistyped key,
+    // and inconsistent numbers.
     static Config load(const std::string &name_or_path);
     static std::vector<std::string> names();
     static Config from_json(const Json &json, const std::string &document);
     Json to_json() const;
 
-    // Throws UserError naming the numbers that contradict one another, or exceed what an instruction word can express.
+    // Throws UserError that names the numbers that are inconsistent or exceed what an instruction
+    // word can encode.
     void check(const std::string &document) const;
-    // A few lines for people.
+    // A summary of a few lines.
     std::string to_string() const;
 };
 

@@ -28,7 +28,7 @@ std::string tree_text(const char *name, const TreeAddress &a) {
     return fmt::format("{}[{}{}]", name, a.at, repeat_text(a.repeat));
 }
 
-// {0-3,7}; nothing for all.
+// {0-3,7}; empty for all.
 std::string set_text(uint32_t set, uint32_t all = all_units) {
     if (set == all) return "";
     std::string text = "{";
@@ -238,7 +238,7 @@ std::string disassemble(const Word &word) {
 std::string disassemble(const Program &program) {
     std::string text;
     if (!program.machine.empty()) text += ".machine " + program.machine + "\n";
-    // The words of a rep stand indented under its first.
+    // The words of a rep are indented under its first.
     std::vector<size_t> ends;
     for (size_t i = 0; i < program.words.size(); i++) {
         while (!ends.empty() && ends.back() <= i) ends.pop_back();

@@ -1,4 +1,4 @@
-// The word's bits: one list of fields, in order, serves encoding and decoding.
+// The encoding of words: one ordered list of fields is used for encoding and decoding.
 #include "sim/operations.h"
 #include "sim/program.h"
 
@@ -55,7 +55,7 @@ void visit_tree(Visitor &v, const char *name, Address &a) {
     v(name, a.repeat[1], 16);
 }
 
-// `at` apart: LM0's may hold the immediate instead.
+// `at` is visited separately: LM0's may hold the immediate instead.
 template<typename Visitor, typename P>
 void visit_port(Visitor &v, const char *name, P &p) {
     v(name, p.on, 1);

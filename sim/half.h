@@ -1,5 +1,6 @@
-// fp16 (IEEE 1-5-10) and float, by integer arithmetic: the same bits on every machine. Every NaN becomes 0x7E00 or 0x7FC00000.
-// The functions are static so that files compiled for different host instructions never share one.
+// Conversions between fp16 (IEEE 1-5-10) and float by integer arithmetic: the same bits on every
+// machine. Every NaN becomes 0x7E00 or 0x7FC00000. The functions are static so that files compiled
+// for different host instructions never share one.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ static inline float float_from_half(uint16_t h) {
     return __builtin_bit_cast(float, sign | (exponent + 112) << 23 | fraction << 13);
 }
 
-// To nearest even; beyond 65504 by half a step or more to infinity.
+// To nearest even; values that exceed 65504 by half a step or more become infinity.
 static inline uint16_t half_from_float(float value) {
     const uint32_t bits = __builtin_bit_cast(uint32_t, value), magnitude = bits & 0x7fffffff;
     const uint16_t sign = uint16_t(bits >> 16 & 0x8000);

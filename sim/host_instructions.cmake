@@ -1,6 +1,7 @@
-# The kernels are compiled once for each host instruction set and chosen at run time; none may contract a product and a sum, so that
-# all give the same bits. They are what the simulator's speed rests on, so they are optimised in every build; under sanitizers,
-# whose checks are most of the code, -O3 takes three times as long to compile as -O1.
+# The kernels are compiled once for each host instruction set and selected at run time. None may
+# contract a product and a sum, so that all produce the same bits. The simulator's speed depends on
+# them, so they are optimised in every build. With sanitizers, whose checks are most of the code,
+# -O3 takes three times as long to compile as -O1.
 if(KUMIKO_SANITIZE)
   set(kernel_options -O1)
 else()

@@ -1,17 +1,19 @@
-// The instruction word: one very wide instruction each step of four cycles, a slot for every unit that may work in the step.
+// The instruction word: one very wide instruction per step of four cycles, with a slot for every
+// unit.
 //
 //   Word w;
-//   w.l1 = {.op = L1Op::MabBroadcast, .width = 2, .at = {64, {16}}};                       // L1BM -> lbf of every PE
-//   w.mw = {.on = true, .face = 1, .width = 2, .from = Source::Lbf};                       // last step's lbf -> face y
-//   w.mau = {.op = MauOp::Mfma, .a = w.read(lm0(0, 1)), .c = w.read(grf0(0, 2)), .to = w.write({grf0(0, 2)})};
+//   w.l1 = {.op = L1Op::MabBroadcast, .width = 2, .at = {64, {16}}};  // L1BM -> lbf of every PE
+//   w.mw = {.on = true, .face = 1, .width = 2, .from = Source::Lbf};  // last step's lbf -> face y
+//   w.mau = {.op = MauOp::Mfma, .a = w.read(lm0(0, 1)), .c = w.read(grf0(0, 2)),
+//            .to = w.write({grf0(0, 2)})};
 //   w.note = "C.mfma";
 //
-// A memory's address stands in the word's port, not in the slot that uses it: `read` and `write` put it there and return what
-// the slot stores. Two slots that ask one port for different addresses cannot share a word; `read`, `write` and `merge` then
-// throw HazardError (rules H1, H5, H7).
+// A memory address is encoded in the word's port, not in the slot that uses it: `read` and `write`
+// encode it and return the value for the slot. Two slots that use one port with different addresses
+// cannot share a word; `read`, `write` and `merge` then throw HazardError (rules H1, H5, H7).
 //
-// All addresses and sizes are long words (LW, 8 bytes). docs/chip.md tells each operation's meaning; operations.h has the same
-// as tables.
+// All addresses and sizes are in long words (LW, 8 bytes). docs/chip.md defines each operation;
+// operations.h has the same as tables.
 #pragma once
 
 #include "sim/config.h"
@@ -25,22 +27,24 @@
 
 namespace kumiko::sim {
 
-// ---- operands --------------------------------------------------------------------------------------------------------
+// ---- operands ----------------------------------------------------------------------------------
 
-// Where a slot's operand comes from. The four forwards hold what the unit made in the step before, and only that.
+// The source of a slot's operand. The four forwards hold what the unit produced in the previous
+// step only.
 enum class Source : uint8_t { None, Lm0, Lm1, Grf0, Grf1, T, Aluf, Mauf, Lbf, Mreadf, Imm, Id };
 constexpr int source_count = 12;
 
-// Where a slot's result goes: any set of these, beside its forward.
+// The destinations of a slot's result: any set of these, in addition to its forward.
 enum Destination : uint8_t { ToLm0 = 1, ToLm1 = 2, ToGrf0 = 4, ToGrf1 = 8, ToT = 16 };
 
-// How a value's 64 bits divide into lanes.
+// The division of a value's 64 bits into lanes.
 enum class Type : uint8_t { I16, U16, F16, I32, U32, F32 };
 constexpr int type_count = 6;
 constexpr bool is_16_bit(Type t) { return t <= Type::F16; }
 
-// The addresses of a port in the four cycles of a step: at[0] + t·stride, or at[t] when `listed`; plus i0·repeat[0] +
-// i1·repeat[1] in the outer and inner REP, plus a base register, plus (LM0 only) the low 16 bits of T's word t in each PE.
+// The addresses of a port in the four cycles of a step: at[0] + t·stride, or at[t] if `listed`;
+// plus i0·repeat[0] + i1·repeat[1] in the outer and inner REP, plus a base register, plus (LM0
+// only) the low 16 bits of T's word t in each PE.
 struct PortAddress {
     std::array<uint16_t, 4> at{};
     int16_t stride = 0;
@@ -52,7 +56,7 @@ struct PortAddress {
     bool operator==(const PortAddress &) const = default;
 };
 
-// A memory's port: used or not, and at what addresses.
+// A memory's port: whether it is used, and its addresses.
 struct Port {
     bool on = false;
     PortAddress address;
@@ -66,7 +70,7 @@ struct TreeAddress {
     bool operator==(const TreeAddress &) const = default;
 };
 
-// An operand as one writes it, before it is entered into a word.
+// An operand before it is encoded in a word.
 struct Operand {
     Source source = Source::None;
     PortAddress address{};  // of Lm0, Lm1, Grf0, Grf1
@@ -96,12 +100,14 @@ Operand immediate_f16(float value); // rounded to nearest even, in all four lane
 Operand immediate_i32(int32_t value);
 Operand immediate_i16(int16_t value);
 
-// ---- slots -----------------------------------------------------------------------------------------------------------
+// ---- slots -------------------------------------------------------------------------------------
 
-// Waiting, repeating, base registers, the end.
+// Wait, repeat, base registers, end of program.
 struct Control {
-    std::optional<uint8_t> wait; // before this word: until every earlier move with this tag (0..15) is complete
-    // The next `length` words, this one first, run `count` times. A word may open two: repeat[0] is the outer one.
+    // Before this word, wait until every earlier move with this tag (0..15) is complete.
+    std::optional<uint8_t> wait;
+    // The next `length` words, beginning with this one, execute `count` times. A word may begin
+    // two: repeat[0] is the outer one.
     struct Repeat {
         uint32_t count = 0; // 0: none
         uint8_t length = 0;
@@ -131,11 +137,13 @@ struct L2 {
     uint8_t child = 0;                       // the L1B of the unicasts; the source of Multicast
     uint32_t l1bs = all_units;               // the L1Bs that take part
     TreeAddress l2bm, l1bm;
-    TreeAddress second; // Broadcast2: L2BM's for the upper half of the L1Bs; Multicast: L1BM's in the source
+    // Broadcast2: L2BM's for the upper half of the L1Bs; Multicast: L1BM's in the source.
+    TreeAddress second;
     bool operator==(const L2 &) const = default;
 };
 
-// Between L1BM and the PEs below it. Downwards the data becomes `lbf` and goes to `to`; upwards it comes from `from`.
+// Between L1BM and the PEs below it. Downwards the data becomes `lbf` and is written to `to`;
+// upwards it comes from `from`.
 enum class L1Op : uint8_t {
     None,
     PeBroadcast,   // every PE gets the same words
@@ -159,7 +167,7 @@ struct L1 {
     bool operator==(const L1 &) const = default;
 };
 
-// The matrix unit, in matrix and vector mode. Precision F16 or F32.
+// The matrix unit, in matrix and vector mode, with precision F16 or F32.
 enum class MauOp : uint8_t { None, Mfma, Mmul, Vfma, Vmul, Vadd, Pass };
 constexpr int mau_op_count = 7;
 struct Mau {
@@ -176,7 +184,8 @@ struct Mau {
     bool operator==(const Mau &) const = default;
 };
 
-// Matrix write: rows of a face from the PEs. Part h of 16/(4·width) for f16, of 8/(4·width) for f32.
+// Matrix write: rows of a face from the PEs. Part h of 16/(4·width) for f16, of 8/(4·width) for
+// f32.
 struct MatrixWrite {
     bool on = false;
     Type precision = Type::F16;
@@ -194,7 +203,7 @@ struct MatrixRead {
     bool operator==(const MatrixRead &) const = default;
 };
 
-// Integers, logic, comparisons, conversions. Types and widths that each takes: operations.h.
+// Integers, logic, comparisons, conversions. For the types and widths of each, see operations.h.
 enum class AluOp : uint8_t {
     None,
     Pass,
@@ -236,7 +245,7 @@ struct Alu {
     bool operator==(const Alu &) const = default;
 };
 
-// What a mask entry does to the results of ALU and MAU in this word.
+// The effect of a mask entry on the results of ALU and MAU in this word.
 enum class MaskMode : uint8_t { None, Write, Zero, Select };
 struct Mask {
     MaskMode mode = MaskMode::None;
@@ -245,7 +254,7 @@ struct Mask {
     bool operator==(const Mask &) const = default;
 };
 
-// Moves that run beside the stream: between DRAM or PDM and the L2BMs, and among L2BMs.
+// Moves concurrent with the instruction stream: between DRAM or PDM and the L2BMs, and among L2BMs.
 enum class MvOp : uint8_t {
     None,
     Broadcast, // DRAM -> every chosen L2BM
@@ -258,8 +267,9 @@ enum class MvOp : uint8_t {
 constexpr int mv_op_count = 7;
 struct Mv {
     MvOp op = MvOp::None;
-    bool chip = false;     // false: each chosen group for itself, with its own memory and its own chosen L2Bs;
-                           // true: one chosen group's memory, with any chosen L2Bs of the chip
+    // false: each chosen group separately, with its own memory and its own chosen L2Bs; true: one
+    // chosen group's memory, with any chosen L2Bs of the chip.
+    bool chip = false;
     bool pdm = false;      // PDM instead of DRAM
     bool indirect = false; // the granules at `address + 16·table[i]`; DRAM only
     Reduction reduction = Reduction::AddF32;
@@ -272,12 +282,14 @@ struct Mv {
     uint16_t blocks = 1;
     uint16_t size = 1; // of a block, in units of 64 LW
     uint16_t l2bm = 0;
-    uint16_t to = 0;    // Copy, ReduceTo: the address in the destination's L2BM
-    uint32_t table = 0; // indirect: where the table stands in the group's DRAM; two 32-bit entries a LW, low half first
+    uint16_t to = 0; // Copy, ReduceTo: the address in the destination's L2BM
+    // Indirect: the address of the table in the group's DRAM; two 32-bit entries per LW, low half
+    // first.
+    uint32_t table = 0;
     bool operator==(const Mv &) const = default;
 };
 
-// ---- the word --------------------------------------------------------------------------------------------------------
+// ---- the word ----------------------------------------------------------------------------------
 
 struct Word {
     Control control;
@@ -293,32 +305,36 @@ struct Word {
     Port lm0, lm1, grf0_read, grf0_write, grf1_read, grf1_write;
     bool has_immediate = false; // every slot that names Imm reads this one
     uint64_t immediate = 0;
-    // For people: where the word comes from. Kept in files, shown in errors and traces; no part of the encoding.
+    // The origin of the word, for readers. Kept in files, shown in errors and traces; not part of
+    // the encoding.
     std::string note;
 
-    // Everything but the note.
+    // Equality of everything but the note.
     bool same_code(const Word &other) const;
 
-    // Enters the operand's address (or immediate) and returns the source for the slot. Throws HazardError when the port serves
-    // another address in this word (H5), is written (H1), or when an immediate meets LM0 or another immediate (H7).
+    // Encodes the operand's address (or immediate) and returns the source for the slot. Throws
+    // HazardError if the port already has another address in this word (H5) or is written (H1), or
+    // if an immediate conflicts with LM0 or another immediate (H7).
     Source read(const Operand &operand);
-    // Enters the addresses and returns the slot's set of destinations. LM0, LM1, GRF0, GRF1 and T can be written.
+    // Encodes the addresses and returns the slot's set of destinations. LM0, LM1, GRF0, GRF1 and T
+    // can be written.
     uint8_t write(std::initializer_list<Operand> operands);
     uint8_t write(const Operand *begin, size_t count);
 
     bool empty() const; // does nothing for a step
 };
 
-// Adds what `from` does to `into`, when their slots and ports allow. Otherwise `into` is unchanged and the result says what
-// stands in the way, for example "H5: the read port of GRF0". Control fields merge when at most one of the words has any.
+// Adds what `from` does to `into` if their slots and ports allow it. Otherwise `into` is unchanged
+// and the result names the conflict, for example "H5: the read port of GRF0". Control fields merge
+// if at most one of the words has any.
 std::optional<std::string> merge(Word &into, const Word &from);
 
-// ---- hazards ---------------------------------------------------------------------------------------------------------
+// ---- hazards -----------------------------------------------------------------------------------
 
-// The ten rules that the machine leaves to software (docs/chip.md). H2, H3, H9, H10 look across words.
+// The ten rules that the machine leaves to software (docs/chip.md). H2, H3, H9, H10 span words.
 enum class Rule : uint8_t { H1 = 1, H2, H3, H4, H5, H6, H7, H8, H9, H10 };
 
-// An instruction that takes part in a violation.
+// An instruction involved in a violation.
 struct HazardParty {
     int64_t step = -1; // of the run; −1: in no run
     int64_t word = -1; // of the program; −1: none
@@ -328,8 +344,8 @@ struct HazardParty {
 
 class HazardError : public UserError {
 public:
-    // `resource` names the contested thing, "GRF0[5]". The message names the rule, both parties, their steps and the resource;
-    // `where` ("a.kasm:3:1: ") goes in front.
+    // `resource` names the contested resource, "GRF0[5]". The message contains the rule, both
+    // parties, their steps and the resource, after the prefix `where` ("a.kasm:3:1: ").
     HazardError(Rule rule, const std::string &resource, const std::string &cause, HazardParty first, HazardParty second,
                 const std::string &where = "");
 
@@ -338,10 +354,11 @@ public:
     HazardParty first, second; // first: the earlier one
 };
 
-// The rules that one word can break by itself (H1, H4 to H8), and what no configuration allows: a missing operand, a width or
-// type that the operation lacks. Throws HazardError or UserError.
+// Checks the rules that a single word can violate (H1, H4 to H8), and what no configuration allows:
+// a missing operand, or a width or type that the operation lacks. Throws HazardError or UserError.
 void check_word(const Word &word);
-// Also what this configuration does not allow: sets that name no unit, moves that leave a memory.
+// Also checks what this configuration does not allow: sets that name no unit, moves that exceed a
+// memory.
 void check_word(const Word &word, const Config &config);
 
 } // namespace kumiko::sim

@@ -1,4 +1,5 @@
-// One line of a text program, read from left to right. Whatever it does not like is a UserError with the place in front.
+// Reads one line of a text program from left to right. Any syntax error is a UserError with the
+// position in front.
 #pragma once
 
 #include "support/error.h"
@@ -24,7 +25,7 @@ public:
     bool done() const { return at_ >= text_.size() || text_[at_] == ';'; }
     size_t at() const { return at_; }
     std::string_view since(size_t begin) const { return between(begin, at_); }
-    // All of what stands there, up to the next '|' or the end.
+    // The text from `begin` up to the next '|' or the end.
     std::string_view whole(size_t begin) const {
         return between(begin, std::min(text_.find_first_of("|;", begin), text_.size()));
     }
@@ -81,7 +82,7 @@ public:
         return value;
     }
 
-    // What stands between here and `stop`, which is taken.
+    // The text up to `stop`, which is consumed.
     std::string until(char stop, const char *what) {
         const size_t end = text_.find(stop, at_);
         if (end == std::string_view::npos) fail(fmt::format("expected '{}' {}", stop, what));

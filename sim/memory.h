@@ -1,4 +1,5 @@
-// What the host sees: DRAM and PDM of each group. Pages exist once written, and every word knows whether it ever was.
+// The host's view of DRAM and PDM of each group. Pages are allocated on the first write, and every
+// word records whether it was written.
 #pragma once
 
 #include "sim/config.h"
@@ -19,20 +20,20 @@ public:
     HostMemory &operator=(HostMemory &&) noexcept;
     ~HostMemory();
 
-    // LW addresses of one group. Throws UserError when a range leaves the memory.
+    // Addresses are in LW of one group. Throws UserError if a range exceeds the memory.
     void write(Space space, int group, int64_t address, std::span<const uint64_t> words);
     void write_dram(int group, int64_t address, std::span<const uint64_t> words) {
         write(Space::Dram, group, address, words);
     }
-    // Words that were never written read as zero; `all_defined` tells whether there are none.
+    // Words that were never written read as zero; `all_defined` tells whether there are any.
     void read(Space space, int group, int64_t address, std::span<uint64_t> words) const;
     void read_dram(int group, int64_t address, std::span<uint64_t> words) const {
         read(Space::Dram, group, address, words);
     }
     bool all_defined(Space space, int group, int64_t address, int64_t count) const;
-    // The first word of the range that was never written, or −1.
+    // The first undefined word of the range, or −1.
     int64_t first_undefined(Space space, int group, int64_t address, int64_t count) const;
-    // Takes the range back to undefined.
+    // Makes the range undefined again.
     void forget(Space space, int group, int64_t address, int64_t count);
 
     int64_t size(Space space) const { return space == Space::Dram ? dram_size_ : pdm_size_; }

@@ -1,5 +1,6 @@
-// The operations as tables: name, operands, types, widths, and the meaning in words. The assembler, the checker and docs/chip.md
-// read them; the ALU's rows, with their meaning in C++, stand in alu_operations.def.
+// The operations as tables: name, operands, types, widths, and the meaning as text. The assembler,
+// the checker and docs/chip.md use them; the ALU's rows, with their meaning in C++, are in
+// alu_operations.def.
 #pragma once
 
 #include "sim/isa.h"
@@ -37,20 +38,21 @@ const char *name_of(Reduction reduction); // "add.f32"
 const char *name_of(Type type);           // "f16"
 const char *name_of(Source source);       // "lm0"
 
-// LW a cycle that the slots read and write.
+// LW per cycle that the slots read and write.
 int alu_operand_width(const Alu &alu);
 int alu_result_width(const Alu &alu);
 int mau_c_width(const Mau &mau);
 int mau_a_width(const Mau &mau);
 int mau_result_width(const Mau &mau);
 
-// How a mask's four lanes govern a result: each a 16-bit lane of every LW; pairs, a 32-bit lane of every LW (enabled where both of
-// its lanes are); or each one of the four 32-bit elements of two LW.
+// How the four lanes of a mask control a result. Lanes: each controls a 16-bit lane of every LW.
+// Pairs: two control a 32-bit lane of every LW (enabled if both are). Wide: each controls one of
+// the four 32-bit elements of two LW.
 enum class MaskForm : uint8_t { Lanes, Pairs, Wide };
 MaskForm mask_form(const Alu &alu);
 MaskForm mask_form(const Mau &mau);
 
-// Rows of a face in one matrix write or read, and how many of those fill it.
+// Rows of a face per matrix write or read, and the number of those that fill it.
 int face_size(Type precision);             // 16 or 8
 int face_rows(int width);                  // 4·width
 int face_parts(Type precision, int width); // face_size / face_rows

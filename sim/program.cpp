@@ -13,8 +13,9 @@ namespace kumiko::sim {
 
 namespace {
 
-// The container: magic, version, the machine's name, the number of words; then each word as a mask of its non-zero 64-bit
-// groups, the length of its note, those groups, the note. Numbers are little-endian.
+// The container: magic, version, the machine's name, the number of words; then each word as a mask
+// of its non-zero 64-bit groups, the length of its note, those groups, the note. Numbers are
+// little-endian.
 constexpr std::string_view magic = "KUMIKOCH";
 constexpr uint32_t version = 1;
 

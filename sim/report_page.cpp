@@ -1,4 +1,4 @@
-// The report as one page that needs nothing else: tables, bars, the roofline.
+// The report as one self-contained page: tables, bars, the roofline.
 #include "sim/assembler.h"
 #include "sim/run.h"
 #include "support/duration.h"

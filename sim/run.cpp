@@ -38,7 +38,7 @@ double Run::macs() const {
 
 double Run::matrix_bound_cycles() const {
     if (bounds.macs > 0) {
-        // The work's products at the rate of the precision that was used most.
+        // The work's products at the rate of the precision used most.
         const double rate =
             double(matrix_f16_steps >= matrix_f32_steps ? config.fp16_macs_per_cycle() : config.fp32_macs_per_cycle());
         return bounds.macs / rate;

@@ -1,4 +1,4 @@
-// What a run did: time, use of each unit, traffic, idle steps and why, energy.
+// Statistics of a run: time, utilisation of each unit, traffic, idle steps by reason, energy.
 #pragma once
 
 #include "sim/config.h"
@@ -13,15 +13,15 @@
 
 namespace kumiko::sim {
 
-// Why the matrix units did no matrix operation in a step (or, of the stalls, in four cycles).
+// Why the matrix units did no matrix operation in a step (for stalls, in four cycles).
 enum class Idle : uint8_t {
     WaitLoad,    // the stream waits for a move into L2BM
     WaitStore,   // ... for a move out of it
     Queue,       // ... for a place in a group's queue
-    MatrixWrite, // only the matrix is loaded
+    MatrixWrite, // only a matrix is loaded
     Vector,      // the unit works in vector mode
     Alu,         // only the ALU works
-    Moves,       // only the L1 and L2 slots do
+    Moves,       // only the L1 and L2 slots work
     Empty,       // nothing does: a gap that a hazard rule asks for, or a word left empty
     Tail         // after the last word, until everything has arrived
 };
@@ -48,11 +48,11 @@ enum class Link : uint8_t {
 constexpr int link_count = 15;
 std::string link_name(Link link);
 
-// What a perfect schedule could not go below; 0: not given.
+// Lower bounds of any schedule; 0: not given.
 struct Bounds {
-    double macs = 0;                  // that the work needs; 0: those that were done
+    double macs = 0;                  // required by the work; 0: those that were executed
     double compulsory_dram_bytes = 0; // every operand read once, every result written once
-    double bound_dram_bytes = 0;      // with the memory that there is
+    double bound_dram_bytes = 0;      // with the given on-chip memory
 };
 
 class Run {
@@ -74,13 +74,14 @@ public:
     std::vector<uint64_t> executed;    // of each word
     std::vector<std::string> warnings; // tags that nobody waited for
 
-    // Multiply–accumulates over the chip: matrix operations, and all.
+    // Multiply–accumulates over the chip: by matrix operations, and in total.
     double matrix_macs() const;
     double macs() const;
-    // Time bounds in cycles: matrix units at full rate; DRAM at full rate with the bytes of `bounds` (those moved, if none).
+    // Time bounds in cycles: matrix units at full rate; DRAM at full rate for the bytes of `bounds`
+    // (or those moved, if 0).
     double matrix_bound_cycles() const;
     double dram_bound_cycles() const;
-    // max of the two / cycles: the figure of merit.
+    // The greater bound / cycles: the figure of merit.
     double efficiency() const;
 
     struct EnergyPart {
@@ -94,11 +95,12 @@ public:
     std::string html() const; // one self-contained page
     std::string roofline_svg() const;
 
-    // For ui.perfetto.dev; needs SimulateOptions::trace. Throws UserError without, or when the file cannot be written.
+    // For ui.perfetto.dev; requires SimulateOptions::trace. Throws UserError without it, or if the
+    // file cannot be written.
     std::string trace() const;
     void save_trace(const std::string &path) const;
 
-    // What the trace is made of.
+    // The data of the trace.
     struct TraceStep {
         uint64_t cycle;
         uint32_t word;

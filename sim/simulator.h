@@ -1,4 +1,4 @@
-// Runs programs: bit-exact results and exact cycles in one run.
+// Executes programs: bit-exact results and exact cycles in one run.
 //
 //   Config config = Config::load("full");
 //   HostMemory memory(config);
@@ -7,8 +7,8 @@
 //   std::cout << run.report();
 //   run.save_trace("matmul.perfetto.json");
 //
-// A rule that the program breaks is a HazardError; an address outside a memory, a read of what was never written, a wait on a
-// tag never issued is a UserError; both name the word and the step.
+// Violating a rule is a HazardError. An address outside a memory, a read of an undefined word, and
+// a wait on a tag that was never issued are UserErrors. Both name the word and the step.
 #pragma once
 
 #include "sim/assembler.h"
@@ -27,16 +27,18 @@ namespace kumiko::sim {
 enum class Undefined : uint8_t { Error, Zero };
 
 struct SimulateOptions {
-    Undefined undefined = Undefined::Error; // reading what was never written
-    bool hazards = true;                    // false: no rule across words is checked (bits and cycles stay the same)
-    bool trace = false;                     // keep what save_trace needs: 16 bytes a step
-    uint64_t max_steps = UINT64_MAX;        // beyond: UserError
-    const std::atomic<bool> *stop =
-        nullptr;              // looked at before each step; when it is true, the run ends with a UserError
-    std::string instructions; // "", the best there is; "baseline", "avx2", "avx512": host instructions
+    Undefined undefined = Undefined::Error; // for reads of undefined words
+    // false: the rules that span words are not checked (bits and cycles stay the same).
+    bool hazards = true;
+    bool trace = false;              // keep the data for save_trace: 16 bytes per step
+    uint64_t max_steps = UINT64_MAX; // the limit, beyond which UserError is thrown
+    // Checked before each step; if it is true, the run ends with a UserError. Null: never.
+    const std::atomic<bool> *stop = nullptr;
+    // Host instructions: "baseline", "avx2" or "avx512"; "": the best available.
+    std::string instructions;
 };
 
-// The host instruction sets that this machine can run, best first. All give the same bits.
+// The host instruction sets that this machine supports, best first. All produce the same bits.
 std::vector<std::string> host_instructions();
 
 class Simulator {
@@ -46,11 +48,12 @@ public:
     ~Simulator();
     Simulator(Simulator &&) noexcept;
 
-    // Runs from the first word to the end; the on-chip memories keep what an earlier run left, time and hazards start anew.
+    // Runs from the first word to the end. The on-chip memories keep the content of an earlier run;
+    // time and hazards start anew.
     Run run(const Program &program, HostMemory &memory);
 
-    // What stands in the chip, for tests and dumps. `unit` counts in its own kind over the chip: PEs for LM0, LM1, GRF0, GRF1, T
-    // (address 2·t + word), L1Bs, L2Bs.
+    // Accesses the chip's memories, for tests and dumps. `unit` is numbered over the chip within
+    // its kind: PEs for LM0, LM1, GRF0, GRF1, T (address 2·t + word), L1Bs, L2Bs.
     enum class Place : uint8_t { Lm0, Lm1, Grf0, Grf1, T, L1bm, L2bm };
     uint64_t read(Place place, int unit, int64_t address) const;
     bool defined(Place place, int unit, int64_t address) const;

@@ -1,4 +1,5 @@
-// The trace that ui.perfetto.dev opens (the JSON form): a track for each slot, each tag, each group's DRAM, and the words.
+// The trace for ui.perfetto.dev (JSON form): one track for each slot, each tag, each group's DRAM,
+// and the words.
 #include "sim/assembler.h"
 #include "sim/run.h"
 #include "support/atomic_file.h"
@@ -64,7 +65,7 @@ std::string Run::trace() const {
     out.process(words, "words");
     out.process(moves, "moves, by tag");
     out.process(dram, "DRAM");
-    // The words' notes and the slots. Steps that follow one another with the same text are one slice.
+    // The words' notes and the slots. Consecutive steps with the same text are one slice.
     for (int s = -1; s < slot_count; s++) {
         const int track = s + 2;
         bool any = false;

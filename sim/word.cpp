@@ -1,4 +1,4 @@
-// Building words: operands, ports, merging.
+// Builds words: operands, ports, merging.
 #include "sim/isa.h"
 
 #include "sim/half.h"
@@ -220,7 +220,7 @@ std::optional<std::string> merge(Word &into, const Word &from) {
         return x.mask.mode == MaskMode::None && (x.mau.op != MauOp::None || x.alu.op != AluOp::None);
     };
     if (both(unit_masked(into), unit_masked(from)) && !(into.mask == from.mask)) return "H8: the mask entry";
-    // What a select chooses by governs nobody else.
+    // The mask of a select selects its operand and does not control other results.
     const auto chooses = [](const Word &x) { return x.mask.mode == MaskMode::Select; };
     if ((both(unit_masked(into), unit_plain(from)) && !chooses(into)) ||
         (both(unit_plain(into), unit_masked(from)) && !chooses(from)))

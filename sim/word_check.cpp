@@ -1,4 +1,4 @@
-// What a word may be, looked at by itself.
+// Checks a word by itself.
 #include "sim/assembler.h"
 #include "sim/operations.h"
 

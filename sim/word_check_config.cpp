@@ -1,4 +1,4 @@
-// What a word may be on a machine: its sets, its repeats, and the memories that its move touches.
+// Checks a word against a machine: its sets, its repeats, and the memories that its move accesses.
 #include "sim/assembler.h"
 #include "sim/operations.h"
 
@@ -74,7 +74,7 @@ private:
                              std::countr_zero(unsigned(m.groups >> c.groups)) + c.groups, c.name, c.groups));
         if (!groups) fail("the set names no group");
         if (m.chip && std::popcount(groups) != 1) fail("a move over the chip names the one group whose memory it uses");
-        // The L2Bs of each group that serves itself, or of the chip.
+        // The L2Bs of each group that uses its own memory, or of the chip.
         int units = std::popcount(chosen);
         if (!m.chip) {
             units = 0;

@@ -1,4 +1,5 @@
-// What a word reads and writes in a step: its addresses, the rules, what was never written, and where the data stands.
+// The accesses of a word in a step: their addresses, the hazard rules, undefined reads, and the
+// location of the data.
 #include "sim/engine/places.h"
 #include "sim/engine/runner.h"
 #include "sim/operations.h"
@@ -69,7 +70,7 @@ void Runner::resolve_by_t(const PlannedWord &p) {
             std::memcpy(&low, chip_.pe[4][plane] + 8 * i, 2);
             int64_t at = offset + int64_t(t) * a.stride + low;
             if (at < 0 || at + access.width > config_.sizes.lm) {
-                // A PE whose write the mask suppresses may point anywhere.
+                // A PE whose write the mask suppresses may have any address.
                 const Rows &mask = access.slot == Slot::Mau ? mau_mask_ : alu_mask_;
                 bool suppressed = masked;
                 for (int j = 0; suppressed && j < access.width; j++) {
@@ -213,7 +214,7 @@ void Runner::resolve_rows(const PlannedWord &p) {
         if (source == Source::Id || source == Source::Imm) {
             const uint8_t *row = source == Source::Id ? chip_.id[0] : chip_.immediate[0];
             if (source == Source::Imm && chip_.immediate_value != p.word.immediate) {
-                run_waiting(); // which may read the value before
+                run_waiting(); // deferred steps may read the old value
                 auto *words = reinterpret_cast<uint64_t *>(chip_.immediate[0]);
                 std::fill_n(words, chip_.plane_bytes / 8, p.word.immediate);
                 chip_.immediate_value = p.word.immediate;
@@ -245,7 +246,7 @@ void Runner::resolve_rows(const PlannedWord &p) {
     }
 }
 
-// A mask's lanes as whole words for each row of a result.
+// Expands a mask's lanes to whole words for each row of a result.
 void Runner::resolve_masks(const PlannedWord &p) {
     const Mask &k = p.word.mask;
     if (k.mode == MaskMode::None) return;

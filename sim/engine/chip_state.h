@@ -1,4 +1,4 @@
-// The chip's memories, and which of their words were ever written.
+// The chip's memories, and which of their words have been written.
 #pragma once
 
 #include "sim/config.h"
@@ -16,7 +16,7 @@ constexpr int forward_count = 4; // aluf, mauf, lbf, mreadf
 struct ChipState {
     explicit ChipState(const Config &config);
 
-    // Of the L1BM or L2BM of a unit.
+    // The words of one unit's L1BM or L2BM.
     uint64_t *l1bm_words(size_t l1b) const { return reinterpret_cast<uint64_t *>(l1bm[l1b]); }
     uint64_t *l2bm_words(size_t l2b) const { return reinterpret_cast<uint64_t *>(l2bm[l2b]); }
     const uint8_t *mask_row(int entry, int t) const { return masks[size_t(4 * entry + t)]; }
@@ -40,7 +40,7 @@ struct ChipState {
     DefinedWords l1bm_defined, l2bm_defined;
     ZeroedBytes faces, face_bit_bytes;
     struct Face {
-        uint32_t rows = 0; // written since it was last begun
+        uint32_t rows = 0; // rows written since the face was last started
         bool f16 = true;
     } face_state[2];
     int16_t base[4] = {};

@@ -1,5 +1,5 @@
-// Which words were ever written. Planes of the PEs are mostly written whole, so a plane is nothing, whole, or has a shadow plane
-// with all ones in each lane that was written.
+// Tracks which words have been written. Planes of the PEs are mostly written whole, so a plane is
+// undefined, defined, or has a shadow plane with all ones in each lane that was written.
 #pragma once
 
 #include "sim/kernels/kernels.h"
@@ -20,11 +20,11 @@ public:
         if (state_[plane] == Partly) shadows_.erase(plane);
         state_[plane] = Whole;
     }
-    // Adds the lanes that are all ones in `lanes` (a plane).
+    // Adds the lanes that are all ones in the plane `lanes`.
     void add(size_t plane, const uint8_t *lanes);
     // Bytes [at, at + count) of the plane.
     void add_bytes(size_t plane, size_t at, size_t count);
-    // The first byte of [at, at + count) that was never written, or −1.
+    // The first undefined byte of [at, at + count), or −1.
     int64_t first_undefined(size_t plane, size_t at, size_t count) const;
 
 private:
@@ -37,7 +37,7 @@ private:
     std::map<size_t, std::vector<uint8_t>> shadows_;
 };
 
-// Bits for the words of L1BMs and L2BMs.
+// One bit per word of L1BMs and L2BMs.
 class DefinedWords {
 public:
     DefinedWords() = default;
@@ -46,7 +46,7 @@ public:
     void set(size_t unit, size_t at, size_t count) {
         each(at, count, [&](size_t i, uint64_t mask) { bits_[unit * words_ + i] |= mask; });
     }
-    // The first word of the range that was never written, or −1.
+    // The first undefined word of the range, or −1.
     int64_t first_undefined(size_t unit, size_t at, size_t count) const {
         int64_t found = -1;
         each(at, count, [&](size_t i, uint64_t mask) {

@@ -125,7 +125,7 @@ namespace {
 
 bool overlap(int64_t a, int64_t a_words, int64_t b, int64_t b_words) { return a < b + b_words && b < a + a_words; }
 
-// Whether any of n blocks of `block` words at address + i·stride meets [begin, begin + words).
+// Whether any of n blocks of `block` words at address + i·stride overlaps [begin, begin + words).
 bool blocks_meet(const MoveFootprint &f, int64_t begin, int64_t words) {
     if (!f.granules.empty()) {
         const auto it = std::lower_bound(f.granules.begin(), f.granules.end(), begin - f.block + 1);
@@ -134,7 +134,7 @@ bool blocks_meet(const MoveFootprint &f, int64_t begin, int64_t words) {
     int64_t first = f.address, stride = f.stride;
     if (stride < 0) first += (f.blocks - 1) * stride, stride = -stride;
     if (stride == 0) return overlap(first, f.block, begin, words);
-    // The last block that begins before the range's end is the one that reaches furthest into it.
+    // The last block that begins before the range's end reaches furthest into it.
     const int64_t i = std::min((begin + words - 1 - first) / stride, f.blocks - 1);
     return begin + words > first && i >= 0 && first + i * stride + f.block > begin;
 }

@@ -1,5 +1,5 @@
-// The rules that look across words: what was written when, and what is still under way. Every unit does the same at the same
-// addresses, so this is kept once for the chip, not once for each unit.
+// Checks the rules that span words: when each location was written, and which moves are in flight.
+// All units execute the same word at the same addresses, so this state is kept once per chip.
 #pragma once
 
 #include "sim/engine/plan.h"
@@ -10,21 +10,23 @@
 
 namespace kumiko::sim {
 
-// A write: by which slot of which word, when. A step of −1000 is long ago.
+// A write: the slot, word and step. Step −1000 means long ago.
 struct Stamp {
     int64_t step = -1000;
     uint32_t word = 0;
     Slot slot = Slot::Control;
 };
 
-// What a move owns from its issue to its wait: in L2BM one range of each chosen L2B; in DRAM or PDM blocks, or granules.
+// The memory that a move owns from its issue to its wait: one range in L2BM of each chosen L2B, and
+// blocks or granules in DRAM or PDM.
 struct MoveFootprint {
     uint32_t l2bs = 0; // of the chip
     int64_t l2bm = 0, l2bm_words = 0;
     uint32_t groups = 0;
     bool pdm = false;
     int64_t address = 0, stride = 0, blocks = 0, block = 0; // none when blocks is 0
-    std::vector<int64_t> granules;                          // sorted; instead of blocks, each `block` words
+    // Sorted; instead of blocks, each `block` words.
+    std::vector<int64_t> granules;
 };
 
 struct PendingMove {
@@ -39,7 +41,8 @@ class Hazards {
 public:
     Hazards(const Planned &program, const Config &config);
 
-    // All take the step and the word of the access, and throw HazardError. Reads come before the step's writes.
+    // All take the step and the word of the access, and throw HazardError. Reads precede the step's
+    // writes.
     void read_lm(int lm, int64_t step, uint32_t word, Slot slot) const;
     void read_grf(int grf, int address, int width, int64_t step, uint32_t word, Slot slot) const;
     void read_t(int t, int width, int64_t step, uint32_t word, Slot slot) const;
@@ -62,19 +65,19 @@ public:
     void write_base(int base, const Stamp &s) { base_[base] = s; }
     void write_face(int face, const Stamp &s) { face_[face] = s; }
     void write_forward(int forward, int width, const Stamp &s) { forward_[forward] = {s, width}; }
-    // Throws when another slot of the same step writes there too.
+    // Throws if another slot of the same step writes an overlapping range.
     void write_l1bm(int64_t begin, int64_t end, const Stamp &s) { l1bm_.add(*this, begin, end, s, "L1BM"); }
     void write_l2bm(int64_t begin, int64_t end, const Stamp &s) { l2bm_.add(*this, begin, end, s, "L2BM"); }
 
     // H9: the L2 slot touches L2BM of every L2B.
     void check_moves(int64_t begin, int64_t end, bool writes, int64_t step, uint32_t word) const;
-    // A move that overlaps one under way, or reads what L2 has just written.
+    // Throws for a move that overlaps one in flight, or reads what L2 has just written.
     void check_new_move(const PendingMove &move) const;
     void add_move(PendingMove move) { pending_.push_back(std::move(move)); }
     const std::vector<PendingMove> &pending() const { return pending_; }
     void drop(uint8_t tag);
 
-    // When everything written so far may be read: the step before which that is.
+    // The step from which everything written so far may be read.
     int64_t settled() const;
     HazardParty party(const Stamp &s) const { return party(s.step, s.word, s.slot); }
     HazardParty party(int64_t step, uint32_t word, Slot slot) const;
@@ -84,9 +87,10 @@ private:
         int64_t begin, end;
         Stamp stamp;
     };
-    // The writes of the last steps to a tree memory.
+    // The writes to a tree memory in the last steps.
     struct Recent {
-        std::array<Range, 16> ring{}; // two a step for the longest gap that a configuration may state
+        // Two per step for the longest gap that a configuration may have.
+        std::array<Range, 16> ring{};
         int next = 0;
         void add(const Hazards &hazards, int64_t begin, int64_t end, const Stamp &s, const char *name);
     };

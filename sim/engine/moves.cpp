@@ -43,7 +43,7 @@ std::vector<Moves::Stream> Moves::streams(const Mv &m) const {
 Moves::Timed Moves::time(const Mv &m, uint64_t now) {
     const std::vector<Stream> all = streams(m);
     Timed r;
-    // A place in each group's queue.
+    // Wait for a place in each group's queue.
     for (const Stream &s : all) {
         std::deque<uint64_t> &ends = groups_[size_t(s.group)].ends;
         while (!ends.empty() && ends.front() <= now) ends.pop_front();
@@ -180,7 +180,7 @@ void Moves::carry(const Mv &m, bool zero) {
         chip_.l2bm_defined.set(size_t(u), size_t(at), size_t(count));
     };
     const Kernels &k = *baseline_kernels();
-    // Pairs by adjacent numbers, level by level; an odd one passes up.
+    // Reduces pairs of neighbours level by level; an odd one is passed up.
     const auto reduce = [&](const std::vector<int> &units) {
         std::vector<std::vector<uint64_t>> level;
         for (const int u : units) {

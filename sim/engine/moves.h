@@ -1,8 +1,9 @@
-// Moves off the chip and among L2BMs: when they run, and what they carry.
+// Off-chip moves and moves among L2BMs: their timing and their data.
 //
-// Moves start in the order of their issue, so a move's times are known when it is issued: it waits for the memories of its groups
-// and the L2BM ports that it uses, and for the start latency, which overlaps with the moves ahead. The data is copied at once: H9
-// keeps everyone else away from both ends until the wait.
+// Moves start in issue order, so a move's times are known when it is issued: it waits for the
+// memories of its groups and the L2BM ports that it uses, and for the start latency, which overlaps
+// with earlier moves. The data is copied at once: H9 forbids other accesses to both ends until the
+// wait.
 #pragma once
 
 #include "sim/engine/chip_state.h"
@@ -18,18 +19,19 @@ public:
     Moves(const Config &config, ChipState &chip, HostMemory &memory);
 
     struct Timed {
-        uint64_t stall = 0; // cycles for which a full queue held the stream before the issue
+        uint64_t stall = 0; // cycles for which a full queue stalled the stream before the issue
         uint64_t begin = 0, end = 0;
     };
     // Requires a checked word.
     Timed time(const Mv &move, uint64_t now);
-    // Which words it reads and writes. Reads the table of an indirect move: throws UserError for an entry outside DRAM.
+    // Computes the words that it reads and writes. Reads the table of an indirect move: throws
+    // UserError for an entry outside DRAM.
     void footprints(const Mv &move, PendingMove &out) const;
-    // Throws UserError when a source word was never written, unless undefined words are zero.
+    // Throws UserError if a source word was never written, unless undefined words read as zero.
     void carry(const Mv &move, bool undefined_is_zero);
 
     const std::vector<uint64_t> &dram_busy() const { return dram_busy_; }
-    // Bytes over DRAM or PDM and over the L2BM ports, over the chip.
+    // Bytes over DRAM or PDM and over the L2BM ports, summed over the chip.
     struct Traffic {
         uint64_t memory = 0, l2bm_in = 0, l2bm_out = 0;
     };
@@ -55,8 +57,8 @@ private:
     HostMemory &memory_;
     struct Group {
         uint64_t free = 0, dram_end = 0;
-        int direction = 0;         // of DRAM: 1 read, 2 written
-        std::deque<uint64_t> ends; // of the moves that are not complete
+        int direction = 0;         // last direction of DRAM: 1 read, 2 written
+        std::deque<uint64_t> ends; // of the moves not yet complete
     };
     std::vector<Group> groups_;
     std::vector<uint64_t> in_free_, out_free_; // of each L2BM

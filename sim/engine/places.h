@@ -1,4 +1,4 @@
-// Which memory, forward and port stands behind a source.
+// The memory, forward and port of each source.
 #pragma once
 
 #include "sim/engine/plan.h"

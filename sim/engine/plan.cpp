@@ -10,7 +10,7 @@ namespace kumiko::sim {
 
 namespace {
 
-// Finds who uses what in one word.
+// Finds the resources that each slot of one word uses.
 void plan_accesses(PlannedWord &p) {
     const Word &w = p.word;
     const auto read = [&](Source s, int width, Slot slot) {
@@ -115,7 +115,7 @@ Planned::Planned(const Program &program, const Config &config) {
         p.plain = w.mask.mode == MaskMode::None && !w.lm0.address.by_t;
         matrix_reads |= w.mr.on;
     }
-    // A forward is kept when a word that may come next reads it.
+    // A forward is kept if a word that may come next reads it.
     const auto next = [&](size_t from, size_t to) {
         constexpr Source forwards[] = {Source::Aluf, Source::Mauf, Source::Lbf, Source::Mreadf};
         for (int f = 0; f < 4; f++) words[from].needed[f] |= words[to].reads[int(forwards[f])].width > 0;

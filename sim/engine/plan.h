@@ -1,4 +1,5 @@
-// A program made ready to run: once for each word, whatever does not change from step to step.
+// A program prepared for execution: for each word, everything that does not change from step to
+// step.
 #pragma once
 
 #include "sim/assembler.h"
@@ -19,18 +20,18 @@ struct PlannedAccess {
     Slot slot = Slot::Control;
 };
 
-// What a word does, beside its own fields.
+// Additional information about a word.
 struct PlannedWord {
     Word word; // canonical
-    // By Source: who reads it, at the greatest width.
+    // By Source: the reading slot, at the greatest width.
     std::array<PlannedAccess, source_count> reads{};
     // LM0, LM1, GRF0, GRF1, T.
     std::array<PlannedAccess, 5> writes{};
-    // The ports in use, with where their addresses come from.
+    // The ports in use, and the origin of their addresses.
     struct UsedPort {
         uint8_t index;
         uint8_t width;
-        bool moves; // by a REP, a base register or T: else `fixed` holds its addresses
+        bool moves; // with a REP, a base register or T; otherwise `fixed` holds the addresses
         Slot slot;
     };
     std::array<UsedPort, port_count> ports{};
@@ -43,7 +44,7 @@ struct PlannedWord {
     uint32_t l1_mabs = 0;    // the MABs that L1 serves
     uint32_t l2_l1bs = 0;
 
-    // Of the next step, when this word is the last of a REP that repeats: handled by the runner. Nesting:
+    // The runner handles the next step after the last word of a repeating REP.
     int depth = 0; // REPs around this word
 };
 
@@ -51,7 +52,8 @@ struct Planned {
     std::vector<PlannedWord> words;
     bool matrix_reads = false; // some word has MR
 
-    // Checks every word, the REPs' nesting, what may not stand inside, and where the program ends. Throws.
+    // Checks every word, the nesting of REPs, what a REP may contain, and the end of the program.
+    // Throws UserError or HazardError.
     Planned(const Program &program, const Config &config);
 };
 

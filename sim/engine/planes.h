@@ -1,5 +1,5 @@
-// Memory of the PEs as the host keeps it: a plane holds one address (or one row of a step) of every PE, 8 bytes each, so that
-// the host's vectors run across PEs.
+// Memory of the PEs in the host's layout: a plane holds one address (or one row of a step) of every
+// PE, 8 bytes each, so that host vectors span PEs.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace kumiko::sim {
 
-// Zeroed memory on a 64-byte border; pages that are never touched cost nothing.
+// Zeroed memory aligned to 64 bytes; pages that are never touched cost nothing.
 class ZeroedBytes {
 public:
     ZeroedBytes() = default;
@@ -31,7 +31,8 @@ private:
 class Planes {
 public:
     Planes() = default;
-    // Planes lie a little more than their size apart, so that the same PE's words in neighbouring planes do not share a cache set.
+    // The distance of planes is slightly larger than their size, so that one PE's words in
+    // neighbouring planes do not share a cache set.
     Planes(size_t count, size_t bytes)
         : pitch_((bytes + 63) / 64 * 64 + (bytes >= 2048 ? 192 : 0)), bytes_(count * pitch_) {}
 

@@ -1,4 +1,4 @@
-// The stream: which word comes next, and what the run amounts to in the end.
+// The stream: selects the next word, and computes the totals of the run.
 #include "sim/engine/runner.h"
 #include "sim/operations.h"
 #include "support/stop.h"
@@ -16,7 +16,7 @@ namespace kumiko::sim {
 
 namespace {
 
-// Rounding to nearest even, subnormals kept, whatever the caller has set.
+// Rounding to nearest even with subnormals, whatever mode the caller has set.
 class StandardFloats {
 public:
 #if defined(__SSE2__)
@@ -104,7 +104,7 @@ Runner::Runner(const Config &config, const SimulateOptions &options, const Kerne
 
 Run Runner::run() {
     const StandardFloats standard;
-    struct Finish { // also where a word fails: the steps before it have run
+    struct Finish { // also if a word fails: the earlier steps are executed
         Runner &runner;
         ~Finish() { runner.run_waiting(); }
     } finish{*this};

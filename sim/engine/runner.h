@@ -1,5 +1,6 @@
-// One run: the stream of words, step by step. What the PEs do in a step waits until something else
-// needs it, so that a block of them runs several steps while its data stay in the host's caches.
+// One run: executes the words step by step. The PEs' work of a step is deferred until something
+// depends on it, so that a block of PEs executes several steps while its data stays in the host's
+// caches.
 #pragma once
 
 #include "sim/engine/chip_state.h"
@@ -19,12 +20,12 @@ public:
     Run run();
 
 private:
-    // Where the tree slots read and write, in words.
+    // The words that a tree slot reads or writes.
     struct Extent {
         int64_t begin = 0, end = 0;
     };
 
-    // What the units need of a step. Rows are planes of the PEs, which keep their places.
+    // The inputs of the units for one step. Rows are planes of the PEs, which are not moved.
     struct Resolved {
         const PlannedWord *word = nullptr;
         uint32_t index = 0;
@@ -33,10 +34,10 @@ private:
         RowsOut out[forward_count];
         bool kept[forward_count] = {}; // the result is kept for the next step
         Extent l1;
-        bool l1_partial = false; // L1 leaves MABs out
+        bool l1_partial = false; // L1 excludes some MABs
     };
 
-    // step.cpp: one word. access.cpp: what it touches, and whether it may.
+    // step.cpp: one word. access.cpp: its accesses, and whether they are legal.
     void step(uint32_t index);
     void wait(const PlannedWord &p);
     void issue_move(const PlannedWord &p);
@@ -59,7 +60,7 @@ private:
     void run_units(const PlannedWord &p);
     void run_waiting();
     void run_steps(std::span<const Resolved> steps);
-    // The part of a block of PEs: bytes [at, at + bytes) of each plane.
+    // The part of a step for a block of PEs: bytes [at, at + bytes) of each plane.
     struct Part {
         const Resolved &step;
         size_t at, bytes;
@@ -89,19 +90,19 @@ private:
     Moves moves_;
     Run run_;
 
-    // The step at hand.
+    // The current step.
     int64_t step_ = 0;
     uint64_t cycle_ = 0;
     uint32_t index_ = 0;
     int64_t iteration_[2] = {}; // of the outer and inner REP
     Resolved now_;
-    std::vector<int> by_t_[4]; // LM0 addressed by T: of each PE
+    std::vector<int> by_t_[4]; // LM0 addressed by T: one per PE
     Rows mau_mask_, alu_mask_;
     Rows selected_rows_; // selected_ in every row
     Extent l2_l2bm_, l2_l1bm_, l2_second_;
     bool forward_partial_[forward_count] = {};
 
-    std::vector<Resolved> waiting_; // steps that the units have not run, in their order
+    std::vector<Resolved> waiting_; // steps that the units have not executed, in order
 
     size_t l1b_bytes_, block_l1bs_;
     Planes scratch_;      // [8·forward + row], a block

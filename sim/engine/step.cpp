@@ -1,4 +1,4 @@
-// One step: the word that runs, the moves that it starts or awaits, and the traces that its writes leave.
+// One step: executes the word, starts or awaits moves, and records its writes.
 #include "sim/engine/places.h"
 #include "sim/engine/runner.h"
 #include "sim/operations.h"

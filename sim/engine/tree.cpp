@@ -1,4 +1,4 @@
-// The moves along the tree: L1 (between L1BM and PEs) and L2 (between L2BM and L1BMs).
+// Transfers along the tree: L1 (between L1BM and PEs) and L2 (between L2BM and L1BMs).
 #include "sim/engine/runner.h"
 
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ Runner::Extent Runner::extent(const TreeAddress &a, int64_t words, int64_t size,
     return {at, at + words};
 }
 
-// ---- L1 --------------------------------------------------------------------------------------------------------------
+// ---- L1 ----------------------------------------------------------------------------------------
 
 void Runner::l1_extent(const PlannedWord &p) {
     const L1 &l = p.word.l1;
@@ -52,7 +52,7 @@ void Runner::check_l1_source(const PlannedWord &p) {
     for (size_t b = 0; b < size_t(config_.total_l1bs()); b++) {
         int64_t missing =
             chip_.l1bm_defined.first_undefined(b, size_t(now_.l1.begin), size_t(now_.l1.end - now_.l1.begin));
-        if (missing >= 0 && p.word.l1.op == L1Op::Scatter) { // only what the chosen MABs get
+        if (missing >= 0 && p.word.l1.op == L1Op::Scatter) { // only what the chosen MABs receive
             missing = -1;
             for (int t = 0; t < 4; t++)
                 for (int m = 0; m < config_.mabs && missing < 0; m++)
@@ -118,7 +118,7 @@ void Runner::l1_up(const Resolved &r, size_t l1b, size_t at) {
         }
         return;
     }
-    // Pairs by adjacent numbers among the chosen MABs, level by level; an odd one passes up.
+    // Reduces pairs of neighbours among the chosen MABs, level by level; an odd one is passed up.
     const bool four = l.op == L1Op::MabReduce4;
     for (size_t first = 0; first < mabs; first += four ? 4 : mabs) {
         for (size_t t = 0; t < 4; t++) {
@@ -145,7 +145,7 @@ void Runner::l1_up(const Resolved &r, size_t l1b, size_t at) {
     }
 }
 
-// ---- L2 --------------------------------------------------------------------------------------------------------------
+// ---- L2 ----------------------------------------------------------------------------------------
 
 void Runner::l2_extents(const PlannedWord &p) {
     const L2 &l = p.word.l2;
@@ -172,7 +172,8 @@ void Runner::l2_extents(const PlannedWord &p) {
     }
 }
 
-// What the L2 slot carries, as it was before this step: for each L2B a piece of l2_data_.
+// The data that the L2 slot transfers, as it was before this step: for each L2B a piece of
+// l2_data_.
 void Runner::l2_read(const PlannedWord &p) {
     const L2 &l = p.word.l2;
     const size_t b = size_t(cycles_per_step * config_.links.l2_broadcast), s = size_t(config_.links.l2_scatter),

@@ -1,5 +1,6 @@
-// The PEs and matrix units: every slot's result is made for a block of L1Bs from what stood there before, then written. A block is
-// small enough that results stay in the host's first cache between the two.
+// The PEs and matrix units: every slot's result is computed for a block of L1Bs from the state
+// before the step, then written. A block is small enough that results stay in the host's L1 cache
+// in between.
 #include "sim/engine/runner.h"
 #include "sim/operations.h"
 
@@ -10,7 +11,7 @@ namespace kumiko::sim {
 
 namespace {
 
-constexpr size_t most_waiting = 32; // steps; what a step needs of one block's data is some KiB
+constexpr size_t most_waiting = 32; // steps; each needs some KiB of one block's data
 
 } // namespace
 
@@ -25,7 +26,8 @@ void Runner::run_units(const PlannedWord &p) {
         }
         now_.word = &p, now_.index = index_;
         if (up) hazards_.write_l1bm(now_.l1.begin, now_.l1.end, stamp(Slot::L1));
-        // Masks, addresses from T and the chosen MABs are of this step alone; others read L1BM.
+        // Masks, addresses from T and the chosen MABs are valid in this step only; other cases read
+        // L1BM.
         const bool at_once = !p.plain || up || (l1 && now_.l1_partial) || chip_.plane_bytes <= block_l1bs_ * l1b_bytes_;
         if (at_once) {
             run_waiting();

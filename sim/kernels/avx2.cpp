@@ -1,4 +1,4 @@
-// For x86-64 with AVX2, FMA and F16C; an empty file where the compiler has no such options.
+// For x86-64 with AVX2, FMA and F16C; empty if the compiler lacks these options.
 #include "sim/kernels/kernels.h"
 
 #if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)

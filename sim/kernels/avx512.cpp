@@ -1,4 +1,4 @@
-// For x86-64 with AVX-512 F, BW, VL and DQ; an empty file where the compiler has no such options.
+// For x86-64 with AVX-512 F, BW, VL and DQ; empty if the compiler lacks these options.
 #include "sim/kernels/kernels.h"
 
 #if defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512VL__) && defined(__AVX512DQ__) && defined(__F16C__)

@@ -1,4 +1,4 @@
-// Eight floats at once: one register with AVX2, an array without. Included only by implementation.h.
+// Eight floats: one register with AVX2, an array otherwise. Included only by implementation.h.
 
 #if defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 
@@ -14,13 +14,14 @@ inline Floats fused(Floats a, Floats b, Floats c) { return {_mm256_fmadd_ps(a.v,
 // a·b + c where a·b is exact: one rounding either way.
 inline Floats exact_fused(Floats a, Floats b, Floats c) { return fused(a, b, c); }
 inline Floats negated(Floats a) { return {_mm256_xor_ps(a.v, _mm256_set1_ps(-0.f))}; }
-// Every NaN is the canonical one.
+// Replaces every NaN by the canonical one.
 inline Floats canonical(Floats a) {
     const __m256 nan = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fc00000));
     return {_mm256_blendv_ps(a.v, nan, _mm256_cmp_ps(a.v, a.v, _CMP_UNORD_Q))};
 }
 
-// The 16 fp16 of a MAB's row: elements 0 1 of each PE, and 2 3 of each PE, as y stands in two rows.
+// The 16 fp16 of a MAB's row: elements 0 and 1 of each PE, and 2 and 3 of each PE, the order of y
+// in two rows.
 struct Pair {
     Floats first, second;
 };

@@ -1,5 +1,6 @@
-// The kernels' code. Each of baseline.cpp, avx2.cpp and avx512.cpp defines KUMIKO_KERNELS (a namespace of its own, so that no
-// function compiled for one host instruction set is linked into another's place) and KUMIKO_KERNELS_NAME, and includes this.
+// The kernels' code. Each of baseline.cpp, avx2.cpp and avx512.cpp defines KUMIKO_KERNELS (a
+// separate namespace, so that no function compiled for one host instruction set replaces another's)
+// and KUMIKO_KERNELS_NAME, and includes this file.
 #include "sim/half.h"
 #include "sim/kernels/kernels.h"
 
@@ -16,7 +17,7 @@ constexpr size_t mab_bytes = 32;
 
 #include "sim/kernels/floats.h"
 
-// ---- ALU -------------------------------------------------------------------------------------------------------------
+// ---- ALU ---------------------------------------------------------------------------------------
 
 template<typename B>
 inline const B *lanes(const uint8_t *p) {
@@ -45,7 +46,8 @@ inline void lane_by_lane(const Rows &a, const Rows &b, const RowsOut &out, const
     });
 }
 
-// 16-bit lanes to the 32-bit lanes of two rows, and back: element e of a PE's LW is lane e mod 2 of word e / 2.
+// 16-bit lanes to the 32-bit lanes of two rows, and back: element e of a PE's LW is lane e mod 2 of
+// word e / 2.
 template<typename F>
 inline void lanes_wider(const Rows &a, const RowsOut &out, const Range &g, F &&f) {
     for (int t = 0; t < 4; t++) {
@@ -99,7 +101,8 @@ constexpr Kernels::AluKernel alu_entry() {
         return nullptr;
 }
 
-// The meaning of each row, as a function of the lanes: callable for the types that have what it uses.
+// The meaning of each row as a function of the lanes, callable for the types that have the
+// operations it uses.
 #define KUMIKO_ALU(op, name, operands, types, width, result, lane, words)                                              \
     struct op##Meaning {                                                                                               \
         template<typename T>                                                                                           \
@@ -146,7 +149,7 @@ void blend(const uint8_t *from, const uint8_t *mask, uint8_t *to, size_t bytes) 
     for (size_t i = 0; i < bytes / 8; i++) z[i] = (x[i] & k[i]) | (z[i] & ~k[i]);
 }
 
-// ---- reductions ------------------------------------------------------------------------------------------------------
+// ---- reductions --------------------------------------------------------------------------------
 
 template<Reduction reduction>
 void combine(const uint8_t *a, const uint8_t *b, uint8_t *out, size_t bytes) {
@@ -169,7 +172,7 @@ void combine(const uint8_t *a, const uint8_t *b, uint8_t *out, size_t bytes) {
     }
 }
 
-// ---- the matrix unit -------------------------------------------------------------------------------------------------
+// ---- the matrix unit ---------------------------------------------------------------------------
 
 inline Pair load_c(const Rows &c, int t, size_t at, bool narrow) {
     if (narrow) return load_halves(c.row[2 * t] + at);
@@ -326,16 +329,17 @@ void narrow_pass(const Rows &a, const RowsOut &out, const Range &g) {
             store_y(out, t, g.out_at + i, {load(a.row[2 * t] + g.at + i), load(a.row[2 * t + 1] + g.at + i)}, true);
 }
 
-// ---- faces -----------------------------------------------------------------------------------------------------------
+// ---- faces -------------------------------------------------------------------------------------
 
-// Where row i of an f16 face stands in a column.
+// The position of row i of an f16 face in a column.
 constexpr int lane_of_row(int i) { return (i % 4 < 2 ? 0 : 8) + i / 4 * 2 + i % 2; }
 
 inline int row_of(const FaceArgs &f, int t, int j) { return f.part * 4 * f.width + f.width * t + j; }
 
 #if defined(__AVX2__)
 
-// Rows 8h + 0 1 4 5, 2 3 6 7 of a MAB, which are lanes 4h.. and 8 + 4h.. of each column: two 8×8 transposes.
+// Rows 8h + 0 1 4 5, 2 3 6 7 of a MAB are lanes 4h.. and 8 + 4h.. of each column: two 8×8
+// transposes.
 inline void write_eight_rows(const FaceArgs &f, size_t at, float *face) {
     constexpr int order[8] = {0, 1, 4, 5, 2, 3, 6, 7};
     for (int half = 0; half < 2; half++) {
@@ -406,7 +410,7 @@ void face_write_f32(const FaceArgs &f, const Range &g) {
     }
 }
 
-// Columns, where writing gave rows.
+// Reads columns, whereas writing filled rows.
 void face_read_f16(const FaceArgs &f, const Range &g) {
     const uint16_t *bits = f.face_bits;
     for (size_t i = 0; i < g.bytes; i += mab_bytes, bits += face_floats)

@@ -1,8 +1,10 @@
-// The loops in which the simulator spends its time: one operation over a range of units, for all four cycles of a step. Compiled
-// once for each host instruction set (baseline.cpp, avx2.cpp, avx512.cpp include implementation.h); all give the same bits.
+// The simulator's inner loops: one operation over a range of units, for all four cycles of a step.
+// Compiled once for each host instruction set (baseline.cpp, avx2.cpp, avx512.cpp include
+// implementation.h); all produce the same bits.
 //
-// A value of a step is eight rows: row[2·t + j] holds word j of cycle t, 8 bytes for each PE; a row continues through the PEs of
-// the chip. A kernel works on `bytes` bytes of each row from `at` on (32 bytes, four PEs, are one MAB).
+// A value of a step is eight rows: row[2·t + j] holds word j of cycle t, 8 bytes for each PE; a row
+// continues through the PEs of the chip. A kernel works on `bytes` bytes of each row from `at` on
+// (32 bytes, four PEs, are one MAB).
 #pragma once
 
 #include "sim/isa.h"
@@ -19,13 +21,14 @@ struct RowsOut {
     uint8_t *row[8] = {};
 };
 
-// Where a kernel works. Results go to `out_at` of their rows.
+// The range that a kernel processes. Results are written at `out_at` of their rows.
 struct Range {
     size_t at = 0, bytes = 0, out_at = 0;
 };
 
-// A face of a MAB: 256 floats. f16: [column][lane], the 16 rows in the order 0 1 4 5 8 9 12 13, 2 3 6 7 10 11 14 15, in which two
-// rows of planes hold y. f32: [column][row], 8 by 8. The bits of the f16 values, [row][column], stand apart for matrix reads.
+// A face of a MAB: 256 floats. f16: [column][lane], the 16 rows in the order 0 1 4 5 8 9 12 13, 2 3
+// 6 7 10 11 14 15, in which two rows of planes hold y. f32: [column][row], 8 by 8. The bits of the
+// f16 values, [row][column], are stored separately for matrix reads.
 constexpr size_t face_floats = 256;
 
 struct MatrixArgs {
@@ -45,7 +48,7 @@ struct VectorArgs {
 
 struct FaceArgs {
     float *face;         // of the first MAB of the range
-    uint16_t *face_bits; // or null: no matrix read needs them
+    uint16_t *face_bits; // null if no matrix read needs them
     Rows from;
     RowsOut out;
     int part, width;
@@ -75,7 +78,7 @@ struct Kernels {
     void (*blend)(const uint8_t *from, const uint8_t *mask, uint8_t *to, size_t bytes);
 };
 
-// Null when this build or this machine does not have them.
+// Null if this build or this machine does not support them.
 const Kernels *baseline_kernels();
 const Kernels *avx2_kernels();
 const Kernels *avx512_kernels();

@@ -1,6 +1,6 @@
-// What the ALU does to one lane, type by type. Floats are handled as their bits: comparisons and extrema are integer
-// comparisons then, which vectorise, and no host NaN rule shows through. Included only by implementation.h, in a namespace of
-// the host instruction set.
+// The ALU operations on one lane, type by type. Floats are handled as bits: comparisons and extrema
+// become integer comparisons, which vectorise and do not depend on the host's NaN rules. Included
+// only by implementation.h, in a namespace of the host instruction set.
 
 struct SeedTable {
     uint16_t value[128]; // round(2^9 / sqrt(m)) at the middle m of each of 128 intervals of [1, 4)
@@ -9,7 +9,8 @@ struct SeedTable {
 constexpr SeedTable make_seeds() {
     SeedTable table{};
     for (uint32_t i = 0; i < 128; i++) {
-        // m = (129 + 2·(i mod 64)) · (1 + i / 64) / 128; the greatest r with (2r − 1)² · m <= 4 · 2^18
+        // m = (129 + 2·(i mod 64)) · (1 + i / 64) / 128; the greatest r with (2r − 1)² · m <= 4 ·
+        // 2^18
         const uint64_t d = uint64_t(129 + 2 * (i % 64)) * (1 + i / 64);
         uint64_t r = 1;
         while ((2 * r + 1) * (2 * r + 1) * d <= uint64_t(4) << 25) r++;
@@ -22,7 +23,7 @@ constexpr SeedTable seeds = make_seeds();
 inline float to_float_bits(uint32_t b) { return __builtin_bit_cast(float, b); }
 inline uint32_t to_bits(float f) { return __builtin_bit_cast(uint32_t, f); }
 
-// 1/sqrt(x): x = m · 4^e with m in [1, 4), of which six fraction bits are looked at.
+// 1/sqrt(x): x = m · 4^e with m in [1, 4), of which six fraction bits are used.
 inline uint32_t rsqrt_seed_f32(uint32_t a) {
     if ((a & 0x7fffffff) > 0x7f800000) return 0x7fc00000;
     if ((a & 0x7fffffff) == 0) return a | 0x7f800000; // of ±0: ±infinity
@@ -97,7 +98,8 @@ struct FloatLane {
     static bool le(B a, B b) { return !is_nan(a) & !is_nan(b) & (value(a) <= value(b)); }
 };
 
-// Clamped first, since the conversion of what does not fit is undefined in C++; NaN compares false with both limits.
+// Clamped first, since converting an out-of-range value is undefined in C++; NaN compares false
+// with both limits.
 inline int32_t saturate(float a, float low, float high, int32_t lowest, int32_t highest) {
     return a >= high ? highest : a <= low ? lowest : a == a ? int32_t(a) : 0;
 }
