@@ -1,4 +1,4 @@
-// The suites' shapes.
+// The cases of the suites.
 #include "bench/shapes.h"
 #include "bench/suite.h"
 
@@ -14,9 +14,9 @@ namespace {
 
 struct Suite {
     const char *name, *summary;
-    const char *op; // what --shape means; "" where the shape says "op=…" first
+    const char *op; // the op of --shape; "" if the shape begins with "op=…"
     Shapes cases;
-    const char *example = ""; // a shape, where it has several ops
+    const char *example = ""; // a shape, if the suite has several ops
 };
 
 const std::vector<Suite> &suites() {
@@ -71,7 +71,7 @@ std::string number(const Json &p, const char *name) {
     return p.at(name).is_string() ? p.at(name).get<std::string>() : p.at(name).dump();
 }
 
-// Channels and sizes of images, and what is done to them; "" for another op.
+// Channels and sizes of images, and the operation on them; "" for another op.
 std::string images_text(const std::string &op, const Json &p) {
     const bool pools = op == "max_pool" || op == "average_pool", resizes = op.starts_with("resize_");
     if (!pools && !resizes && op != "batch_norm" && op != "group_norm") return "";
@@ -87,7 +87,7 @@ std::string images_text(const std::string &op, const Json &p) {
     return p.at("layout") == "nchw" ? s : s + ", " + p.at("layout").get<std::string>();
 }
 
-// Of what moves elements; "" for another op.
+// The description of an op that moves elements; "" for another op.
 std::string move_text(const std::string &op, const Json &p) {
     if (op == "permute") return p.at("shape").dump() + " to " + p.at("order").dump();
     if (op == "gather") return op + " " + number(p, "m") + " of " + number(p, "n") + "x" + number(p, "w");
@@ -173,7 +173,8 @@ std::vector<BenchCase> suite_cases(const std::string &suite, const std::string &
         if (key.size() == 1 && (value == 0 || value == "0"))
             throw UserError("--shape " + key + "=0: nothing would be computed; sizes of a benchmark are at least 1");
     }
-    if (op == s.op && !s.cases.empty()) { // what all of the suite's cases say beside their sizes
+    // Parameters other than sizes that all cases of the suite share.
+    if (op == s.op && !s.cases.empty()) {
         const Json &first = s.cases[0].second;
         for (const auto &[key, value] : first.items()) {
             if (!value.is_string() || parameters.contains(key)) continue;

@@ -1,5 +1,5 @@
-// Convolutions on the simulated chip against what its matrix units, or vectors, and its DRAM allow: whole programs with all operands in
-// DRAM, and a layer whose image stays in LM.
+// Convolutions on the simulated chip compared with the bounds of its matrix units, or vectors, and
+// its DRAM: whole programs with all operands in DRAM, and a layer whose image stays in LM.
 #include "bench/suite.h"
 
 #include "driver/machines.h"
@@ -15,7 +15,8 @@ namespace kumiko::bench {
 namespace {
 
 struct Shape {
-    int n, c, size, o, window; // square images; zeros around them so that outputs are as large
+    // Square images, padded with zeros so that outputs have the same size.
+    int n, c, size, o, window;
     ops::Conv2dOptions options() const { return ops::Conv2dOptions().padding(window / 2); }
     Op dense(int outputs) const { return ops::conv2d(f16, n, c, size, size, outputs, window, window, options()); }
     Op depthwise() const { return ops::depthwise_conv2d(f16, n, c, size, size, window, window, options()); }
@@ -35,7 +36,7 @@ BenchRow row_of(const std::string &name, double macs, double cycles, double boun
     return row;
 }
 
-// Of a whole program, with matrix units that take `macs_per_cycle`.
+// A whole program, for matrix units with `macs_per_cycle`.
 BenchRow from_dram(const std::string &name, const Schedule &s, double macs, double macs_per_cycle,
                    const BenchOptions &options) {
     const ChipProgram p = compile_chip(s);
@@ -51,11 +52,12 @@ BenchRow from_dram(const std::string &name, const Schedule &s, double macs, doub
     return row;
 }
 
-// So many more output channels of the same images: what one layer takes whose image is there already. "tile": it stays in LM, with its
-// halo; "channels": channels come from L2BM as they are used, two sets of 16 in LM.
+// The cost of additional output channels for the same images: a layer whose image is already
+// loaded. "tile": it stays in LM, with its halo; "channels": channels are loaded from L2BM as they
+// are used, two sets of 16 in LM.
 BenchRow one_more_layer(const std::string &machine, const Shape &shape, const std::string &image) {
     const Machine m = machine_named(machine);
-    std::array<double, 2> cycles{}, dram{}; // without a layer more, with it
+    std::array<double, 2> cycles{}, dram{}; // without the additional layer, with it
     double seconds = 0;
     library::ChipConvParameters p = library::chip_conv_parameters(shape.dense(shape.o), m);
     p.image.set(image, "image");
@@ -78,7 +80,8 @@ BenchRow one_more_layer(const std::string &machine, const Shape &shape, const st
     return row;
 }
 
-// So many depthwise convolutions, one after the other, of one image that stays in LM; every MAB does the same, so that DRAM has little to do.
+// `convolutions` depthwise convolutions, one after the other, of one image that stays in LM; every
+// MAB does the same, so that DRAM has little to do.
 ChipProgram depthwise_in_lm(const Machine &machine, int rows, int columns, int window, int convolutions) {
     const Axis m("m", convolutions), c("c", 16), y("y", rows), x("x", columns), ky("ky", window), kx("kx", window);
     const Axis in_y("y", rows + window - 1), in_x("x", columns + window - 1);
@@ -106,7 +109,7 @@ BenchRow depthwise_from_lm(const std::string &name, int window) {
     for (const int n : {few, many})
         cycles[n == many] =
             double(run_simulated(depthwise_in_lm(machine, rows, columns, window, n), true).run.cycles());
-    // One fused multiply–add of a word of a PE in a cycle.
+    // One fused multiply–add of a word per PE and cycle.
     const double bound = double(rows) * columns * window * window, each = (cycles[1] - cycles[0]) / (many - few);
     const double units = double(machine.units_in_all("PE")) * 4;
     BenchRow row =

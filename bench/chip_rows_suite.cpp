@@ -1,5 +1,6 @@
-// Vectors, rows and copies on the simulated chip: elementwise ops, reductions, softmax, norms, pooling, transposes, gathers, with all operands
-// in DRAM, against the time that DRAM needs for their bytes; and sums from and to LM against LM's rate.
+// Vectors, rows and copies on the simulated chip: element-wise ops, reductions, softmax, norms,
+// pooling, transposes and gathers with all operands in DRAM, compared with the time that DRAM needs
+// for their bytes; and sums in LM, compared with LM's rate.
 #include "bench/suite.h"
 
 #include "driver/default_schedule.h"
@@ -38,7 +39,8 @@ BenchRow from_dram(const std::string &machine, const std::string &name, const Op
     return row;
 }
 
-// So many sums, one after the other, of tensors that stay in LM; every PE does the same, so that DRAM has little to do.
+// `sums` sums, one after the other, of tensors that stay in LM; every PE does the same, so that
+// DRAM has little to do.
 ChipProgram sums_in_lm(const Machine &machine, int words, int sums) {
     Axis i("i", words * 4);
     const Tensor A = input("A", f16, {i}), B = input("B", f16, {i});
@@ -77,7 +79,7 @@ BenchRow from_lm(const std::string &name, const BenchOptions &) {
     row.suite = "chip-rows";
     row.name = name + " add in LM";
     row.unit = "LW/cycle";
-    // Each sum reads two words and writes one; a PE's LMs have four a cycle.
+    // Each sum reads two words and writes one; a PE's LMs provide four per cycle.
     const double each = (cycles[1] - cycles[0]) / (many - few), traffic = 3.0 * words;
     row.ours = row.untuned = traffic / each;
     row.peers["LM"] = 4;

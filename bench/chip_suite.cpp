@@ -1,5 +1,6 @@
-// Programs of the simulated chip against what its matrix units and its DRAM allow: the greater of the two times is the bound, from the
-// first word to the last move's completion, with all operands starting and ending in DRAM.
+// Programs of the simulated chip compared with the bounds of its matrix units and its DRAM: the
+// greater of the two times is the bound, from the first word to the last move's completion, with
+// all operands in DRAM at begin and end.
 #include "bench/suite.h"
 
 #include "driver/default_schedule.h"
@@ -18,7 +19,7 @@ struct ChipCase {
     const char *machine;
     int m, n, k;
     Type out;
-    bool k_contiguous = true; // in B, else its columns are
+    bool k_contiguous = true; // in B; otherwise its columns are contiguous
 };
 
 BenchRow run_case(const ChipCase &c, const BenchOptions &options) {
@@ -33,7 +34,7 @@ BenchRow run_case(const ChipCase &c, const BenchOptions &options) {
     fill_unwritten(out);
     const sim::Run run = program.run({a, b, out});
     const double macs = double(c.m) * c.n * c.k;
-    const auto slower = [&](Packing packing) { // how many times
+    const auto slower = [&](Packing packing) { // how many times slower
         const ChipProgram p = compile_chip(default_schedule(op, machine_named(c.machine)), program.config(), packing);
         return double(p.run({a, b, out}).cycles()) / double(run.cycles());
     };

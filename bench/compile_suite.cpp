@@ -1,4 +1,4 @@
-// What compiling costs, and what a call costs beyond its work.
+// The cost of compiling, and the overhead of a call.
 #include "bench/suite.h"
 
 #include "driver/default_schedule.h"
@@ -20,7 +20,7 @@ BenchRow row_of(const std::string &name, const std::string &unit, const Timing &
     return row;
 }
 
-// Fifty kernels of the kinds that a network has.
+// Fifty kernels of the kinds that occur in a network.
 LibraryDescription fifty_kernels() {
     LibraryDescription d;
     d.name = "fifty";

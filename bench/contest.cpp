@@ -9,7 +9,7 @@ namespace kumiko::bench {
 
 namespace {
 
-// Sums of the same in another order; of 16 bits an element is rounded once more.
+// Allows sums in another order; for 16 bits an element is rounded once more.
 Tolerance tolerance_of(const Op &op, const std::string &output) {
     int bits = 64;
     for (const Input &in : op.inputs()) {
@@ -28,20 +28,21 @@ void double_bytes(const Buffer<> &b) {
     for (size_t i = 0; i < b.number_of_elements(); i++) bytes[i] = static_cast<int8_t>(2 * bytes[i]);
 }
 
-// Of the floats of an input. Weights of recurrent layers are as small as layers begin with: with
-// larger ones states depend on roundings of the steps before.
+// The bound of an input's floats. Weights of recurrent layers have the size of initial weights:
+// with larger ones, states depend on roundings of earlier steps.
 double largest(const BenchCase &c, const Input &in) {
     const bool recurrent = c.op == "rnn" || c.op == "gru" || c.op == "lstm";
     return recurrent && (in.name == "W" || in.name == "R") ? 1 / std::sqrt(c.parameters.at("u").get<double>()) : 1;
 }
 
-// The highest value of an input that has numbers of something: rows of a table, classes; below 0 where it has other values.
+// The maximum of an input that contains indices of rows or classes; negative if it has other
+// values.
 int64_t highest_index(const BenchCase &c, const Input &in) {
     if (c.op != "gather" && c.op != "embedding" && c.op != "embedding_gradient" && c.op != "one_hot") return -1;
     return in.name == "index" || in.name == "token" ? c.parameters.at("n").get<int64_t>() - 1 : -1;
 }
 
-// Where each of the axes `to` stands among `from`.
+// The position in `from` of each axis of `to`.
 std::vector<size_t> order_of(const std::vector<Axis> &from, const std::vector<Axis> &to) {
     std::vector<size_t> order;
     for (const Axis &a : to) {
@@ -78,7 +79,8 @@ Contest::Contest(const BenchCase &c, const Target &target, const BenchOptions &o
             fill_random(inputs_.back(), seed++, -largest(c, in), largest(c, in));
         else
             fill_random_integers(inputs_.back(), seed++, in.type.is_uint() ? 0 : -4, 4);
-        // Without instructions for products of bytes oneDNN halves signed weights, so that sums of two fit 16 bits.
+        // Without instructions for products of bytes, oneDNN halves signed weights so that sums of
+        // two fit 16 bits.
         if (in.type == Int(8) && inputs_.size() > 1) double_bytes(inputs_.back());
     }
 }
@@ -107,7 +109,7 @@ void Contest::add_ours(const std::string &name, const Schedule &schedule, bool t
     }
     std::vector<void *> pointers;
     for (const Buffer<> &b : arrays) pointers.push_back(b.data());
-    kernel(arrays, sizes); // with all checks, once; then as C programs call it
+    kernel(arrays, sizes); // once with all checks; then as C programs call it
     Piece piece{name,
                 packs ? "weights packed before" : "",
                 [kernel, arrays, pointers, numbers] { kernel.call_raw(pointers.data(), numbers.data()); },

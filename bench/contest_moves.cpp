@@ -1,4 +1,4 @@
-// Which function of a peer does the work of an op of the registry: images and moves.
+// Maps ops of the registry to functions of a peer: images and moves.
 #include "bench/contest.h"
 
 #include "dsl/types.h"
@@ -54,8 +54,8 @@ std::optional<Peer::Result> Contest::ask_moves(Peer &peer, void *out, const Peer
     const std::string &op = case_.op;
     const auto to = static_cast<float *>(out);
     const auto real = [&](const char *name) { return case_.parameters.at(name).get<float>(); };
-    const auto filled = [&](const char *name,
-                            int64_t otherwise) { // a list for each axis; an empty one says the same of all
+    // A list with one value per axis; an empty one means the same value for all.
+    const auto filled = [&](const char *name, int64_t otherwise) {
         std::vector<int64_t> list = integers(name);
         if (list.empty()) list.assign(op_.inputs()[0].axes.size(), otherwise);
         return list;

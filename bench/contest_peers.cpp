@@ -1,4 +1,4 @@
-// Which function of a peer does the work of an op of the registry.
+// Maps ops of the registry to functions of a peer.
 #include "bench/contest.h"
 
 #include "ops/elementwise.h"
@@ -35,7 +35,7 @@ std::optional<Epilogue> Contest::epilogue() const {
     Epilogue e;
     if (!given("bias") && !given("residual") && !given("activation")) return e;
     if (!floats()) return {};
-    size_t next = 2; // bias, then residual, behind the two operands
+    size_t next = 2; // bias, then residual, after the two operands
     if (given("bias")) e.bias = in(next++);
     if (given("residual")) e.residual = in(next++);
     if (given("activation")) e.activation = case_.parameters.at("activation").get<std::string>();
@@ -69,7 +69,8 @@ Peer::Result Contest::ask_conv(Peer &peer, void *out, const PeerOptions &options
     s.groups = depthwise ? s.c : integer("groups");
     s.src = *src, s.weights = *weights, s.dst = *dst;
     s.epilogue = *after;
-    // Deep learning libraries keep weights in their own layout between calls, so that is not counted against them.
+    // Deep learning libraries keep weights in their own layout between calls, so the conversion is
+    // not counted.
     PeerOptions with = options;
     with.prepack_weights = true;
     return peer.conv2d(s, inputs_[0].data(), inputs_[1].data(), out, with);
@@ -137,7 +138,7 @@ void Contest::add_peer(Peer &peer, PeerOptions options) {
         try {
             if (auto kernel = ask(peer, out.data(), options))
                 pieces.push_back({name, kernel->note, kernel->work, kernel->collect, out});
-        } catch (const UserError &e) { // the peer has broken down
+        } catch (const UserError &e) { // the peer has failed
             remarks.push_back(peer.name() + ": " + e.what());
         }
     };

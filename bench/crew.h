@@ -1,4 +1,4 @@
-// Threads that run one function together, for measuring what a machine can do.
+// Threads that run one function together, for measuring the limits of a machine.
 #pragma once
 
 #include <atomic>
@@ -9,8 +9,8 @@
 
 namespace kumiko::bench {
 
-// Threads that run one function together, again and again, waiting by spinning: a measurement of microseconds must not
-// contain a wake-up. They end with the last copy of the work that uses them.
+// Threads that run one function together, repeatedly, waiting by spinning: a measurement of
+// microseconds must not contain a wake-up. They end with the last copy of the work that uses them.
 class Crew {
 public:
     Crew(int threads, std::function<void(int)> job) : job_(std::move(job)) {

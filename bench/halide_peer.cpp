@@ -38,7 +38,7 @@ void write_object(const HalidePipeline &made, int beam, const std::filesystem::p
     module.compile({{Halide::OutputFileType::object, file.string()}});
 }
 
-// In the process of its own. Failures are one line in folder/failure.
+// Runs in the separate process. A failure is one line in folder/failure.
 int run_scheduler(const Op &op, const HalideForm &form, int beam, const std::filesystem::path &folder) {
     const auto fail = [&](const std::string &why) {
         std::ofstream(folder / "failure") << why << "\n";
@@ -77,7 +77,7 @@ Outcome write_object_in_process(const Op &op, const HalideForm &form, int beam, 
     return ended ? Outcome::TookTooLong : Outcome::Failed;
 }
 
-// Of the last call that failed.
+// The message of the last call that failed.
 std::string &halide_message() {
     thread_local std::string message;
     return message;
@@ -93,7 +93,7 @@ HalidePeer::HalidePeer(const Op &op, HalideForm form, int limit_seconds) {
     if (!mkdtemp(pattern.data())) throw UserError("no temporary directory for Halide's kernel could be made");
     folder_ = pattern;
     std::string failure;
-    // Most schedules stay inside, and clamps and copies cost time.
+    // Most schedules stay inside, and clamps and copies take time.
     for (const bool beyond_edges : {false, true}) {
         form.beyond_edges = beyond_edges;
         failure = make(op, form, limit_seconds);
@@ -107,7 +107,7 @@ HalidePeer::HalidePeer(const Op &op, HalideForm form, int limit_seconds) {
 
 std::string HalidePeer::make(const Op &op, const HalideForm &form, int limit_seconds) {
     Outcome outcome = Outcome::TookTooLong;
-    for (const int beam : {32, 1}) { // the scheduler's own width, and a greedy search
+    for (const int beam : {32, 1}) { // the scheduler's default beam, then a greedy search
         if (outcome != Outcome::TookTooLong) break;
         beam_ = beam;
         outcome = write_object_in_process(op, form, beam, limit_seconds, folder_);
@@ -135,7 +135,8 @@ std::string HalidePeer::make(const Op &op, const HalideForm &form, int limit_sec
 void HalidePeer::load(const Op &op) {
     const char *named = std::getenv("CXX");
     const std::string compiler = named ? named : "c++", object = (folder_ / "kernel.so").string();
-    // Halide's runtime is in the object; it calls itself and not one that another library brings.
+    // Halide's runtime is in the object; it must call itself and not the runtime of another
+    // library.
     const std::string command = fmt::format("{} -shared -Wl,-Bsymbolic -o '{}' '{}/kernel.o' > '{}/messages' 2>&1",
                                             compiler, object, folder_.string(), folder_.string());
     if (std::system(command.c_str()) != 0)
@@ -147,7 +148,7 @@ void HalidePeer::load(const Op &op) {
     using SetHandler = void *(*)(void (*)(void *, const char *));
     const auto set_handler = reinterpret_cast<SetHandler>(dlsym(object_, "halide_set_error_handler"));
     if (!function_ || !set_handler) throw InternalError("Halide's kernel of " + op.name() + " has no entry");
-    set_handler(keep_message); // Halide's own ends the process
+    set_handler(keep_message); // Halide's own handler ends the process
     for (const Input &in : op.inputs()) shapes_.push_back(make_input(in, {}));
     for (const std::string &out : op.separate_outputs()) shapes_.push_back(make_output(op, out, {}));
 }

@@ -14,11 +14,11 @@ namespace kumiko::bench {
 
 class HalidePeer {
 public:
-    // Schedules and compiles in a process of its own, again with HalideForm::beyond_edges if the
+    // Schedules and compiles in a separate process, again with HalideForm::beyond_edges if the
     // first result cannot be called. If a search takes more than `limit_seconds` of processor time,
-    // a greedy one is made: it keeps 1 state instead of 32. Throws Unsupported for what
-    // halide_pipeline does not take, for ops for which the autoscheduler fails or is too slow even
-    // so, and if the autoscheduler or a C++ compiler, $CXX or c++, is missing.
+    // a greedy search is used, which keeps 1 state instead of 32. Throws Unsupported for what
+    // halide_pipeline does not support, for ops for which the autoscheduler fails or is still too
+    // slow, and if the autoscheduler or a C++ compiler, $CXX or c++, is missing.
     HalidePeer(const Op &op, HalideForm form, int limit_seconds);
     ~HalidePeer();
     HalidePeer(const HalidePeer &) = delete;
@@ -31,10 +31,11 @@ private:
     std::filesystem::path folder_;
     void *object_ = nullptr;
     int (*function_)(void **) = nullptr;
-    std::vector<Buffer<>> shapes_; // the inputs and outputs of a call, which give their extents
+    std::vector<Buffer<>> shapes_; // inputs and outputs of a call, for their extents
     int beam_ = 0;
 
-    std::string make(const Op &op, const HalideForm &form, int limit_seconds); // why it failed, or ""
+    // Returns why it failed, or "".
+    std::string make(const Op &op, const HalideForm &form, int limit_seconds);
     void load(const Op &op);
     void unload();
 };

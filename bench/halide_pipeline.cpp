@@ -29,13 +29,13 @@ std::vector<T> reversed(std::vector<T> all) {
     return all;
 }
 
-// Halide makes the names of functions unique, but they may have no dots.
+// Halide makes function names unique, but they must not contain dots.
 std::string without_dots(std::string name) {
     std::replace(name.begin(), name.end(), '.', '_');
     return name;
 }
 
-// The functions of formulas in terms of Halide's.
+// Expresses the functions of formulas by Halide's.
 Expr halide_function(const std::string &function, Type type, const std::vector<Expr> &args) {
     const Expr &x = args[0];
     const auto sigmoid = [](const Expr &e) { return 1 / (1 + Halide::exp(-e)); };
@@ -159,7 +159,7 @@ private:
     private:
         const PipelineBuilder &builder_;
         const Stage &stage_;
-        Expr guard_; // under which the reads of padding are
+        Expr guard_; // the condition under which padding is read
         using IRGraphMutator::visit;
 
         Expr visit(const Call *op) override {
@@ -203,7 +203,8 @@ private:
                     else if (!i.as<Variable>())
                         i = with_likely_axes(i);
                 } else if (own && !i.as<Variable>()) {
-                    i = Halide::clamp(i, 0, stage_.axes[d].extent() - 1); // elements before the first are not chosen
+                    // Elements before the first are not selected.
+                    i = Halide::clamp(i, 0, stage_.axes[d].extent() - 1);
                 }
                 if (const auto image = builder_.images_.find(op->name);
                     builder_.form_.beyond_edges && image != builder_.images_.end()) {
@@ -222,7 +223,7 @@ private:
     };
 
     // The axes as steps of a reduction domain, the last axis fastest. The domain of `in_order` has
-    // one dimension, since the scheduler reorders dimensions even where Halide then refuses it.
+    // one dimension, since the scheduler reorders dimensions even if Halide then rejects it.
     static std::map<std::string, Expr> over(const std::vector<Axis> &axes, bool in_order, Halide::RDom &domain) {
         std::map<std::string, Expr> steps;
         Halide::Region region;

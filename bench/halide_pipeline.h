@@ -1,6 +1,6 @@
-// Formulas as pipelines of Halide, for Halide's own schedulers. The Halide target
-// (targets/halide/halide_module.h) takes loops that our schedules made; here Halide gets the
-// algorithm alone.
+// Converts formulas to Halide pipelines, for Halide's own schedulers. The Halide target
+// (targets/halide/halide_module.h) receives loops that our schedules made; here Halide receives the
+// algorithm only.
 #pragma once
 
 #include "dsl/halide_passes.h"
@@ -8,9 +8,10 @@
 
 namespace kumiko::bench {
 
-// How a formula is written for Halide where there are several ways.
+// Alternative ways to express a formula in Halide.
 struct HalideForm {
-    bool domain_conditions = true; // `where` as a condition of the domain; else a term is chosen by it
+    // `where` becomes a predicate of the domain; otherwise it selects the term or the identity.
+    bool domain_conditions = true;
     // Vectors of stages may reach beyond the edges: inputs are read as by
     // Halide::BoundaryConditions::repeat_edge, and outputs that other stages read are copied.
     bool beyond_edges = false;
@@ -35,8 +36,8 @@ struct HalidePipeline {
 //   padding             | as Halide::BoundaryConditions writes it, with `likely`
 //   recurrence          | an update over the axes along which it reads earlier elements
 //
-// Throws Unsupported for what a pipeline of Halide cannot say: sizes that are not numbers, arrays
-// that are updated in place, extern stages, and recurrences that other stages read step by step.
+// Throws Unsupported for what a Halide pipeline cannot express: symbolic sizes, arrays that are
+// updated in place, extern stages, and recurrences that other stages read step by step.
 HalidePipeline halide_pipeline(const Op &op, const HalideForm &form = {});
 
 } // namespace kumiko::bench

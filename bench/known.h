@@ -13,12 +13,12 @@ namespace kumiko::bench {
 
 class KnownSchedules {
 public:
-    // Without a path nothing is known and nothing is kept.
+    // Without a path, nothing is known and nothing is stored.
     explicit KnownSchedules(const std::string &path) : path_(path) {
         if (!path.empty() && std::filesystem::exists(path)) all_ = load_json(path);
     }
-    // The entry: "schedule" is a saved schedule, "trials" the number of trials that found it. Null if
-    // there is none.
+    // The entry: "schedule" is a saved schedule, "trials" the number of trials that found it. Null
+    // if there is none.
     const Json *find(const std::string &task, const Op &op, const Machine &machine) const {
         for (const Json &entry : all_) {
             if (entry.value("task", "") == task && entry.value("machine", "") == machine.id() &&

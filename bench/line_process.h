@@ -1,5 +1,4 @@
-// A program in a process of its own that answers each line on its standard input by one line on its
-// standard output.
+// A child process that answers each line on its standard input by one line on its standard output.
 #pragma once
 
 #include <string>

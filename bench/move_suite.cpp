@@ -1,5 +1,6 @@
-// Moves on the chip: cycles simulated, against the bound of the links that the words have to cross. The prediction stands in the
-// remarks; a simulated chip is the same everywhere, so nothing is timed.
+// Moves on the chip: simulated cycles compared with the bound of the links that the words have to
+// cross. Remarks contain the predicted cycles. A simulated chip is the same everywhere, so nothing
+// is timed.
 #include "bench/suite.h"
 
 #include "sim/simulator.h"
@@ -20,7 +21,7 @@ struct MoveCase {
     Memory to;
     const char *to_layout;
 };
-// Each on the machine `full`, f16.
+// All on the machine `full`, f16.
 const MoveCase cases[] = {
     {"DRAM -> L2BM, dense", Memory::Dram, "((4_G:1, 2048:1), (4_W:1))", Memory::L2bm, "((4_G:1, 2048:1), (4_W:1))"},
     {"DRAM -> LM0, rows over the chip", Memory::Dram, "((4_G:1, 1024:4), (4:1, 4_W:1))", Memory::Lm0,

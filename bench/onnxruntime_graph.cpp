@@ -1,4 +1,4 @@
-// Graphs for ONNX Runtime, as its process takes them.
+// Graphs for ONNX Runtime in the format of its process.
 #include "bench/onnxruntime_graph.h"
 
 #include <map>
@@ -83,7 +83,7 @@ OnnxSession::~OnnxSession() {
     if (id_ < 0) return;
     try {
         process_->ask({{"do", "drop"}, {"id", id_}});
-    } catch (const std::exception &) { // it has ended, and its sessions with it
+    } catch (const std::exception &) { // the process has ended, and its sessions with it
     }
 }
 

@@ -11,7 +11,7 @@
 namespace kumiko::bench {
 
 using OnnxShape = std::vector<int64_t>;
-using OnnxName = std::string; // of a value in a graph; "": an input that is left out
+using OnnxName = std::string; // name of a value; "": an omitted input
 
 size_t onnx_bytes(Dtype type, const OnnxShape &shape);
 
@@ -22,21 +22,22 @@ struct OnnxOutput {
     OnnxShape shape;
 };
 
-// A graph as the process takes it.
+// A graph in the format of the process.
 class OnnxGraph {
 public:
-    // A constant may be brought into another layout when the graph is made. An input is read in
+    // A constant may be converted to another layout when the session is made. An input is read in
     // each run.
     OnnxName input(Dtype type, const OnnxShape &shape, const void *data, bool constant = false);
     OnnxName numbers(const char *type, const Json &values, const OnnxShape &shape);
-    // A list of s64, which says something of each axis.
+    // A list of s64 with one value per axis.
     OnnxName list(const OnnxShape &values) { return numbers("s64", values, {static_cast<int64_t>(values.size())}); }
     OnnxName node(const std::string &op, const std::vector<OnnxName> &inputs, const Json &attributes = Json::object(),
                   const std::string &domain = "");
     // An operator with several results.
     std::vector<OnnxName> nodes(size_t results, const std::string &op, const std::vector<OnnxName> &inputs,
                                 const Json &attributes = Json::object(), const std::string &domain = "");
-    // The request that makes a session of it. Each output goes to the file of the same position.
+    // The request that makes a session of it. Each output is written to the file of the same
+    // position.
     Json request(const std::vector<OnnxOutput> &outputs, const std::vector<std::unique_ptr<SharedFile>> &files,
                  int threads) const;
 
@@ -48,21 +49,22 @@ private:
     OnnxName next_name() { return "v" + std::to_string(names_++); }
 };
 
-// A graph that the process has made. The process drops it with this.
+// A graph loaded in the process; the destructor drops it.
 class OnnxSession {
 public:
     enum class Clock { Wall, Processor }; // Processor: time of the thread that calls ONNX Runtime
 
-    // `flush_denormals`: ONNX Runtime takes denormal numbers for zeros.
+    // `flush_denormals`: ONNX Runtime treats denormal numbers as zeros.
     OnnxSession(std::shared_ptr<OnnxRuntimeProcess> process, const OnnxGraph &graph,
                 const std::vector<OnnxOutput> &outputs, int threads, bool flush_denormals = false);
     ~OnnxSession();
     OnnxSession(const OnnxSession &) = delete;
     OnnxSession &operator=(const OnnxSession &) = delete;
 
-    // Why the process does not take the graph; "" if it does. Otherwise nothing else may be called.
+    // Why the process rejects the graph; "" if it does not. If it is not "", nothing else may be
+    // called.
     const std::string &refusal() const { return refusal_; }
-    // Seconds of so many runs together, after one that does not count.
+    // The total seconds of `times` runs, after one untimed run.
     double run(int times, Clock clock = Clock::Wall);
     // Copies the results of the last run, in the order of the outputs.
     void collect(const std::vector<void *> &to);

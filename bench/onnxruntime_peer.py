@@ -27,7 +27,8 @@ TYPES = {
 }
 
 
-# ---- the wire format of ONNX's files: fields of varints, of 32 bits and of bytes --------------------------------------
+# ---- the wire format of ONNX's files: fields of varints, of 32 bits and of bytes
+# ------------------
 
 def varint(value):
     value &= (1 << 64) - 1
@@ -92,7 +93,8 @@ def model(request, arrays):
     return number(1, 10) + opsets + piece(7, graph)
 
 
-# ---- sessions ---------------------------------------------------------------------------------------------------------
+# ---- sessions
+# -------------------------------------------------------------------------------------
 
 def aligned(shape, kind):
     size = int(numpy.prod(shape, dtype=numpy.int64)) * numpy.dtype(kind).itemsize

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-// The script, and where `./run setup` put the Python modules.
+// The script, and the folder in which `./run setup` put the Python modules.
 #ifndef KUMIKO_ONNXRUNTIME_PEER
 #define KUMIKO_ONNXRUNTIME_PEER ""
 #endif

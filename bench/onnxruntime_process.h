@@ -1,5 +1,5 @@
-// The interpreter that runs ONNX Runtime, whose wheel has no C headers: a process beside ours (bench/onnxruntime_peer.py)
-// that answers lines of JSON.
+// The interpreter that runs ONNX Runtime, whose wheel has no C headers: a child process
+// (bench/onnxruntime_peer.py) that answers lines of JSON.
 #pragma once
 
 #include "bench/line_process.h"
@@ -12,12 +12,13 @@ namespace kumiko::bench {
 
 class OnnxRuntimeProcess {
 public:
-    // Starts it and asks its version. Where that fails, reason() says why, and nothing else may be called.
+    // Starts it and asks its version. If that fails, reason() says why, and nothing else may be
+    // called.
     OnnxRuntimeProcess();
 
     const std::string &reason() const { return reason_; }
     const std::string &version() const { return version_; }
-    // Throws UserError when the process has ended.
+    // Throws UserError if the process has ended.
     Json ask(const Json &request);
 
 private:
@@ -25,10 +26,11 @@ private:
     std::string reason_, version_;
 };
 
-// A file without a name that the process can open while this lives: how arrays get there and back.
+// An unnamed file that the process can open while this object exists; it transfers arrays in both
+// directions.
 class SharedFile {
 public:
-    // Throws UserError when there is not enough memory.
+    // Throws UserError if there is not enough memory.
     explicit SharedFile(size_t bytes);
     ~SharedFile();
     SharedFile(const SharedFile &) = delete;

@@ -1,4 +1,4 @@
-// A C program of its own that calls kernels of a library which `build_library` wrote, as a user's
+// A separate C program that calls kernels of a library which `build_library` wrote, as a user's
 // program does.
 #pragma once
 
@@ -16,9 +16,9 @@
 
 namespace kumiko::bench {
 
-// Where the program places arrays. Malloc: 16 bytes past the begin of a cache line, as malloc
-// places large blocks. Lines: at the begin of a cache line. Pages: also asking for large pages as
-// allocate_bytes (support/memory.h) does.
+// The placement of arrays. Malloc: 16 bytes after the begin of a cache line, as malloc places large
+// blocks. Lines: at the begin of a cache line. Pages: additionally on large pages, as
+// allocate_bytes (support/memory.h) requests them.
 enum class Placement { Malloc, Lines, Pages };
 inline constexpr std::array placements = {Placement::Malloc, Placement::Lines, Placement::Pages};
 
@@ -34,9 +34,9 @@ public:
     // and calls it once. One kernel at a time is open in each placement. Throws UserError if the
     // kernel returns an error.
     void open(size_t kernel, Placement placement, const std::vector<Buffer<>> &inputs);
-    // One call that is not timed, and `calls` that are; seconds of these together.
+    // One untimed call and `calls` timed ones; returns the total seconds of these.
     double time(Placement placement, int calls);
-    // Copies of the outputs as they are now.
+    // Copies of the current outputs.
     std::vector<Buffer<>> outputs(Placement placement);
     // Frees the arrays of that placement.
     void close(Placement placement);

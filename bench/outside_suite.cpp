@@ -17,16 +17,16 @@ namespace kumiko::bench {
 
 namespace {
 
-constexpr double trusted = 0.95; // of the rate inside
+constexpr double trusted = 0.95; // minimum fraction of the rate inside
 
 // A case with the kernel that both programs call.
 struct OutsideWork {
     LibraryKernel kernel;
     Schedule schedule;
-    double told = 0; // seconds, by the database; 0: the schedule is the default one
+    double told = 0; // seconds recorded in the database; 0: the schedule is the default
 };
 
-// "m" becomes "M": a name in place of the number, which differs from names of axes.
+// "m" becomes "M": a size name instead of the number, distinct from the names of axes.
 LibraryKernel library_kernel(const OutsideCase &c, const std::string &name) {
     Json parameters = c.bench.parameters;
     Sizes sizes;
@@ -69,7 +69,7 @@ std::string remark_of(const OutsideRow &r) {
     return "slower on aligned arrays with large pages too";
 }
 
-// `number`: of the kernel in the program.
+// `number`: index of the kernel in the program.
 void measure(OutsideRow &row, const OutsideCase &c, const OutsideWork &work, OutsideProgram &program, size_t number,
              const Target &target, const BenchOptions &options) {
     Contest contest(c.bench, target, options);
@@ -83,7 +83,8 @@ void measure(OutsideRow &row, const OutsideCase &c, const OutsideWork &work, Out
     }
     TimerOptions timer;
     timer.budget_seconds = options.budget_seconds;
-    timer.pause_seconds = options.threads > 1 ? 0.005 : 0; // the threads of the other process still spin
+    // The threads of the other process still spin.
+    timer.pause_seconds = options.threads > 1 ? 0.005 : 0;
     const std::vector<Timing> times = time_interleaved(works, timer);
     const CaseWork amount = work_of(c.bench, contest.op());
     row.unit = amount.unit;

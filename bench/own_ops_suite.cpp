@@ -24,9 +24,9 @@ namespace kumiko::bench {
 
 namespace {
 
-constexpr double check_seconds = 0.1; // of interpreting each op
+constexpr double check_seconds = 0.1; // for interpreting each op
 constexpr double surely_faster = 1.05;
-constexpr int halide_seconds = 60; // of each search for a schedule
+constexpr int halide_seconds = 60; // for each search for a schedule
 
 // Processor time of this thread.
 double processor_seconds() {
@@ -35,11 +35,11 @@ double processor_seconds() {
     return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
 }
 
-// A kernel, a loop or a peer, with outputs and inout tensors of its own.
+// A kernel, a loop or a peer, with its own outputs and in-place tensors.
 struct Contestant {
     double OwnOpRow::*seconds = nullptr;
     std::function<void(void **)> call;
-    std::function<double(int)> timed; // of work in another process; as TimedWork::timed
+    std::function<double(int)> timed; // for work in another process; as TimedWork::timed
     std::vector<Buffer<>> arguments;
     std::vector<void *> arrays;
     nlohmann::json schedule; // null for the loop
@@ -67,8 +67,8 @@ public:
         add_contestant(&OwnOpRow::loop, [loop](void **arrays) { loop(arrays); });
     }
 
-    // Of the forms that Halide takes and that compute the same, the faster one. Without any, the
-    // row says why.
+    // Adds the faster of the forms that Halide accepts and that compute the same. If there is none,
+    // the row says why.
     void add_halide() {
         std::shared_ptr<HalidePeer> fastest;
         double least = 0;
@@ -95,9 +95,9 @@ public:
         add_contestant(&OwnOpRow::halide, [fastest](void **arrays) { fastest->call(arrays); });
     }
 
-    // Nothing where the op has no graph. If ONNX Runtime computes something else than ours, which
+    // Does nothing if the op has no graph. If ONNX Runtime computes something else than ours, which
     // `interpret` and the loop confirm, the row says so and has no time of it. Throws UserError if
-    // ONNX Runtime refuses the graph, or ours is wrong.
+    // ONNX Runtime rejects the graph, or ours is wrong.
     void add_onnxruntime(const std::shared_ptr<OnnxRuntimeProcess> &process) {
         if (!has_onnx_graph(own_)) return;
         if (!process->reason().empty()) {
@@ -210,7 +210,7 @@ private:
         reset(c);
         contestants_.push_back(std::move(c));
     }
-    // Arrays that one call has filled. Throws UserError if the first contestant leaves others.
+    // Arrays after one call of the peer. Throws UserError if the first contestant's results differ.
     Contestant checked_peer(const std::function<void(void **)> &call) const {
         Contestant ours = contestants_.front(), theirs;
         reset(ours), reset(theirs);
@@ -237,7 +237,8 @@ std::optional<Record> tuned_record(const Op &op, const Target &target, const std
     return best(op, target, database, {.threads = 1});
 }
 
-// The op with other sizes. Smaller ones are refused, since inputs may hold indices up to a size.
+// The op with other sizes. Smaller ones are rejected, since inputs may contain indices up to a
+// size.
 OwnOp with_sizes(OwnOp own, const Sizes &sizes) {
     for (const auto &[name, value] : sizes) {
         const auto size = own.sizes.find(name);
@@ -369,7 +370,7 @@ std::string own_ops_suite_text(const std::vector<OwnOpRow> &rows) {
     for (const OwnOpRow &r : rows) {
         if (!r.no_halide.empty()) failures += r.name + " without Halide: " + r.no_halide + "\n";
     }
-    std::set<std::string> reasons; // mostly one for all ops
+    std::set<std::string> reasons; // usually one for all ops
     for (const OwnOpRow &r : rows) {
         if (!r.no_onnxruntime.empty()) reasons.insert(r.no_onnxruntime);
     }

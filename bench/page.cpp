@@ -28,7 +28,7 @@ std::string today() {
 
 std::string caches(const Machine &machine) {
     std::string all;
-    for (size_t i = 0; i + 1 < machine.memory.size(); i++) { // the last is no cache
+    for (size_t i = 0; i + 1 < machine.memory.size(); i++) { // the last level is not a cache
         const MemoryLevel &m = machine.memory[i];
         if (m.explicit_placement || m.bytes <= 0) continue;
         const bool small = m.bytes < (1 << 20);
@@ -38,7 +38,7 @@ std::string caches(const Machine &machine) {
     return all;
 }
 
-// Where and with what the numbers were made.
+// The environment of the measurement.
 Json where(const Target &target) {
     const Machine &m = target.machine;
     std::string vectors;
@@ -75,7 +75,7 @@ std::string suite_table(const std::vector<BenchRow> &rows) {
     }
     std::vector<std::string> headings = {"case"};
     if (threads.size() > 1) headings.push_back("threads");
-    std::set<std::string> ways; // where there are several
+    std::set<std::string> ways; // of rows with several
     for (const BenchRow &r : rows) {
         for (const auto &[way, rate] : r.ways) ways.insert(way);
     }

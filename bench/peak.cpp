@@ -22,8 +22,8 @@ namespace kumiko::bench {
 
 namespace {
 
-// Each takes enough independent accumulators to hide a latency of 5 cycles at 2 a cycle, and returns their sum so that the
-// compiler keeps the work.
+// Each uses enough independent accumulators to hide a latency of 5 cycles at 2 per cycle, and
+// returns their sum so that the compiler keeps the work.
 constexpr int chains = 12;
 
 #if defined(__x86_64__)
@@ -109,7 +109,7 @@ CountedWork fma_peak(int threads, const std::string &vectors) {
         if (p.name == vectors) peak = &p;
     }
     if (!peak) throw UserError("no vectors '" + vectors + "' on this processor" + suggest(vectors, fma_vectors()));
-    constexpr long steps = 1L << 20; // 6 cycles or more each
+    constexpr long steps = 1L << 20; // at least 6 cycles each
     auto function = peak->function;
     auto sinks = std::make_shared<std::vector<float>>(static_cast<size_t>(threads) * 64);
     auto crew = std::make_shared<Crew>(threads, [function, sinks](int t) { (*sinks)[t * 64] = function(steps); });
@@ -122,7 +122,7 @@ CountedWork fma_peak(int threads, const std::string &vectors) {
 
 namespace {
 
-// Past the caches, which the system's memcpy may not do; whole lines.
+// Non-temporal copy of whole cache lines; the system's memcpy may write through the caches.
 void copy_streamed([[maybe_unused]] char *to, [[maybe_unused]] const char *from, [[maybe_unused]] size_t bytes) {
 #if defined(__x86_64__)
     for (size_t i = 0; i < bytes; i += 64) {
@@ -159,7 +159,7 @@ CountedWork copy_bandwidth(int threads, size_t bytes) {
         else
             std::memcpy(to.get() + begin, from.get() + begin, end - begin);
     });
-    double seconds[2] = {1e9, 1e9}; // the least of either way
+    double seconds[2] = {1e9, 1e9}; // the minimum of either way
     for (int n = 0; n < 6; n++) {
         *streamed = n % 2 == 1;
         const auto start = std::chrono::steady_clock::now();

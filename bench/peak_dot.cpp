@@ -1,5 +1,5 @@
-// The rate of instructions that multiply narrow numbers and sum them in wider ones. Each level is compiled for itself and
-// chosen when the processor, and for tiles the kernel, has it.
+// The rate of instructions that multiply narrow numbers and sum them in wider ones. Each level is
+// compiled separately and selected if the processor supports it (for tiles, also the kernel).
 #include "bench/peak.h"
 
 #include "bench/crew.h"
@@ -27,10 +27,10 @@ struct Dot {
 
 #if defined(__x86_64__)
 
-// Enough independent sums to hide a latency of 5 cycles at 2 a cycle.
+// Enough independent sums to hide a latency of 5 cycles at 2 per cycle.
 constexpr int dot_chains = 12;
 
-// The instructions by name: arrays of what intrinsics take for other vectors would not stay in registers.
+// Inline assembly: arrays of the operands of intrinsics would not stay in registers.
 __attribute__((target("avx2"))) double bytes_avx2(long steps) {
     __m256i acc[dot_chains], x = _mm256_set1_epi8(3), y = _mm256_set1_epi8(5), ones = _mm256_set1_epi16(1), product;
     for (auto &a : acc) a = y;
@@ -40,7 +40,7 @@ __attribute__((target("avx2"))) double bytes_avx2(long steps) {
                          : "+v"(a), "=&v"(product)
                          : "v"(x), "v"(y), "v"(ones));
     }
-    int first; // without giving acc an address, which would store it in each step
+    int first; // without taking acc's address, which would store it in each step
     asm("vmovd %x1, %0" : "=r"(first) : "v"(acc[0]));
     return first;
 }
@@ -51,7 +51,7 @@ __attribute__((target("avx2"))) double bytes_avx_vnni(long steps) {
     for (long s = 0; s < steps; s++) {
         for (auto &a : acc) asm volatile("%{vex%} vpdpbusd %2, %1, %0" : "+v"(a) : "v"(x), "v"(y));
     }
-    int first; // without giving acc an address, which would store it in each step
+    int first; // without taking acc's address, which would store it in each step
     asm("vmovd %x1, %0" : "=r"(first) : "v"(acc[0]));
     return first;
 }
@@ -65,7 +65,7 @@ __attribute__((target("avx512f,avx512bw"))) double bytes_avx512(long steps) {
                          : "+v"(a), "=&v"(product)
                          : "v"(x), "v"(y), "v"(ones));
     }
-    int first; // without giving acc an address, which would store it in each step
+    int first; // without taking acc's address, which would store it in each step
     asm("vmovd %x1, %0" : "=r"(first) : "v"(acc[0]));
     return first;
 }
@@ -76,7 +76,7 @@ __attribute__((target("avx512f"))) double bytes_avx512_vnni(long steps) {
     for (long s = 0; s < steps; s++) {
         for (auto &a : acc) asm volatile("vpdpbusd %2, %1, %0" : "+v"(a) : "v"(x), "v"(y));
     }
-    int first; // without giving acc an address, which would store it in each step
+    int first; // without taking acc's address, which would store it in each step
     asm("vmovd %x1, %0" : "=r"(first) : "v"(acc[0]));
     return first;
 }
@@ -103,7 +103,8 @@ struct alignas(64) TileConfig {
 };
 
 __attribute__((target("amx-tile,amx-int8"))) double bytes_amx(long steps) {
-    static constexpr TileConfig config; // in memory whole: the intrinsic tells the compiler of a part of it alone
+    // Forces the whole struct into memory: the intrinsic declares only a part of it as read.
+    static constexpr TileConfig config;
     _tile_loadconfig(&config);
     alignas(64) static const int32_t zeros[16 * 16] = {};
     alignas(64) int32_t out[16 * 16];
@@ -127,7 +128,8 @@ __attribute__((target("amx-tile,amx-int8"))) double bytes_amx(long steps) {
 }
 
 __attribute__((target("amx-tile,amx-bf16"))) double halves_amx(long steps) {
-    static constexpr TileConfig config; // in memory whole: the intrinsic tells the compiler of a part of it alone
+    // Forces the whole struct into memory: the intrinsic declares only a part of it as read.
+    static constexpr TileConfig config;
     _tile_loadconfig(&config);
     alignas(64) static const float zeros[16 * 16] = {};
     alignas(64) float out[16 * 16];
@@ -150,14 +152,14 @@ __attribute__((target("amx-tile,amx-bf16"))) double halves_amx(long steps) {
     return out[0];
 }
 
-// Linux gives a process the registers of tiles when it asks.
+// Linux grants a process the tile registers on request.
 bool may_use_tiles() {
     constexpr long request_permission = 0x1023, tile_data = 18;
     static const bool granted = syscall(SYS_arch_prctl, request_permission, tile_data) == 0;
     return granted;
 }
 
-// A bit of leaf 7 of the identification.
+// A bit of CPUID leaf 7.
 bool leaf7(unsigned subleaf, int reg, int bit) {
     unsigned r[4] = {};
     if (!__get_cpuid_count(7, subleaf, &r[0], &r[1], &r[2], &r[3])) return false;
@@ -167,7 +169,7 @@ bool leaf7(unsigned subleaf, int reg, int bit) {
 std::vector<Dot> byte_dots() {
     __builtin_cpu_init();
     const bool avx512 = __builtin_cpu_supports("avx512f"), avx2 = __builtin_cpu_supports("avx2");
-    std::vector<Dot> out; // the best last
+    std::vector<Dot> out; // best last
     if (avx2) out.push_back({"vpmaddubsw avx2", bytes_avx2, 2.0 * 32 * dot_chains});
     if (avx512 && __builtin_cpu_supports("avx512bw"))
         out.push_back({"vpmaddubsw avx512", bytes_avx512, 2.0 * 64 * dot_chains});

@@ -1,4 +1,5 @@
-// What a peer is asked to compute, in plain numbers: it knows nothing of the compiler. All arrays are row-major and dense.
+// The work that a peer is asked to do, in plain numbers without any type of the compiler. All
+// arrays are row-major and dense.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +12,8 @@ namespace kumiko::bench {
 enum class Dtype { F32, F64, F16, BF16, U8, S8, S32 };
 size_t bytes_of(Dtype type);
 
-// What is done to a sum before it is stored: + bias (one value a column, or a filter), + residual (shaped like the result),
-// then the function. All float32; only of float32 results.
+// Applied to a sum before it is stored: + bias (one value per column or filter), + residual (with
+// the shape of the result), then the function. All float32; only for float32 results.
 struct Epilogue {
     const float *bias = nullptr, *residual = nullptr;
     std::string activation; // as of Peer::elementwise; "": none
@@ -20,13 +21,14 @@ struct Epilogue {
     bool none() const { return !bias && !residual && activation.empty(); }
 };
 
-// C[m,n] = A[m,k] B[k,n], for each of `batch`. Sums of u8 and s8 are made in s32, of bf16 and f16 in float32.
+// C[m,n] = A[m,k] B[k,n], for each of `batch`. u8 and s8 are summed in s32, bf16 and f16 in
+// float32.
 struct MatmulCase {
     int64_t m, n, k;
     Dtype a = Dtype::F32, b = Dtype::F32, c = Dtype::F32;
     bool transpose_a = false, transpose_b = false; // A is stored [k,m]; B is stored [n,k]
-    int64_t batch = 0;                             // outermost axis of all three; 0: there is none
-    bool shared_b = false;                         // B has no such axis
+    int64_t batch = 0;                             // outermost axis of all three; 0: none
+    bool shared_b = false;                         // B has no batch axis
     Epilogue epilogue = {};
 
     bool all(Dtype type) const { return a == type && b == type && c == type; }
@@ -36,7 +38,8 @@ struct MatmulCase {
     }
 };
 
-// dst[n,f,oh,ow] = sum over c,r,s of src[n,g*C/G+c,...] * weights[f,c,r,s]; src is NCHW, weights are [F,C/G,R,S].
+// dst[n,f,oh,ow] = sum over c,r,s of src[n,g*C/G+c,...] * weights[f,c,r,s]; src is NCHW, weights
+// are [F,C/G,R,S].
 struct ConvCase {
     int64_t n, c, h, w, filters, r, s;
     int64_t stride = 1, pad = 0, dilation = 1, groups = 1;
@@ -46,14 +49,14 @@ struct ConvCase {
     bool floats() const { return src == Dtype::F32 && weights == Dtype::F32 && dst == Dtype::F32; }
     int64_t out_h() const { return (h + 2 * pad - dilation * (r - 1) - 1) / stride + 1; }
     int64_t out_w() const { return (w + 2 * pad - dilation * (s - 1) - 1) / stride + 1; }
-    // As if the padding were computed too, which is how it is usually counted.
+    // Includes operations on padding, as is usual.
     double flops() const {
         return 2.0 * static_cast<double>(n * filters * out_h() * out_w()) * static_cast<double>(c / groups * r * s);
     }
 };
 
-// Along the columns of a matrix of float32. function: softmax, log_softmax, layer_norm (by scale and shift), rms_norm (by
-// scale).
+// Along the columns of a float32 matrix. function: softmax, log_softmax, layer_norm (with scale and
+// shift), rms_norm (with scale).
 struct RowsCase {
     std::string function;
     int64_t rows, columns;
@@ -61,20 +64,21 @@ struct RowsCase {
     double bytes() const { return 8.0 * static_cast<double>(rows) * static_cast<double>(columns); }
 };
 
-// dst(i, j) = function(a(i, j), b(i, j)), or b(j) for all rows. function: add, sub, mul, div, max, min.
+// dst(i, j) = function(a(i, j), b(i, j)), or b(j) for all rows. function: add, sub, mul, div, max,
+// min.
 struct BinaryCase {
     std::string function;
     int64_t rows, columns;
     bool row = false; // b is one row
 };
 
-// kind: sum, mean, max, min, over axes in order
+// kind: sum, mean, max, min; axes are ascending
 struct ReduceCase {
     std::string kind;
     std::vector<int64_t> shape, axes;
 };
 
-// kind: max, or mean with the zeros around counted; over windows of images of float32, NCHW or NHWC.
+// kind: max, or mean including the padding zeros; over windows of float32 images, NCHW or NHWC.
 struct PoolCase {
     std::string kind;
     int64_t n, c, h, w, kh, kw;
@@ -86,15 +90,16 @@ struct PoolCase {
     bool whole() const { return kh == h && kw == w && pad == 0; } // one window is the image
 };
 
-// Images of float32 of another size. kind: nearest, the later one of two (asymmetric: the pixel that holds the corner), or
-// bilinear; coordinates: half_pixel, align_corners, asymmetric.
+// Resizes float32 images. kind: nearest, where a tie goes to the later pixel (asymmetric: the pixel
+// that contains the corner), or bilinear. coordinates: half_pixel, align_corners, asymmetric.
 struct ResizeCase {
     std::string kind, coordinates;
     int64_t n, c, h, w, out_h, out_w;
     bool channels_last = false;
 };
 
-// Images of float32. kind: batch, by means and variances that are given; group, by those of `groups` of channels.
+// Normalises float32 images. kind: batch, with given means and variances; group, with those of
+// `groups` groups of channels.
 struct ImageNormCase {
     std::string kind;
     int64_t n, c, h, w;
@@ -103,7 +108,7 @@ struct ImageNormCase {
     bool channels_last = false;
 };
 
-// dst(i, …) = table(index(i), …): rows of float32 by numbers of s32, each from 0 to rows - 1
+// dst(i, …) = table(index(i), …): float32 rows selected by s32 indices, each from 0 to rows - 1
 struct GatherCase {
     std::vector<int64_t> indices; // shape of index
     int64_t rows, columns;
@@ -115,18 +120,18 @@ struct OneHotCase {
     float on = 1, off = 0;
 };
 
-// An array of float32 with `value` around it; lists have a number for each axis.
+// A float32 array padded with `value`; lists have one number per axis.
 struct PadCase {
     std::vector<int64_t> shape, before, after;
     float value = 0;
 };
 
-// dst(i, …) = src(begin + i * step, …), of float32; lists have a number for each axis.
+// dst(i, …) = src(begin + i * step, …), float32; lists have one number per axis.
 struct SliceCase {
     std::vector<int64_t> shape, extents, begin, step;
 };
 
-// Arrays of float32 behind each other along an axis.
+// Concatenates float32 arrays along an axis.
 struct ConcatCase {
     std::vector<std::vector<int64_t>> shapes;
     size_t axis;
@@ -144,7 +149,8 @@ struct CumulativeSumCase {
     bool exclusive = false;
 };
 
-// To bytes, round(x / scale) + zero_point, saturated; or from bytes, (q - zero_point) * scale. One of both types is F32.
+// To bytes: round(x / scale) + zero_point, saturated; or from bytes: (q - zero_point) * scale. One
+// of the types is F32.
 struct QuantiseCase {
     int64_t count;
     Dtype from, to;
@@ -157,8 +163,9 @@ struct TransposeCase {
     std::vector<int64_t> shape, order;
 };
 
-// dst = softmax(scale * Q K^T) V for each of `heads` heads: Q[b,heads,s,d], K[b,groups,t,d], V[b,groups,t,v]; causal: the
-// last query sees all keys, the one before all but the last.
+// dst = softmax(scale * Q K^T) V for each of `heads` heads: Q[b,heads,s,d], K[b,groups,t,d],
+// V[b,groups,t,v]. causal: the last query reads all keys, the one before all but the last, and so
+// on.
 struct AttentionCase {
     int64_t b, heads, groups, s, t, d, v;
     double scale;

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cctype>
 
-// Where the build put the modules; "" where their libraries were not there.
+// The location of the modules; "" if their libraries were missing at build time.
 #ifndef KUMIKO_PEER_ONEDNN
 #define KUMIKO_PEER_ONEDNN ""
 #endif
@@ -56,7 +56,8 @@ size_t bytes_of(Dtype type) {
 }
 
 std::vector<Peer *> peers() {
-    // The libraries keep threads and cannot be unloaded, so there is one of each in a process, made on first use.
+    // The libraries keep threads and cannot be unloaded, so each is a singleton created on first
+    // use.
     static Peer *openblas = make_openblas().release();
     static Peer *mkl = make_mkl().release();
     static Peer *onednn = load_module("oneDNN", KUMIKO_PEER_ONEDNN).release();

@@ -1,13 +1,15 @@
-// Other libraries that do the same work, behind one small interface. Each is loaded when it is first asked for, so a
-// program that compares nothing does not start their threads; one that is missing says so and is no failure.
+// Other libraries that do the same work, behind one small interface. Each is loaded on first use,
+// so a program that compares nothing does not start their threads. A missing library reports its
+// reason and is no failure.
 //
 //   for (Peer *peer : peers()) {
 //       if (!peer->available()) { line(peer->name() + ": " + peer->reason()); continue; }
-//       if (auto kernel = peer->matmul({512, 512, 512}, a, b, c, options)) work.push_back(kernel->work);
+//       if (auto kernel = peer->matmul({512, 512, 512}, a, b, c, options))
+//           work.push_back(kernel->work);
 //   }
 //
-// Arrays are those of bench/peer_cases.h and belong to the caller, who keeps them as long as the kernel and fills inputs
-// before he asks for it.
+// Arrays are those of bench/peer_cases.h. The caller owns them, keeps them as long as the kernel,
+// and fills inputs before requesting the kernel.
 #pragma once
 
 #include "bench/peer_cases.h"
@@ -23,20 +25,22 @@ namespace kumiko::bench {
 
 struct PeerOptions {
     int threads = 1;
-    // Weights (matmul: B) are brought into the peer's own layout once, outside `work`.
+    // Weights (matmul: B) are converted to the peer's own layout once, outside `work`.
     bool prepack_weights = false;
-    // Convolution: activations too stand in the peer's own layout; the reorders of src and dst are outside `work`.
+    // Convolution: activations are in the peer's own layout too; the reorders of src and dst are
+    // outside `work`.
     bool own_activations = false;
-    // Attention: as matrix product, softmax, matrix product, where the peer has an operation for the whole too.
+    // Attention: compute it as matrix product, softmax, matrix product, even if the peer has a
+    // fused operation.
     bool in_steps = false;
 };
 
 struct PeerKernel {
     TimedWork work;
-    // Brings the result into the caller's output where `work` leaves it elsewhere. Call it before comparing values, not
-    // while timing.
+    // Copies the result to the caller's output if `work` leaves it elsewhere. Call it before
+    // comparing values, not while timing.
     std::function<void()> collect = [] {};
-    std::string note; // what it chose, for reports: "jit:avx2", "weights packed before"
+    std::string note; // its choice, for reports: "jit:avx2", "pre-packed weights"
 };
 
 class Peer {
@@ -47,18 +51,18 @@ public:
     virtual bool available() const = 0;
     virtual std::string reason() const = 0; // why it is not available
 
-    // Nothing: this peer does not do that.
+    // Nullopt: this peer does not support it.
     using Result = std::optional<PeerKernel>;
     virtual Result matmul(const MatmulCase &, const void *a, const void *b, void *c, const PeerOptions &) { return {}; }
     virtual Result conv2d(const ConvCase &, const void *src, const void *weights, void *dst, const PeerOptions &) {
         return {};
     }
-    // scale and shift are null where the function has none.
+    // scale and shift are null if the function has none.
     virtual Result rows(const RowsCase &, const float *src, const float *scale, const float *shift, float *dst,
                         const PeerOptions &) {
         return {};
     }
-    // function: a name of ops/elementwise.h, as relu, tanh, gelu (by erf), gelu_tanh, exp
+    // function: a name of ops/elementwise.h, such as relu, tanh, gelu (by erf), gelu_tanh, exp
     virtual Result elementwise(const std::string &function, int64_t count, const float *src, float *dst,
                                const PeerOptions &) {
         return {};
@@ -70,7 +74,7 @@ public:
     virtual Result transpose(const TransposeCase &, const float *src, float *dst, const PeerOptions &) { return {}; }
     virtual Result pool(const PoolCase &, const float *src, float *dst, const PeerOptions &) { return {}; }
     virtual Result resize(const ResizeCase &, const float *src, float *dst, const PeerOptions &) { return {}; }
-    // mean and variance are null where they are not given.
+    // mean and variance are null if they are not given.
     virtual Result image_norm(const ImageNormCase &, const float *src, const float *mean, const float *variance,
                               const float *scale, const float *shift, float *dst, const PeerOptions &) {
         return {};
@@ -99,16 +103,17 @@ public:
     }
 };
 
-// OpenBLAS, MKL, oneDNN, LIBXSMM, XNNPACK and ONNX Runtime, available or not, in this order. They live until the program ends.
+// OpenBLAS, MKL, oneDNN, LIBXSMM, XNNPACK and ONNX Runtime in this order, available or not. They
+// live until the program ends.
 std::vector<Peer *> peers();
-// By name, without regard to case; null when there is no such peer.
+// Case-insensitive; null if there is no such peer.
 Peer *find_peer(const std::string &name);
 
-// What a peer that lives in a loadable module (peers_onednn.cpp) exports under the name below.
+// The function that a peer in a loadable module (peers_onednn.cpp) exports under the name below.
 using MakePeer = Peer *(*)();
 inline constexpr const char *make_peer_symbol = "kumiko_make_peer";
 
-// A peer that is not there.
+// A peer that is not available.
 class MissingPeer : public Peer {
 public:
     MissingPeer(std::string name, std::string reason) : name_(std::move(name)), reason_(std::move(reason)) {}

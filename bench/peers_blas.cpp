@@ -36,7 +36,8 @@ void *Blas::find(const char *name) const { return library_ ? dlsym(library_, nam
 PeerKernel Blas::kernel(const PeerOptions &options, std::function<void()> call, const std::string &note) {
     PeerKernel k;
     k.work = [this, threads = options.threads, call = std::move(call)] {
-        if (threads != threads_) use_threads(threads_ = threads); // not free, beside tiny work
+        // Costs time, compared with tiny work.
+        if (threads != threads_) use_threads(threads_ = threads);
         call();
     };
     k.note = note;
@@ -54,7 +55,7 @@ Peer::Result Blas::product(const MatmulCase &s, const T *a, const T *b, T *c, co
             options, [=] { gemv(cblas_row_major, ta, s.transpose_a ? k : m, lda, T(1), a, lda, b, 1, T(0), c, 1); },
             "gemv");
     }
-    if (m == 1 && !s.batch && gemv) { // of B, seen from its other side
+    if (m == 1 && !s.batch && gemv) { // a gemv with B, transposed
         const int turned = s.transpose_b ? cblas_plain : cblas_transposed;
         return kernel(
             options, [=] { gemv(cblas_row_major, turned, s.transpose_b ? n : k, ldb, T(1), b, ldb, a, 1, T(0), c, 1); },

@@ -1,4 +1,5 @@
-// Libraries with the C interface of BLAS, loaded when they are made: what OpenBLAS and MKL have in common.
+// Libraries with the C interface of BLAS, loaded when they are constructed: the common part of
+// OpenBLAS and MKL.
 #pragma once
 
 #include "bench/peers.h"
@@ -14,16 +15,17 @@ public:
     std::string reason() const override { return reason_; }
     std::string version() const override { return available() ? version_ : ""; }
 
-    // float32 and float64 by gemm, by gemv where a side is one; a batch by one call for each.
+    // float32 and float64 by gemm, or by gemv if a side is one; a batch by one call each.
     Result matmul(const MatmulCase &, const void *a, const void *b, void *c, const PeerOptions &) override;
 
 protected:
-    // Tries the files in order. Without any, or without sgemm, the peer is not available.
+    // Tries the files in order. If none loads, or it lacks sgemm, the peer is not available.
     explicit Blas(const std::vector<std::string> &files);
 
-    // How many threads the next call takes.
+    // Sets the number of threads of the next call.
     virtual void use_threads(int threads) = 0;
-    // Types other than float32 and float64, and packed weights; nothing unless a library has them.
+    // Types other than float32 and float64, and pre-packed weights; nullopt unless a library
+    // overrides it.
     virtual Result other_matmul(const MatmulCase &, const void *, const void *, void *, const PeerOptions &) {
         return {};
     }
@@ -32,7 +34,7 @@ protected:
     F symbol(const char *name) const {
         return reinterpret_cast<F>(find(name));
     }
-    // The function's work with that many threads.
+    // The call as work with that many threads.
     PeerKernel kernel(const PeerOptions &options, std::function<void()> call, const std::string &note = "");
 
     std::string version_, reason_;

@@ -1,5 +1,5 @@
-// LIBXSMM as a peer: small products, whose code it makes for each shape when it is asked. In a module of its own, since it is a
-// static library that asks for the processor when it is loaded.
+// LIBXSMM as a peer: small products, with code generated for each shape on request. It is in a
+// separate module, since it is a static library that queries the processor when it is loaded.
 #include "bench/peers.h"
 
 #include <libxsmm.h>
@@ -8,7 +8,7 @@ namespace kumiko::bench {
 
 namespace {
 
-// Up to here, by its own manual, it means to be the fastest; its code has a copy of the kernel for each shape.
+// Its manual claims best performance up to this size; its code is specialised for each shape.
 constexpr double largest = 64.0 * 64 * 64;
 
 class LibXsmm : public Peer {
@@ -21,7 +21,8 @@ public:
     bool available() const override { return true; }
     std::string reason() const override { return ""; }
 
-    // Its matrices are column-major, so it computes the transposed product of the transposed operands: C^T = B^T A^T.
+    // Its matrices are column-major, so it computes the transposed product of the transposed
+    // operands: C^T = B^T A^T.
     Result matmul(const MatmulCase &s, const void *a, const void *b, void *c, const PeerOptions &options) override {
         if (s.batch || !s.epilogue.none() || options.prepack_weights) return {};
         if (static_cast<double>(s.m) * static_cast<double>(s.n) * static_cast<double>(s.k) > largest) return {};
@@ -44,7 +45,7 @@ public:
 private:
     template<typename T, typename Function>
     static Result kernel(Function function, const void *a, const void *b, void *c) {
-        if (!function) return {}; // it has no code for this shape
+        if (!function) return {}; // no code for this shape
         PeerKernel out;
         out.work = [=] { function(static_cast<const T *>(b), static_cast<const T *>(a), static_cast<T *>(c)); };
         return out;

@@ -1,11 +1,12 @@
-// MKL through its single library. Threads are libgomp's, which oneDNN has too, so that a program holds one kind.
+// MKL through its single dynamic library. It uses libgomp's threads, as oneDNN does, so that a
+// program has one kind.
 #include "bench/peers_blas.h"
 #include "support/memory.h"
 
 #include <cstdlib>
 #include <map>
 
-// Where the build looked for the libraries of `./run setup`.
+// The folder with the libraries of `./run setup`.
 #ifndef KUMIKO_DEPS
 #define KUMIKO_DEPS ""
 #endif
@@ -32,7 +33,8 @@ public:
         }
         set_interface(lp64);
         set_layer(gnu_threads);
-        char text[256] = {}; // "... Math Kernel Library Version 2026.2-Product Build 20260901 for ..."
+        // "... Math Kernel Library Version 2026.2-Product Build 20260901 for ..."
+        char text[256] = {};
         describe(text, sizeof text - 1);
         const std::string whole = text;
         const size_t begin = whole.find("Version ");
@@ -102,7 +104,7 @@ private:
 
     static int turned(bool transposed) { return transposed ? cblas_transposed : cblas_plain; }
 
-    // B packed before.
+    // With B pre-packed.
     template<typename T>
     Result packed_product(const std::string &name, const MatmulCase &s, const void *a, const void *b, void *c,
                           const PeerOptions &options) {

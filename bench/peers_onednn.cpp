@@ -1,10 +1,11 @@
-// What oneDNN does of products and convolutions.
+// oneDNN's products and convolutions.
 #include "bench/peers_onednn.h"
 
 #include "bench/peers_onednn_functions.h"
 #include "support/memory.h"
 
-extern "C" void omp_set_num_threads(int); // libgomp's; its header would need the compiler's OpenMP switch
+// Of libgomp; its header would need the compiler's OpenMP option.
+extern "C" void omp_set_num_threads(int);
 
 namespace kumiko::bench {
 
@@ -94,7 +95,7 @@ PeerKernel OneDnn::kernel(dnnl::primitive primitive, const char *implementation,
 
 Peer::Result OneDnn::matmul(const MatmulCase &s, const void *a, const void *b, void *c, const PeerOptions &options) {
     return guarded(options, [&] {
-        const int64_t shared = s.batch ? 1 : 0; // a batch of one fits every batch
+        const int64_t shared = s.batch ? 1 : 0; // a batch of one is broadcast
         const memory::desc a_desc = matrix(s.a, s.batch, s.m, s.k, s.transpose_a),
                            b_desc = matrix(s.b, s.shared_b ? shared : s.batch, s.k, s.n, s.transpose_b),
                            c_desc = matrix(s.c, s.batch, s.m, s.n);

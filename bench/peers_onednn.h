@@ -1,4 +1,4 @@
-// oneDNN as a peer. It lives in a module of its own: the library is large and starts OpenMP's threads.
+// oneDNN as a peer, in a separate module: the library is large and starts OpenMP's threads.
 #pragma once
 
 #include "bench/peers.h"
@@ -39,8 +39,8 @@ private:
     dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
     dnnl::stream stream_{engine_};
 
-    // A primitive that oneDNN refuses is one that this peer does not do; one that it has no fast code for ("ref:any") too.
-    // It plans for the number of threads at creation.
+    // A primitive that oneDNN rejects, or for which it has no fast code ("ref:any"), counts as
+    // unsupported by this peer. oneDNN plans for the number of threads at creation.
     template<typename Make>
     Result guarded(const PeerOptions &options, const Make &make) {
         plan_for(options.threads);
@@ -60,8 +60,8 @@ private:
     }
     dnnl::memory made(const dnnl::memory::desc &desc);
     dnnl::memory reordered(dnnl::memory from, const dnnl::memory::desc &wanted);
-    // The epilogue's residual and function; their arguments join `arguments`. Throws dnnl::error for a function that it has
-    // not.
+    // The epilogue's residual and function; their arguments are added to `arguments`. Throws
+    // dnnl::error for an unsupported function.
     dnnl::primitive_attr after(const Epilogue &e, const dnnl::memory::desc &result, Arguments &arguments) const;
     PeerKernel kernel(dnnl::primitive primitive, const char *implementation, const PeerOptions &options,
                       Arguments arguments);

@@ -1,4 +1,4 @@
-// oneDNN's functions of one value, by our names.
+// oneDNN's unary functions by our names.
 #pragma once
 
 #include <dnnl.hpp>
@@ -13,7 +13,7 @@ struct OneDnnFunction {
     float alpha = 0, beta = 0;
 };
 
-// Nothing for a function that oneDNN has not.
+// Nullopt for a function that oneDNN lacks.
 std::optional<OneDnnFunction> onednn_function(const std::string &name);
 
 } // namespace kumiko::bench

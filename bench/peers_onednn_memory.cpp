@@ -1,4 +1,4 @@
-// What oneDNN does of work that memory bounds: rows, elements, reductions, transposition.
+// oneDNN's memory-bound operations: rows, elements, reductions, transposition.
 #include "bench/peers_onednn.h"
 #include "bench/peers_onednn_functions.h"
 
@@ -111,7 +111,7 @@ Peer::Result OneDnn::reduce(const ReduceCase &s, const float *src, float *dst, c
     });
 }
 
-// To oneDNN it is a copy between two layouts of the same array.
+// For oneDNN this is a copy between two layouts of the same array.
 Peer::Result OneDnn::transpose(const TransposeCase &s, const float *src, float *dst, const PeerOptions &options) {
     return guarded(options, [&] {
         memory::dims turned;

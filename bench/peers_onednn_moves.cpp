@@ -1,4 +1,4 @@
-// What oneDNN does of windows, sizes and norms of images, and of moves.
+// oneDNN's pooling, resizing and normalisation of images, and moves.
 #include "bench/peers_onednn.h"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ Peer::Result OneDnn::pool(const PoolCase &s, const float *src, float *dst, const
 
 Peer::Result OneDnn::resize(const ResizeCase &s, const float *src, float *dst, const PeerOptions &options) {
     if (s.coordinates != "half_pixel") return {}; // it knows no others
-    // Where a pixel lies in the middle of two, it may take either.
+    // If a pixel lies in the middle of two, it may select either.
     const bool whole = s.out_h % s.h == 0 && s.out_w % s.w == 0 && s.out_h / s.h % 2 == 0 && s.out_w / s.w % 2 == 0;
     if (s.kind == "nearest" && !whole) return {};
     return guarded(options, [&] {
@@ -75,7 +75,7 @@ Peer::Result OneDnn::image_norm(const ImageNormCase &s, const float *src, const 
     });
 }
 
-// To oneDNN it is a copy of a part.
+// For oneDNN this is a copy of a part.
 Peer::Result OneDnn::slice(const SliceCase &s, const float *src, float *dst, const PeerOptions &options) {
     if (std::any_of(s.step.begin(), s.step.end(), [](int64_t step) { return step != 1; })) return {};
     return guarded(options, [&] {
@@ -101,7 +101,7 @@ Peer::Result OneDnn::concat(const ConcatCase &s, const std::vector<const float *
     });
 }
 
-// To oneDNN it is a copy to another type.
+// For oneDNN this is a copy to another type.
 Peer::Result OneDnn::quantise(const QuantiseCase &s, const void *src, void *dst, const PeerOptions &options) {
     const auto type = [](Dtype t) {
         return t == Dtype::F32  ? memory::data_type::f32
@@ -109,12 +109,13 @@ Peer::Result OneDnn::quantise(const QuantiseCase &s, const void *src, void *dst,
                : t == Dtype::S8 ? memory::data_type::s8
                                 : memory::data_type::undef;
     };
-    // It adds the zero point before it rounds, so that what lies near a half may be another number.
+    // It adds the zero point before rounding, so that values near a half may become another number.
     if (s.from == Dtype::F32 && s.zero_point) return {};
     if (type(s.from) == memory::data_type::undef || type(s.to) == memory::data_type::undef) return {};
     return guarded(options, [&] {
         const memory::desc from({s.count}, type(s.from), Tag::a), to({s.count}, type(s.to), Tag::a);
-        const int bytes = s.from == Dtype::F32 ? DNNL_ARG_TO : DNNL_ARG_FROM; // which of both is of bytes
+        // Which of the two has bytes.
+        const int bytes = s.from == Dtype::F32 ? DNNL_ARG_TO : DNNL_ARG_FROM;
         dnnl::primitive_attr attributes;
         attributes.set_scales_mask(bytes, 0);
         if (s.zero_point) attributes.set_zero_points_mask(bytes, 0);

@@ -1,4 +1,4 @@
-// What ONNX Runtime does of products, convolutions and attention.
+// ONNX Runtime's products, convolutions and attention.
 #include "bench/peers_onnxruntime.h"
 
 #include <algorithm>
@@ -101,9 +101,10 @@ Peer::Result OnnxRuntime::attention(const AttentionCase &s, const float *q, cons
 Peer::Result OnnxRuntime::recurrent(const RecurrentCase &s, const float *src, const float *weights,
                                     const float *of_state, const float *bias, const float *h0, const float *c0,
                                     float *dst, const PeerOptions &options) {
-    if (s.reset_after) return {}; // whose bias is none of ours
+    if (s.reset_after) return {}; // its bias differs from ours
     const int64_t rows = s.gates() * s.u;
-    std::vector<float> both(static_cast<size_t>(2 * rows)); // a second bias, of the state's product, is 0
+    // The second bias, of the state's product, is 0.
+    std::vector<float> both(static_cast<size_t>(2 * rows));
     std::copy(bias, bias + rows, both.begin());
     OnnxGraph g;
     std::vector<OnnxName> operands = {g.input(Dtype::F32, {s.t, s.b, s.i}, src),

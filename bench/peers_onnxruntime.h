@@ -1,4 +1,5 @@
-// ONNX Runtime as a peer: a small graph for each case, run by the process of bench/onnxruntime_process.h.
+// ONNX Runtime as a peer: a small graph for each case, executed by the process of
+// bench/onnxruntime_process.h.
 #pragma once
 
 #include "bench/onnxruntime_graph.h"
@@ -47,7 +48,7 @@ public:
 private:
     std::shared_ptr<OnnxRuntimeProcess> process_ = std::make_shared<OnnxRuntimeProcess>();
 
-    // A graph that it refuses is one that this peer does not do.
+    // A graph that it rejects counts as unsupported by this peer.
     Result made(const OnnxGraph &, const OnnxName &output, Dtype type, const OnnxShape &shape, void *to,
                 const PeerOptions &, const std::string &note = "");
 };

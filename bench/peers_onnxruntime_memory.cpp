@@ -1,4 +1,4 @@
-// What ONNX Runtime does of rows and elements.
+// ONNX Runtime's row-wise and element-wise operations.
 #include "bench/peers_onnxruntime.h"
 
 #include <algorithm>

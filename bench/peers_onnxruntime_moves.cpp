@@ -1,4 +1,4 @@
-// What ONNX Runtime does of moves, and of windows and sizes of images.
+// ONNX Runtime's moves, pooling and resizing.
 #include "bench/peers_onnxruntime.h"
 
 namespace kumiko::bench {

@@ -47,8 +47,8 @@ protected:
     }
 
 private:
-    // Its idle threads spin for 2^26 cycles, longer than the pause before whoever is timed next: 2^16 keeps them awake between
-    // its own calls. It reads this when it is loaded.
+    // Its idle threads spin for 2^26 cycles, longer than the pause before the next timed piece;
+    // 2^16 keeps them awake between its own calls. It reads this variable when it is loaded.
     static std::vector<std::string> files() {
         setenv("OPENBLAS_THREAD_TIMEOUT", "16", 0);
         return {"libopenblas.so.0", "libopenblas.so"};

@@ -1,4 +1,5 @@
-// Prints what the peers and the machine reach, without any kernel of ours: a check of the yardstick itself.
+// Prints the rates of the peers and the machine without any kernel of ours: a check of the
+// measuring tools.
 //   peers_report [THREADS]
 #include "bench/peak.h"
 #include "bench/peers.h"
@@ -17,7 +18,7 @@ namespace {
 
 struct Line {
     std::string name, unit, note;
-    double amount; // of one run, in the unit's 1e9
+    double amount; // per run, in 1e9 of the unit
     TimedWork work;
 };
 
@@ -27,7 +28,7 @@ std::vector<float> numbers(int64_t count) {
     return out;
 }
 
-// More than one thread: idle ones of one library spin while the next is timed.
+// With several threads, idle ones of one library spin while the next is timed.
 bool spinning = false;
 
 void print(const char *title, const std::vector<Line> &lines) {

@@ -1,4 +1,5 @@
-// XNNPACK as a peer, in a module of its own. Its images are NHWC, so convolutions are among those in layouts of its own.
+// XNNPACK as a peer, in a separate module. Its images are NHWC, so convolutions count as those in
+// the peer's own layout.
 #include "bench/peers.h"
 #include "support/memory.h"
 
@@ -16,7 +17,7 @@ namespace {
 
 constexpr float lowest = -std::numeric_limits<float>::infinity(), highest = std::numeric_limits<float>::infinity();
 
-// Floats with room behind, which it may read.
+// Floats followed by spare room, which it may read.
 using Area = std::shared_ptr<float[]>;
 Area area(size_t count) {
     const size_t bytes = count * sizeof(float) + XNN_EXTRA_BYTES;
@@ -36,7 +37,8 @@ public:
         if (xnn_initialize(nullptr) != xnn_status_success) reason_ = "it does not know this processor";
     }
     std::string name() const override { return "XNNPACK"; }
-    std::string version() const override { return available() ? "of 2022-02-16" : ""; } // it has no other
+    // It has no other version number.
+    std::string version() const override { return available() ? "of 2022-02-16" : ""; }
     bool available() const override { return reason_.empty(); }
     std::string reason() const override { return reason_; }
 
@@ -119,7 +121,7 @@ public:
                     op, size(s.n), pixels, from.get(), dst, pool_of(options));
             return kernel(op, failed, from, options);
         }
-        // Means do not count the zeros around.
+        // Means do not count padding zeros.
         if (!s.channels_last || (!greatest && s.pad)) return {};
         if ((greatest
                  ? xnn_create_max_pooling2d_nhwc_f32(u(s.pad), u(s.pad), u(s.pad), u(s.pad), u(s.kh), u(s.kw),
@@ -195,7 +197,7 @@ public:
 
 private:
     std::string reason_;
-    std::map<int, pthreadpool_t> pools_; // they live as long as the program
+    std::map<int, pthreadpool_t> pools_; // live as long as the program
 
     static size_t size(int64_t n) { return static_cast<size_t>(n); }
     pthreadpool_t pool_of(const PeerOptions &options) {
@@ -204,13 +206,13 @@ private:
         if (!p) p = pthreadpool_create(size(options.threads));
         return p;
     }
-    // What it clamps results to for that function; false where it has not the function.
+    // The clamping range for that function; false if it lacks the function.
     static bool bounds(const std::string &activation, float &low, float &high) {
         low = activation.empty() ? lowest : 0;
         high = activation == "relu6" ? 6 : highest;
         return activation.empty() || activation == "relu" || activation == "relu6";
     }
-    // The last two axes exchanged.
+    // Exchanges the last two axes.
     static void turn(const float *from, float *to, int64_t count, int64_t rows, int64_t columns) {
         for (int64_t n = 0; n < count; n++)
             for (int64_t i = 0; i < rows; i++)

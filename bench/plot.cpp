@@ -12,7 +12,7 @@ namespace {
 constexpr double line = 20, top = 58, right = 30, width = 900, letter = 7;
 const char *const blue = "#9dbbe0", *const grey = "#8a8a8a", *const pale = "#e4e4e4", *const ink = "#222222";
 
-// One mark for each peer, told apart without colours too.
+// A mark for each peer, distinguishable without colour.
 struct Mark {
     const char *colour, *shape; // shape: around (0, 0)
 };
@@ -24,13 +24,14 @@ const Mark marks[] = {{"#c8511b", "M-4,-4H4V4H-4Z"},
                       {"#00838f", "M-5,-2H-2V-5H2V-2H5V2H2V5H-2V2H-5Z"},
                       {"#5d4037", "M-5,-5L0,-2L5,-5L2,0L5,5L0,2L-5,5L-2,0Z"}};
 
-// A peer has its mark in all pictures.
+// A peer has the same mark in all plots.
 const Mark &mark_of(const std::string &peer) {
     static const char *const known[] = {"OpenBLAS", "MKL", "oneDNN", "LIBXSMM", "ONNX Runtime"};
     for (size_t i = 0; i < std::size(known); i++) {
         if (peer == known[i]) return marks[i];
     }
-    return marks[peer.starts_with("oneDNN") || peer.starts_with("ONNX") ? 5 : 6]; // done another way; others
+    // Other forms of a peer; other peers.
+    return marks[peer.starts_with("oneDNN") || peer.starts_with("ONNX") ? 5 : 6];
 }
 
 std::string escaped(const std::string &text) {
@@ -50,7 +51,7 @@ std::vector<std::string> peers_of(const std::vector<BenchRow> &rows) {
     return names;
 }
 
-// From rates to places.
+// Maps rates to coordinates.
 class Scale {
 public:
     Scale(const std::vector<BenchRow> &rows, double left) : left_(left) {

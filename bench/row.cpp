@@ -39,13 +39,14 @@ BenchRow BenchRow::from_json(const Json &j) {
     for (const auto &[name, note] : j.at("notes").items()) r.peer_notes[name] = note.get<std::string>();
     if (!j.at("best_peer").is_null()) r.best_peer = j.at("best_peer").get<std::string>();
     for (const Json &remark : j.at("remarks")) r.remarks.push_back(remark.get<std::string>());
-    if (j.contains("fast_ratio")) r.fast_ratio = number("fast_ratio"); // rows of older reports have none
+    // Rows of older reports have none.
+    if (j.contains("fast_ratio")) r.fast_ratio = number("fast_ratio");
     if (j.contains("error")) r.error = j.at("error").is_null() ? NAN : j.at("error").get<double>();
     r.given_ratio = j.value("given_ratio", 0.0), r.default_ratio = j.value("default_ratio", 0.0);
     r.way = j.value("way", "");
     if (j.contains("ways")) {
         for (const auto &[way, rate] : j.at("ways").items()) r.ways[way] = rate.get<double>();
-    } else if (j.contains("direct")) { // rows of older reports: ours is by Winograd's products
+    } else if (j.contains("direct")) { // rows of older reports: ours uses Winograd
         r.ways = {{"direct", j.at("direct").get<double>()}, {"Winograd", r.ours}};
     }
     r.failure = j.value("failure", ""), r.wrong = j.value("wrong", "");

@@ -1,4 +1,4 @@
-// One op at one shape: our kernels and the peers' in turn.
+// One op at one shape: our kernels and the peers' timed alternately.
 #include "bench/contest.h"
 #include "bench/suite.h"
 
@@ -28,7 +28,8 @@ void add_halide(Contest &contest, const Schedule &schedule, BenchRow &row) {
 
 bool convolves(const BenchCase &c) { return c.op.find("conv2d") != std::string::npos; }
 
-// The default schedule; that of a convolution takes weights that were packed ahead, as the peers do, where there is such a one.
+// The default schedule; for a convolution one that takes pre-packed weights, as the peers do, if
+// there is one.
 Schedule plain_schedule(const BenchCase &c, const Op &op, const Machine &machine) {
     if (c.ahead) return default_schedule(op, machine, PackedBy::Caller);
     const LibraryTemplate *fits = library::find_template(op, machine);
@@ -37,7 +38,8 @@ Schedule plain_schedule(const BenchCase &c, const Op &op, const Machine &machine
     return space->schedule(space->default_point());
 }
 
-// What the database has of it, for as many threads; of a convolution rather with weights packed ahead.
+// The record in the database, for the same number of threads; for a convolution preferably with
+// pre-packed weights.
 std::optional<Record> tuned_record(const BenchCase &c, const Op &op, const Machine &machine,
                                    const BenchOptions &options) {
     const Database known(options.database, Database::Mode::Read);
@@ -48,8 +50,9 @@ std::optional<Record> tuned_record(const BenchCase &c, const Op &op, const Machi
     return known.best(task_key(op, machine, wanted), machine);
 }
 
-// The op by Winograd's products, where those pay: windows of 3 by 3 of enough channels, whose products become a quarter fewer at least
-// and are of enough tiles for each of the transformed weights, which are more.
+// The op by Winograd's algorithm, if profitable: 3×3 windows with enough channels, at least a
+// quarter fewer multiplications, and enough tiles for each of the transformed weights, which are
+// more numerous.
 std::optional<Op> by_winograd(const BenchCase &c, const char *layout) {
     if (c.op != "conv2d" || c.parameters.at("kh") != 3 || c.parameters.at("kw") != 3 ||
         c.parameters.at("type") != "f32" || c.parameters.at("layout") != "nchw")
@@ -75,13 +78,13 @@ std::optional<Op> by_winograd(const BenchCase &c, const char *layout) {
         if (std::any_of(faster.parameters.begin(), faster.parameters.end(), same))
             p[q.name] = value;
         else if (q.name != "kh" && q.name != "kw" && value != q.otherwise)
-            return {}; // it has no such thing
+            return {}; // other options are unsupported
     }
     p["layout"] = layout;
     return ops::make(faster.name, p);
 }
 
-// The largest difference between two of ours, relative to the largest result.
+// The largest difference between two of our results, relative to the largest result.
 double error_between(const Buffer<> &a, const Buffer<> &b) {
     if (Type(a.type()) != Float(32) || Type(b.type()) != Float(32) || a.number_of_elements() != b.number_of_elements())
         throw InternalError("ways to compute one case have results of different shapes or types");
@@ -96,7 +99,7 @@ double error_between(const Buffer<> &a, const Buffer<> &b) {
     return largest > 0 ? difference / largest : 0;
 }
 
-// A convolution of images with channels last, a layout of our own as the peers have theirs.
+// A convolution with channels last: our own layout, as the peers have theirs.
 std::optional<Op> channels_last(const BenchCase &c) {
     if (c.op != "conv2d" && c.op != "depthwise_conv2d") return {};
     Json p = c.parameters;
@@ -108,14 +111,15 @@ std::optional<Op> channels_last(const BenchCase &c) {
 const char *const direct = "direct", *const tuned = "tuned", *const winograd = "Winograd",
                   *const own_layout = "own layouts", *const own_winograd = "Winograd, own layouts";
 
-// Our ways to compute a case, whose pieces are those from 1 on: the default schedule of the op first, the tuned one last.
+// Our ways to compute a case; their contestants are those from 1 on: the op's default schedule
+// first, the tuned one last.
 struct Ours {
     std::vector<std::string> ways;
     bool tuned = false;
 };
 
-// The default schedule and, where the database has one, the tuned one; else of convolutions, where it pays, that of Winograd's
-// products, and both in a layout of our own. Unsupported ends in row.failure.
+// Adds the default schedule and the tuned one, if the database has it; otherwise, for convolutions,
+// Winograd's if profitable, and both in our own layout. Unsupported is recorded in row.failure.
 Ours add_ours(Contest &contest, const Target &target, const BenchOptions &options, BenchRow &row) {
     Ours ours;
     const auto add = [&](const char *way, const Schedule &schedule) {
@@ -159,22 +163,23 @@ Ours add_ours(Contest &contest, const Target &target, const BenchOptions &option
     return ours;
 }
 
-// Products and convolutions are told by their arithmetic, however small; products with a vector by their bytes.
+// Products and convolutions are rated by their operations, however small; matrix–vector products by
+// their bytes.
 bool counts_operations(const BenchCase &c, const Work &work) {
     if (c.op == "conv2d" || c.op == "depthwise_conv2d") return true;
     if (c.op == "matmul" && c.parameters.at("m") != 1 && c.parameters.at("n") != 1) return true;
     return measured_by_operations(work);
 }
 
-// Whether the arrays leave the caches between two runs.
+// Whether the arrays exceed the caches, so that each run reloads them.
 bool exceeds_caches(const Work &work, const Machine &machine) {
     int64_t largest = 0;
-    for (size_t i = 0; i + 1 < machine.memory.size(); i++) // the last is no cache
+    for (size_t i = 0; i + 1 < machine.memory.size(); i++) // the last level is not a cache
         largest = std::max(largest, machine.memory[i].bytes);
     return work.bytes > 2 * static_cast<double>(largest);
 }
 
-// What the machine can do of this kind of work. Of float64 a vector holds half as many.
+// The machine's limit for this kind of work. A vector holds half as many float64.
 CountedWork peak_of(const Op &op, bool by_operations, int threads) {
     if (!by_operations) return copy_bandwidth(threads);
     const Type t = op.inputs()[0].type;
@@ -185,7 +190,7 @@ CountedWork peak_of(const Op &op, bool by_operations, int threads) {
     return peak;
 }
 
-// The fastest of those pieces that `among` admits; 0: none.
+// The fastest of the contestants that `among` admits; 0: none.
 size_t fastest(
     const std::vector<Timing> &timings, size_t first, size_t past,
     const std::function<bool(size_t)> &among = [](size_t) { return true; }) {
@@ -196,7 +201,7 @@ size_t fastest(
     return best;
 }
 
-// The rates of peers, and which is the best; `first` is the first piece that is not ours.
+// Sets the rates of peers and the best one; `first` is the first contestant that is not ours.
 void fill_peers(BenchRow &row, const Contest &contest, const std::vector<Timing> &timings, size_t ours, size_t first,
                 double amount) {
     double fast = 0;
@@ -213,7 +218,8 @@ void fill_peers(BenchRow &row, const Contest &contest, const std::vector<Timing>
     if (row.tuned) row.default_ratio = speedup(timings[1], timings[best]);
 }
 
-// Ours: the rates of the ways, which is the best, and where layouts differ how those compare that take what is given at the door.
+// Sets the rates of our ways and the best one, and, if layouts differ, the comparison of those that
+// keep the given layout.
 void fill_ways(BenchRow &row, const Contest &contest, const std::vector<Timing> &timings, const Ours &ours,
                size_t first, double amount) {
     const auto given = [&](size_t i) { return !contest.pieces[i].name.ends_with(own_layout); };
@@ -231,7 +237,7 @@ void fill_ways(BenchRow &row, const Contest &contest, const std::vector<Timing> 
 
 } // namespace
 
-// Of tables and of arrays that are sliced only what the result takes counts.
+// For tables and sliced arrays only the elements that the result uses count.
 CaseWork work_of(const BenchCase &c, const Op &op) {
     CaseWork w{count_work(op, {}), false, "", 0};
     if (c.op == "gather" || c.op == "embedding" || c.op == "slice") {
@@ -253,12 +259,13 @@ BenchRow run_case(const BenchCase &c, const Target &target, const BenchOptions &
     BenchRow row;
     row.suite = c.suite, row.name = c.name, row.threads = options.threads, row.unit = unit;
 
-    // Pieces: the peak, our ways, perhaps Halide's code for one of them, then the peers.
+    // Contestants: the peak, our ways, possibly Halide's code for one of them, then the peers.
     const CountedWork peak = peak_of(contest.op(), by_operations, options.threads);
     contest.pieces.push_back({"peak", "", peak.run, [] {}, {}});
     const Ours ways = add_ours(contest, target, options, row);
     const bool failed = !row.failure.empty();
-    const size_t first = failed ? contest.pieces.size() : 1 + ways.ways.size(); // that is not ours
+    // The first that is not ours.
+    const size_t first = failed ? contest.pieces.size() : 1 + ways.ways.size();
     if (options.peers) contest.add_peers();
 
     TimerOptions timer;
@@ -269,7 +276,8 @@ BenchRow run_case(const BenchCase &c, const Target &target, const BenchOptions &
     const std::vector<Timing> timings = time_interleaved(works, timer);
     if (options.check && !failed) row.wrong = contest.differences();
 
-    if (by_operations || exceeds_caches(work, target.machine)) // the peak at its best: it is a bound
+    // The peak uses its fastest sample, since it is a bound.
+    if (by_operations || exceeds_caches(work, target.machine))
         row.peak = (by_operations ? peak.flops : peak.bytes) * 1e-9 / timings[0].min;
     size_t ours = 0;
     if (!failed) {

@@ -1,4 +1,4 @@
-// Convolutions: every distinct one of three networks, for one image, NCHW.
+// Convolutions: all distinct ones of three networks, for one image, NCHW.
 #include "bench/shapes.h"
 
 namespace kumiko::bench {
@@ -9,7 +9,7 @@ struct Layer {
     int c, side, o, kernel, stride = 1;
 };
 
-// The three layers of a block, and the one beside it where the image shrinks (in the 3x3 layer).
+// The three layers of a block, and the parallel one where the image shrinks (in the 3x3 layer).
 const Layer resnet50[] = {
     {3, 224, 64, 7, 2},                                                                   // first
     {64, 56, 64, 1},    {64, 56, 64, 3},      {64, 56, 256, 1},   {256, 56, 64, 1},       // 56x56
@@ -20,7 +20,7 @@ const Layer resnet50[] = {
     {1024, 14, 512, 1}, {512, 14, 512, 3, 2}, {512, 7, 2048, 1},  {1024, 14, 2048, 1, 2}, // to 7x7
     {2048, 7, 512, 1},  {512, 7, 512, 3}};                                                // 7x7
 
-// The first layer, and those of one pixel; the depthwise ones between them are a suite of their own.
+// The first layer and the 1x1 layers; the depthwise ones between them are a separate suite.
 const Layer mobilenet_v2[] = {{3, 224, 32, 3, 2}, {32, 112, 16, 1}, {16, 112, 96, 1}, {96, 56, 24, 1},
                               {24, 56, 144, 1},   {144, 56, 24, 1}, {144, 28, 32, 1}, {32, 28, 192, 1},
                               {192, 28, 32, 1},   {192, 14, 64, 1}, {64, 14, 384, 1}, {384, 14, 64, 1},

@@ -13,18 +13,19 @@ struct Product {
 
 const int squares[] = {64, 96, 128, 192, 256, 384, 512, 640, 768, 1024, 1536, 2048};
 
-// BERT-base, hidden size 768, for 128 and 384 tokens: projections, both layers of the feed-forward part, the three input
-// projections at once, and a head's scores and values.
+// BERT-base, hidden size 768, for 128 and 384 tokens: projections, both layers of the feed-forward
+// part, the three input projections at once, and a head's scores and values.
 const Product bert[] = {{128, 768, 768}, {128, 3072, 768}, {128, 768, 3072}, {128, 2304, 768},
                         {384, 768, 768}, {384, 3072, 768}, {384, 768, 3072}, {128, 128, 64},
                         {128, 64, 128},  {384, 384, 64},   {384, 64, 384}};
 
-// ResNet-50's convolutions as products: filters x pixels x window, and its last layer for 32 images.
+// ResNet-50's convolutions as products (filters x pixels x window), and its last layer for 32
+// images.
 const Product resnet[] = {{64, 12544, 147}, {64, 3136, 64},  {64, 3136, 576}, {256, 3136, 64},  {64, 3136, 256},
                           {128, 784, 1152}, {512, 784, 128}, {128, 784, 512}, {256, 196, 2304}, {1024, 196, 256},
                           {512, 49, 4608},  {2048, 49, 512}, {512, 49, 2048}, {32, 1000, 2048}};
 
-// Few rows, few columns, a long sum, a short one, sides that no vector divides, and next to nothing.
+// Few rows, few columns, a long sum, a short one, sides that no vector divides, and tiny ones.
 const Product odd[] = {{4, 1024, 1024},    {16, 1024, 1024}, {32, 2048, 512},  {2048, 64, 512}, {4096, 32, 256},
                        {1024, 8, 1024},    {64, 64, 8192},   {1024, 1024, 16}, {127, 129, 131}, {333, 555, 777},
                        {1000, 1000, 1000}, {16, 16, 16},     {32, 32, 32}};
@@ -100,7 +101,7 @@ Shapes gemv_shapes() {
     return shapes;
 }
 
-// BERT-base's heads, longer ones, heads that share keys, and one new token against many old ones.
+// BERT-base's heads, longer ones, heads with shared keys, and one new token with many earlier ones.
 Shapes attention_shapes() {
     return {{"attention", {{"heads", 12}, {"s", 128}, {"t", 128}, {"d", 64}}},
             {"attention", {{"heads", 12}, {"s", 512}, {"t", 512}, {"d", 64}}},

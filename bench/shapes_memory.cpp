@@ -1,4 +1,4 @@
-// What memory bounds: some that caches hold, some that they do not.
+// Memory-bound shapes, some within the caches, some beyond.
 #include "bench/shapes.h"
 
 namespace kumiko::bench {
@@ -24,7 +24,8 @@ Shapes rows_shapes() {
     reduce("max", {4096, 1024}, {1});
     reduce("mean", {2048, 7, 7}, {1, 2}); // pooling of a whole image
     reduce("sum", {64, 512, 512}, {0, 2});
-    shapes.push_back({"group_norm", {{"c", 320}, {"h", 64}, {"w", 64}, {"groups", 32}}}); // of a diffusion model
+    // From a diffusion model.
+    shapes.push_back({"group_norm", {{"c", 320}, {"h", 64}, {"w", 64}, {"groups", 32}}});
     return shapes;
 }
 
@@ -45,7 +46,7 @@ Shapes elementwise_shapes() {
     return shapes;
 }
 
-// Images of all channels of a pixel together, and of none; weights; squares.
+// Between channels last and channels first; weights; squares.
 Shapes transpose_shapes() {
     Shapes shapes;
     for (const auto &[m, n] : std::vector<std::pair<int, int>>{{64, 64},
@@ -67,7 +68,7 @@ Shapes transpose_shapes() {
     permute({1, 112, 112, 64}, {0, 3, 1, 2});
     permute({8, 3, 224, 224}, {0, 2, 3, 1});
     permute({8, 224, 224, 3}, {0, 3, 1, 2});
-    permute({1, 128, 12, 64}, {0, 2, 1, 3}); // heads apart, and keys for a product
+    permute({1, 128, 12, 64}, {0, 2, 1, 3}); // separates heads, and transposes keys for a product
     permute({8, 512, 12, 64}, {0, 2, 1, 3});
     permute({8, 512, 12, 64}, {0, 2, 3, 1});
     permute({200, 300, 50}, {2, 1, 0});

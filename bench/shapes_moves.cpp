@@ -1,9 +1,9 @@
-// Windows and sizes of images, and what moves elements only.
+// Pooling and resizing of images, and ops that only move elements.
 #include "bench/shapes.h"
 
 namespace kumiko::bench {
 
-// ResNet-50's, VGG-16's, Inception-v3's and DenseNet's, as their channels and sizes follow each other.
+// Layers of ResNet-50, VGG-16, Inception-v3 and DenseNet, in order.
 Shapes pool_shapes() {
     Shapes shapes;
     const auto pool = [&](const char *op, int c, int size, int k, int stride, int padding,
@@ -51,12 +51,13 @@ void add_resizing(Shapes &shapes) {
                            {"coordinates", coordinates},
                            {"layout", layout}}});
     };
-    resize("resize_nearest", 256, 13, 26, "half_pixel", "nchw"); // of a detector's pyramid
+    resize("resize_nearest", 256, 13, 26, "half_pixel", "nchw"); // from a detector's pyramid
     resize("resize_nearest", 64, 56, 112, "asymmetric", "nchw");
     resize("resize_nearest", 256, 26, 52, "half_pixel", "nhwc");
     resize("resize_bilinear", 256, 28, 56, "half_pixel", "nchw");
     resize("resize_bilinear", 64, 56, 112, "align_corners", "nchw");
-    resize("resize_bilinear", 3, 512, 224, "half_pixel", "nchw"); // a photograph before a network
+    // A photograph as input of a network.
+    resize("resize_bilinear", 3, 512, 224, "half_pixel", "nchw");
     resize("resize_bilinear", 128, 28, 56, "half_pixel", "nhwc");
 }
 
@@ -67,7 +68,7 @@ Shapes moves_shapes() {
     const auto add = [&](const char *op, const Json &parameters) { shapes.push_back({op, parameters}); };
     add("gather", {{"m", 4096}, {"n", 16384}, {"w", 16}}); // nodes of a graph
     add("gather", {{"m", 16384}, {"n", 16384}, {"w", 256}});
-    add("embedding", {{"b", 1}, {"s", 128}, {"n", 30522}, {"w", 768}}); // BERT-base's
+    add("embedding", {{"b", 1}, {"s", 128}, {"n", 30522}, {"w", 768}}); // BERT-base
     add("embedding", {{"b", 32}, {"s", 512}, {"n", 30522}, {"w", 768}});
     add("one_hot", {{"m", 4096}, {"n", 1000}});
     add("one_hot", {{"m", 65536}, {"n", 10}});
@@ -75,18 +76,21 @@ Shapes moves_shapes() {
     add("cumulative_sum", {{"shape", {4096, 1024}}, {"axis", 1}});
     add("cumulative_sum", {{"shape", {4096, 1024}}, {"axis", 0}});
     add("cumulative_sum", {{"shape", {1 << 20}}, {"axis", 0}});
-    add("concat", {{"parts", {64, 128, 32, 32}}, {"shared", {784}}, {"axis", 0}}); // channels of Inception
-    add("concat", {{"parts", {64, 128, 32, 32}}, {"shared", {784}}, {"axis", 1}}); // and of images with channels last
-    add("concat", {{"parts", {511, 1}}, {"shared", {12, 64}}, {"axis", 1}});       // a key behind the cached ones
+    // Channels of Inception, then the same with channels last.
+    add("concat", {{"parts", {64, 128, 32, 32}}, {"shared", {784}}, {"axis", 0}});
+    add("concat", {{"parts", {64, 128, 32, 32}}, {"shared", {784}}, {"axis", 1}});
+    // A key appended to the cached ones.
+    add("concat", {{"parts", {511, 1}}, {"shared", {12, 64}}, {"axis", 1}});
     add("concat", {{"parts", {2048, 2048}}, {"shared", {4096}}, {"axis", 1}});
     add("pad", {{"shape", {64, 56, 56}}, {"before", {0, 1, 1}}, {"after", {0, 1, 1}}});
     add("pad", {{"shape", {224, 224, 3}}, {"before", {3, 3, 0}}, {"after", {3, 3, 0}}});
     add("pad", {{"shape", {128, 1000}}, {"before", {0, 0}}, {"after", {0, 24}}});
-    add("slice", {{"shape", {512, 2304}}, {"extents", {512, 768}}, {"begin", {0, 768}}}); // the keys of Q, K, V
+    // The keys of Q, K, V.
+    add("slice", {{"shape", {512, 2304}}, {"extents", {512, 768}}, {"begin", {0, 768}}});
     add("slice", {{"shape", {3, 256, 256}}, {"extents", {3, 224, 224}}, {"begin", {0, 16, 16}}});
     add("slice", {{"shape", {256, 56, 56}}, {"extents", {256, 28, 28}}, {"step", {1, 2, 2}}});
-    add("slice",
-        {{"shape", {1024, 1024}}, {"extents", {1024, 1024}}, {"begin", {0, 1023}}, {"step", {1, -1}}}); // mirrored
+    // Mirrored.
+    add("slice", {{"shape", {1024, 1024}}, {"extents", {1024, 1024}}, {"begin", {0, 1023}}, {"step", {1, -1}}});
     return shapes;
 }
 

@@ -1,5 +1,6 @@
-// How fast the chip is simulated, with timing and hazard checks on: multiply-accumulates a second in a matmul's inner loop, and
-// steps a second on the small machine. The peer is the same simulator without vector instructions of the host.
+// The simulation speed of the chip with timing and hazard checks enabled: multiply-accumulates per
+// second in a matmul's inner loop, and steps per second on the small machine. The peer is the same
+// simulator without vector instructions of the host.
 #include "bench/suite.h"
 
 #include "bench/peak.h"
@@ -13,7 +14,8 @@ namespace {
 
 using namespace kumiko::sim;
 
-// Weights stream from L1BM into one face while the other works; accumulators stay in GRF0, x in LM1. 16 vectors a matrix.
+// Weights stream from L1BM into one face while the other is in use; accumulators stay in GRF0, x in
+// LM1. 16 vectors per matrix.
 std::string inner_loop(int rounds) {
     return fmt::format(
         "rep 4,1 | pass.i32.2 imm(1.5h) -> grf0[0+2 ^8]\n"
@@ -38,10 +40,10 @@ std::string inner_loop(int rounds) {
 struct SimCase {
     std::string name, machine, unit;
     int rounds;
-    bool macs; // or steps
+    bool macs; // otherwise steps
 };
 
-// One program on one machine, ready to run.
+// One program on one machine, ready to execute.
 struct Ready {
     Ready(const SimCase &c, const std::string &host)
         : config(Config::load(c.machine)), program(assemble(inner_loop(c.rounds), "inner loop")), memory(config),

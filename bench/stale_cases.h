@@ -1,5 +1,5 @@
-// One op for each way in which the library's schedules lay out loops, of sizes that vectors and
-// blocks do not divide: what tests and `kumiko bench stale` run on memory that holds denormal
+// One op for each way in which the library's schedules lay out loops, with sizes that vectors and
+// blocks do not divide. Tests and `kumiko bench stale` run them on memory that holds denormal
 // numbers.
 #pragma once
 
@@ -13,7 +13,7 @@ namespace kumiko {
 struct StaleCase {
     std::string op;
     Json parameters;
-    // The operator's inputs that are indices below a number; others are small integers.
+    // Inputs of the operator that are indices are below a bound; others are small integers.
     std::string title() const {
         std::string text = op;
         for (const auto &[name, value] : parameters.items()) {

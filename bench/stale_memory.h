@@ -1,7 +1,7 @@
-// Runs kernels with all of their workspaces and stack full of a pattern, and says what they compute
-// and which floating-point exceptions they raise. A kernel that computes on memory which it has not
-// written raises other exceptions when that holds denormal or signalling numbers than when it holds
-// zeros.
+// Runs kernels with all of their workspaces and stack filled with a pattern, and reports their
+// results and the floating-point exceptions that they raise. A kernel that computes on memory which
+// it has not written raises other exceptions if that memory holds denormal or signalling numbers
+// than if it holds zeros.
 #pragma once
 
 #include "driver/kernel.h"
@@ -37,8 +37,8 @@ inline void fill(void *to, size_t bytes, uint64_t bits) {
     std::memcpy(p, &bits, bytes);
 }
 
-// Scalar code converts whole registers, of which it has set one lane: what the filling left there
-// is no memory.
+// Scalar code converts whole registers after setting one lane; what the fill left in the other
+// lanes is not memory content.
 [[gnu::noinline]] inline void clear_registers() {
 #if defined(__x86_64__)
     if (__builtin_cpu_supports("avx"))
@@ -50,7 +50,7 @@ inline void fill(void *to, size_t bytes, uint64_t bits) {
 #endif
 }
 
-// As long as one lives, workspaces hold a pattern.
+// While an object exists, workspaces hold a pattern.
 class Workspaces {
 public:
     explicit Workspaces(uint64_t bits) {
@@ -110,7 +110,7 @@ inline std::vector<unsigned char> bytes_of(const Buffer<> &b) {
     return {p, p + last * b.type().bytes()};
 }
 
-// One call, on copies of the arrays: inputs as the kernel takes them. Tasks run on this thread.
+// One call on copies of the arrays, with inputs as the kernel takes them. Tasks run on this thread.
 inline Seen run(const Kernel &k, const std::vector<Buffer<>> &inputs, const Sizes &sizes, uint64_t bits) {
     std::vector<Buffer<>> all = with_inouts_copied(k.op(), inputs);
     for (const std::string &o : k.op().separate_outputs()) {
@@ -138,7 +138,7 @@ inline Seen run(const Kernel &k, const std::vector<Buffer<>> &inputs, const Size
     return seen;
 }
 
-// Says what depends on the memory that a kernel is given; "" where nothing does.
+// Describes what depends on the initial memory content; "" if nothing does.
 inline std::string dependence(const Kernel &k, const std::vector<Buffer<>> &inputs, const Sizes &sizes) {
     const Seen expected = run(k, inputs, sizes, zeros.bits);
     if (expected.code) return "the kernel returned " + std::to_string(expected.code) + ": " + kumiko_error();

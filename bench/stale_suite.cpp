@@ -15,8 +15,8 @@ namespace kumiko::bench {
 
 namespace {
 
-// Workspaces that come one behind the other from one array, so that a kernel gets the same
-// addresses at each call.
+// Workspaces allocated consecutively from one array, so that a kernel gets the same addresses at
+// each call.
 class Arena {
 public:
     static constexpr size_t bytes = size_t(64) << 20;
@@ -32,7 +32,7 @@ public:
     }
     Arena(const Arena &) = delete;
 
-    // As far as kernels have reached since the arena was made.
+    // Fills the memory that kernels have used since the arena was created.
     void fill(uint64_t bits) { stale::fill(base_, most_, bits); }
 
 private:
@@ -45,7 +45,7 @@ private:
     }
     void *take(size_t n) {
         const size_t whole = (n + 63) / 64 * 64;
-        if (whole > bytes - used_) return nullptr; // the kernel says that it has no memory
+        if (whole > bytes - used_) return nullptr; // the kernel reports that it has no memory
         taken_++;
         char *block = base_ + used_;
         used_ += whole;
@@ -60,7 +60,7 @@ private:
     }
 };
 
-// Of this thread: others on the machine do not count.
+// Processor time of this thread, which excludes other load.
 double processor_seconds() {
     timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);

@@ -1,5 +1,5 @@
-// The suite `stale`: how much slower kernels run where the memory that they are given holds
-// denormal numbers than where it holds zeros.
+// The suite `stale`: how much slower kernels run if their memory initially holds denormal numbers
+// instead of zeros.
 #pragma once
 
 #include "bench/suite.h"
@@ -16,8 +16,8 @@ struct StaleRow {
 };
 
 // Default schedules of `stale_cases` (bench/stale_cases.h), one thread. Workspaces and stack are
-// filled before each sample, and one call that is not timed follows: what a kernel writes is
-// written then, and what it only reads stays. `only`: cases whose name contains it.
+// filled before each sample, and one untimed call follows: it writes what the kernel writes, and
+// what is only read keeps the fill. `only`: cases whose name contains it.
 std::vector<StaleRow> run_stale_suite(const Target &target, const BenchOptions &options, const std::string &only = "",
                                       const std::function<void(const std::string &)> &progress = {});
 std::string stale_suite_text(const std::vector<StaleRow> &rows);

@@ -49,8 +49,8 @@ std::vector<Timing> time_interleaved(const std::vector<TimedWork> &work, const T
     std::vector<int> repeats(work.size());
     double slowest = options.sample_seconds;
     for (size_t i = 0; i < work.size(); i++) {
-        work[i].run(); // first touch of pages and code
-        // The faster of two counts, so that a hiccup does not shrink the sample.
+        work[i].run(); // touches pages and code for the first time
+        // The faster of two counts, so that an interruption does not shrink the sample.
         double once = std::max(std::min(sample(work[i], 1), sample(work[i], 1)), 1e-9);
         auto count = [&] { return static_cast<int>(std::clamp(std::ceil(options.sample_seconds / once), 1.0, 1e8)); };
         repeats[i] = count();

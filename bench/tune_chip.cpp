@@ -20,7 +20,7 @@ Json figures_of(const std::optional<Accuracy> &a) {
     return {{"pairs", a->pairs}, {"recall_30", a->recall_30}, {"top_1", a->top_1}, {"top_5", a->top_5}};
 }
 
-// How samples of a space that the model never saw are ordered.
+// Measures how well samples of an unseen space are ranked.
 void judge_samples(ChipTuneRow &row, const Space &space, const std::vector<Record> &records,
                    const std::string &cost_model) {
     const ModelTask task = model_task(row.name, records, chip_features_version);

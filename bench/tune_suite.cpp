@@ -21,10 +21,10 @@ namespace kumiko::bench {
 
 namespace {
 
-constexpr double as_good = 1.02; // times within a session are that sure
+constexpr double as_good = 1.02; // the accuracy of times within a session
 constexpr double none = std::numeric_limits<double>::infinity();
 
-// A database that is gone when this is.
+// A database that is deleted with this object.
 class Scratch {
 public:
     Scratch()
@@ -102,8 +102,8 @@ public:
         compare(few, tuned, random, formula, explored);
         std::vector<double> curve = first.best_so_far;
         curve.insert(curve.end(), second.best_so_far.begin(), second.best_so_far.end());
-        // Two sessions have seen the machine at different times: the best of the random one in seconds of the other is told by their
-        // bests side by side.
+        // Two sessions measured the machine at different times: their paired bests convert the
+        // random session's best to seconds of the other session.
         const double to_reach = random && !curve.empty() ? as_good * curve.back() * row_.random / row_.tuned : 0;
         for (size_t i = 0; i < curve.size() && row_.reached_random == 0; i++) {
             if (curve[i] <= to_reach) row_.reached_random = static_cast<int>(i) + 1;
@@ -133,7 +133,7 @@ private:
         row_.learned = accuracy({scores.begin(), scores.end()}, task.seconds);
     }
 
-    // All in turn, in one process.
+    // Compares all of them alternately in one process.
     void compare(const Record &few, const Record &tuned, const std::optional<Record> &random,
                  const std::optional<Record> &formula, const std::optional<Record> &explored) {
         const auto [own, space_of_op] = space_for(case_.op, target_.machine, SpaceKind::Fitting);
@@ -158,7 +158,7 @@ private:
         if (kept) add(Schedule::from_json(case_.op, target_.machine, nlohmann::json((*kept)["schedule"])), &known);
         if (explored) add(explored->schedule(case_.op), &explored_seconds);
 
-        struct NoSpace : Space { // candidates bring their nests
+        struct NoSpace : Space { // candidates provide their nests
             NoSpace(const Op &op, const Machine &machine) : Space(op, machine) {}
             Point default_point() const override { return {}; }
             Schedule schedule(const Point &) const override { return Schedule(op(), machine()); }
@@ -174,7 +174,7 @@ private:
             row_.known = std::min(row_.known, *results[i]);
         }
         row_.known_trials = kept ? (*kept).value("trials", 0) : 0;
-        if (explored) { // the better of both is the best that the longer search leaves
+        if (explored) { // the better one remains known after the longer search
             const bool better = explored_seconds <= known;
             row_.known_trials = std::max(row_.known_trials, options_.explore);
             known_.keep(case_.name, case_.op, target_.machine,

@@ -1,5 +1,5 @@
-// How good the tuner is: what few trials reach of the best schedule known, beside random search, and how well the cost model orders
-// candidates of tasks that it never saw.
+// The quality of the tuner: how close few trials come to the best known schedule, compared with
+// random search, and how well the cost model ranks candidates of unseen tasks.
 #pragma once
 
 #include "autotune/model/accuracy.h"
@@ -15,27 +15,34 @@ namespace kumiko::bench {
 
 struct TuneSuiteOptions {
     int trials = 64, few = 16;
-    int random = 256;            // samples for comparison and for the model's accuracy; 0: none
-    int chip_random = 64;        // the same on the chip
-    bool formula_spaces = false; // also search the space made from the formula, where the library has one of its own
-    int explore = 0;             // trials of a long search whose best counts as known, and is kept in `known`
-    std::string known;      // a JSON file with the best schedules of longer searches, by task and machine; empty: none
+    int random = 256;     // samples for comparison and for the model's accuracy; 0: none
+    int chip_random = 64; // the same on the chip
+    // Also search the space made from the formula, if the library has a space of its own.
+    bool formula_spaces = false;
+    // Trials of a long search whose best counts as known, and is stored in `known`.
+    int explore = 0;
+    // A JSON file with the best schedules of longer searches, by task and machine; empty: none.
+    std::string known;
     std::string only;       // tasks whose name contains this
     std::string cost_model; // as in TuneOptions
     uint64_t seed = 1;
 };
 
-// Seconds are medians of runs side by side, infinite where there is none; `known` is the least of all.
+// Seconds are medians of paired runs, infinite if there is none; `known` is the minimum of all.
 struct TuneSuiteRow {
     std::string name, failure; // why it could not be tuned
     double untuned = 0, few = 0, tuned = 0, random = 0, known = 0;
-    // Of an op that has no schedule of its own in the library: of that for anything, and of the op's plain loops, without any schedule.
+    // For an op without its own library schedule: the generic library schedule, and the op's
+    // unscheduled loops.
     double plain = 0, nest = 0;
-    double formula = 0;                     // of the best in the space made from the formula; 0: not asked for
-    int known_trials = 0;                   // that the best known took
-    int trials = 0, reached_random = 0;     // trials after which tuning was within 2 % of the best random one; 0: never
-    double seconds = 0, search_seconds = 0; // of the tuning; of them, those in which the tuner thought
-    double gflops = 0;                      // of the tuned one; 0 where GB/s is the measure
+    // The best in the space made from the formula; 0: not requested.
+    double formula = 0;
+    int known_trials = 0; // trials that the best known needed
+    // Trials until tuning was within 2 % of the best random candidate; 0: never.
+    int trials = 0, reached_random = 0;
+    // Time of the tuning; the part of it spent in the search itself.
+    double seconds = 0, search_seconds = 0;
+    double gflops = 0;                           // of the tuned one; 0 if GB/s is the measure
     std::optional<Accuracy> learned, analytical; // on the random samples
     Json json() const;
 };
@@ -44,20 +51,23 @@ std::vector<TuneSuiteRow> run_tune_suite(const Target &target, const TuneSuiteOp
                                          const std::function<void(const std::string &)> &progress = {});
 std::string tune_suite_text(const std::vector<TuneSuiteRow> &rows);
 
-// On the simulated chip, where times are exact: what tuning gains over the library's default schedule.
+// On the simulated chip, where times are exact: the gain of tuning over the library's default
+// schedule.
 struct ChipTuneRow {
     std::string name, failure;
-    double untuned = 0, tuned = 0;           // simulated seconds; 0 where the library has no schedule
-    double formula_untuned = 0, formula = 0; // in the space made from the formula; 0: not asked for
-    // Samples of the formula's space, or of the library's where there is none: the best of them, and how the model, the estimate and what the
-    // space's author expects order them.
+    // Simulated seconds; 0 if the library has no schedule.
+    double untuned = 0, tuned = 0;
+    double formula_untuned = 0, formula = 0; // in the space made from the formula; 0: not requested
+    // Samples of the formula's space, or of the library's if there is none: the best of them, and
+    // how well the model, the estimate and the space's expected costs rank them.
     double random = 0;
     int samples = 0;
     std::optional<Accuracy> learned, analytical, expected;
     double clock_hz = 0;
-    int trials = 0, rejected = 0, bad = 0; // measured; not legal; of those measured, not good
+    int trials = 0, rejected = 0, bad = 0; // measured; illegal; measured but not good
     std::map<std::string, int> failures;
-    double seconds = 0, search_seconds = 0; // of the tuning; of them, those in which the tuner thought
+    // Time of the tuning; the part of it spent in the search itself.
+    double seconds = 0, search_seconds = 0;
     Json json() const;
 };
 

@@ -15,7 +15,7 @@ TuneCase named(const std::string &name, const std::string &op, const Json &param
     return {name, ops::make(op, parameters)};
 }
 
-// Three that no template of the library fits.
+// Three ops that no template of the library matches.
 
 // D(i, j) = sum over k: (X(i, k) - Y(j, k))²
 Op squared_distances(int m, int n, int d) {
@@ -33,7 +33,8 @@ Op gated_product(int m, int n, int d) {
     return Op("gated_product", {X, U, V}, {compute("G", {i, j}, A(i, j) / (1.f + exp(-B(i, j))))});
 }
 
-// Each channel of the one against shifts of the other: R(c, s, w) = sum over h: X(c, h, w) Y(c, h, w + s)
+// Correlates each channel of one tensor with shifts of the other: R(c, s, w) = sum over h: X(c, h,
+// w) Y(c, h, w + s)
 Op correlation(int channels, int height, int width, int shifts) {
     Axis c("c", channels), h("h", height), w("w", width), s("s", shifts), v("v", width + shifts - 1);
     Tensor X = input("X", Float(32), {c, h, w}), Y = input("Y", Float(32), {c, h, v});
@@ -97,7 +98,8 @@ std::vector<TuneCase> chip_tune_cases() {
         named("depthwise f32 64 3x3 @28", "depthwise_conv2d", {{"c", 64}, {"h", 28}, {"w", 28}, {"padding", 1}}),
         named("softmax f32 512x512", "softmax", {{"m", 512}, {"n", 512}}),
         named("sum of rows f32 256x1024", "reduce", {{"shape", {256, 1024}}, {"axes", {1}}}),
-        {"gated product f32 32x256x64", gated_product(32, 256, 64)}, // for which the library has no schedule
+        // The library has no schedule for it.
+        {"gated product f32 32x256x64", gated_product(32, 256, 64)},
     };
 }
 

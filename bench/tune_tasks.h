@@ -1,4 +1,5 @@
-// The ops that the suite `tune` tunes; the cost model that comes with Kumiko learnt from none of them.
+// The ops that the suite `tune` tunes; the cost model shipped with Kumiko was trained on none of
+// them.
 #pragma once
 
 #include "dsl/op.h"
@@ -15,7 +16,7 @@ struct TuneCase {
 
 std::vector<TuneCase> tune_cases();
 std::vector<TuneCase> chip_tune_cases();
-// Throws UserError when none has the text in its name.
+// Throws UserError if no name contains the text.
 void require_task(const std::vector<TuneCase> &cases, const std::string &text);
 
 } // namespace kumiko::bench

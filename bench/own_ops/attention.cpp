@@ -21,7 +21,7 @@ struct Heads {
           K(input("K", f32, {h, j, d})), V(input("V", f32, {h, j, o})),
           product(sum(Q(h, i, d) * K(h, j, d), d) * (1.f / std::sqrt(static_cast<float>(e.value("D"))))) {}
 
-    // Of the keys that `near` holds for.
+    // Restricts the keys to those for which `near` holds.
     Op finish(const std::string &name, const Element &value, const Where &near,
               const std::vector<Tensor> &more = {}) const {
         Tensor score = compute("score", {h, i, j}, value);

@@ -1,4 +1,4 @@
-// Compiles the plain loops of ops, which are C++ text, with the compiler of the machine.
+// Compiles the plain loops of ops, which are C++ text, with the machine's compiler.
 #pragma once
 
 #include "bench/own_ops/own_ops.h"
@@ -14,8 +14,8 @@ class CompiledLoops {
 public:
     using Function = void (*)(void **arrays); // inputs, then outputs
 
-    // The compiler is $CXX, or c++. If it is missing or fails, failure() has its message and there are
-    // no functions.
+    // The compiler is $CXX, or c++. If it is missing or fails, failure() returns its message and
+    // there are no functions.
     explicit CompiledLoops(const std::vector<const OwnOp *> &ops);
     ~CompiledLoops();
     CompiledLoops(const CompiledLoops &) = delete;

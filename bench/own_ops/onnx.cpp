@@ -10,7 +10,7 @@ namespace kumiko::bench {
 
 namespace {
 
-// Numbers that ONNX gives the types.
+// ONNX's numbers of the types.
 constexpr int to_f32 = 1, to_u8 = 2, to_s8 = 3, to_s32 = 6, to_s64 = 7;
 const char *const microsoft = "com.microsoft"; // the domain of operators beyond the standard
 
@@ -22,7 +22,7 @@ OnnxShape shape_of(const Buffer<> &b) {
     return shape;
 }
 
-// A graph while it is made.
+// Builds a graph.
 class OwnGraph {
 public:
     OwnGraph(const OwnOp &own, const Op &op, const std::vector<Buffer<>> &inputs)
@@ -30,7 +30,7 @@ public:
     const OnnxGraph &graph() const { return graph_; }
 
     int64_t size(const std::string &name) const { return Extents(own_.sizes).value(name); }
-    // An input of the op, in its own shape or in one of as many elements.
+    // An input of the op, in its own shape or in one with as many elements.
     OnnxName in(const std::string &name, const OnnxShape &shape = {}) { return input(name, shape, false); }
     OnnxName filters(const std::string &name, const OnnxShape &shape) { return input(name, shape, true); }
     OnnxName number(double value) { return graph_.numbers("f32", value, {}); }
@@ -471,7 +471,7 @@ std::shared_ptr<OnnxSession> make_onnx_session(const std::shared_ptr<OnnxRuntime
         const Buffer<> like = make_output(op, op.outputs()[n], {});
         outputs.push_back({names[n], dtype_of(like.type()).value(), shape_of(like)});
     }
-    // Softmax gives what a mask leaves out denormal weights, with which its products are slow.
+    // Softmax assigns denormal weights to masked elements, which make its products slow.
     constexpr bool flush_denormals = true;
     auto session = std::make_shared<OnnxSession>(process, graph.graph(), outputs, 1, flush_denormals);
     if (!session->refusal().empty())

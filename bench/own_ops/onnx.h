@@ -10,10 +10,9 @@
 
 namespace kumiko::bench {
 
-// The ops that are one ONNX operator or a short chain of them, by name. Each graph has the op's
-// inputs and gives its outputs, in their order. ONNX Runtime reads all inputs in each run, except
-// filters of convolutions, which are constants that it may pack before, as in the suites of
-// convolutions.
+// The names of the ops that are one ONNX operator or a short chain of them. Each graph has the op's
+// inputs and outputs, in their order. ONNX Runtime reads all inputs in each run, except filters of
+// convolutions, which are constants that it may pre-pack, as in the suites of convolutions.
 std::vector<std::string> ops_with_onnx_graph();
 bool has_onnx_graph(const OwnOp &own);
 

@@ -34,7 +34,7 @@ double largest(const Buffer<> &buffer) {
     return most;
 }
 
-// Elements of one output against interpret_element.
+// Compares elements of one output with interpret_element.
 void check_samples(const OwnOp &own, const Op &op, const std::vector<Buffer<>> &inputs, const std::string &output,
                    const Buffer<> &actual, double seconds) {
     std::mt19937 random(7);
