@@ -28,7 +28,8 @@ struct BenchArguments {
     bench::TuneSuiteOptions tune;
 };
 
-// The suite `tune` is of another kind: not rates beside peers', but what trials reach of the best known.
+// The suite `tune` differs: not rates compared with peers', but how close few trials come to the
+// best known.
 void run_tune(const BenchArguments &a, const Target &target) {
     if (!a.page.empty() || !a.shape.empty())
         throw UserError("the suite tune takes no --page and no --shape; --only names its tasks");

@@ -24,11 +24,11 @@ namespace {
 
 struct Found {
     ChosenSchedule best;
-    std::optional<Op> op; // where it was named so that it could be made
-    std::string machine;  // another one, which found it; empty: this one
+    std::optional<Op> op; // set if it was named so that it can be created
+    std::string machine;  // the machine that found it; empty: this one
 };
 
-// What a database of another machine knows; its seconds are that machine's.
+// The result of another machine in the database; its seconds are that machine's.
 std::optional<Found> found_elsewhere(const Op &op, const Machine &machine, const std::string &database,
                                      const BestOptions &wanted) {
     const std::vector<Hint> all = hints(op, machine, database, wanted);
@@ -54,7 +54,8 @@ Found best_of(const OpArguments &a, const Machine &machine, const std::string &d
     a.require_sizes(op);
     wanted.sizes = a.bound_sizes();
     if (const auto found = tuned_schedule(op, machine, database, wanted)) {
-        Schedule::from_json(op, machine, nlohmann::json(*found->schedule)); // it stands
+        // Checks that it still applies.
+        Schedule::from_json(op, machine, nlohmann::json(*found->schedule));
         return {*found, op, ""};
     }
     if (any) {
@@ -68,7 +69,8 @@ Found best_of(const OpArguments &a, const Machine &machine, const std::string &d
                     (wanted.cold ? " --cold" : "") + (wanted.ahead ? " --ahead" : ""));
 }
 
-// For an op that this program does not know, one of somebody's shared object: what the database has under its name.
+// For an op that this program does not know, such as one from a user's shared object: the database
+// entry with its name.
 Found best_by_name(const std::string &name, const Machine &machine, const std::string &file, const BestOptions &wanted,
                    bool any) {
     const KeyMachine id = KeyMachine::parse(machine_of_key(machine, wanted));
@@ -76,7 +78,7 @@ Found best_by_name(const std::string &name, const Machine &machine, const std::s
     const auto here = [&](const Database::TaskSummary &t) { return t.key.machine == id.text(); };
     std::vector<Database::TaskSummary> tasks;
     std::vector<std::string> names;
-    std::set<std::string> otherwise; // machines, and ways, in which it was tuned
+    std::set<std::string> otherwise; // machines and modes in which it was tuned
     for (const Database::TaskSummary &t : database.tasks()) {
         names.push_back(t.key.op);
         if (t.key.op == name && t.ok > 0) otherwise.insert(t.key.machine);
@@ -104,7 +106,7 @@ Found best_by_name(const std::string &name, const Machine &machine, const std::s
                                     file, name, tasks.size(), name));
     const auto record = database.best(tasks[0].key, machine);
     if (!record) throw UserError(file + " knows no good schedule for " + name);
-    // The formula alone tells the work; without it the rate is left out.
+    // Without the formula the amount of work is unknown, so the rate is omitted.
     return {{Json(*record->saved_schedule), record->parameters, record->seconds(), "", "tuned"},
             {},
             here(tasks[0]) ? "" : KeyMachine::parse(tasks[0].key.machine).id};

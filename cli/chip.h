@@ -1,4 +1,4 @@
-// What the subcommands do for the simulated chip.
+// The subcommands' work for the simulated chip.
 #pragma once
 
 #include "cli/common.h"

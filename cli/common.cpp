@@ -118,15 +118,16 @@ Schedule ScheduleArguments::schedule(const Op &op, const Machine &machine, std::
             return std::all_of(given.items().begin(), given.items().end(),
                                [&](const auto &parameter) { return known.contains(parameter.key()); });
         };
-        if (!has(*space)) { // what tuning decides, which --why lists
+        if (!has(*space)) { // decisions of tuning, which --why lists
             auto tuned = space_for(op, machine, SpaceKind::Fitting, who).second;
-            const bool lists_more = tuned->parameters().size() > space->parameters().size(); // for the error
+            // For the error message.
+            const bool lists_more = tuned->parameters().size() > space->parameters().size();
             if (has(*tuned) || lists_more) space = std::move(tuned);
         }
         const Json defaults = space->to_json(space->default_point());
         Json chosen = Json::object();
         for (const auto &[key, value] : given.items()) {
-            // The text is a number, a flag or a name: what the parameter's default is.
+            // The text is a number, a flag or a name, depending on the parameter's default.
             const std::string text = value.get<std::string>();
             const Json typed = Json::parse(text, nullptr, false);
             chosen[key] =

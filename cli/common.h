@@ -1,4 +1,4 @@
-// What the subcommands share.
+// Shared code of the subcommands.
 #pragma once
 
 #include "autotune/model/cost_model.h"
@@ -40,42 +40,46 @@ struct OpArguments {
     std::map<std::string, int64_t> bound_sizes() const;
     // Throws UserError for values of sizes that the op does not have.
     void check_sizes(const Op &op) const;
-    // Likewise, and where a size of the op has no value.
+    // Also throws UserError if a size of the op has no value.
     void require_sizes(const Op &op) const;
-    // As one would type it: "matmul --shape m=M,n=64,k=64 --type f16 --sizes M=100".
+    // As typed on the command line: "matmul --shape m=M,n=64,k=64 --type f16 --sizes M=100".
     std::string text() const;
 };
 
-// Which schedule: of a file, of a tuning database, with parameters for the library's, or the default one.
+// Selects a schedule: from a file, from a tuning database, the library's with parameters, or the
+// default.
 struct ScheduleArguments {
     std::string file, database, parameters;
     int threads = 0;
-    bool cold = false;  // of the database those that were tuned for cold caches
-    bool ahead = false; // taking weights that are packed ahead
+    bool cold = false;  // from the database, those tuned for cold caches
+    bool ahead = false; // take pre-packed weights
     bool force = false; // apply a file saved for another op
 
     void add_to(CLI::App &command);
-    // `origin` becomes a word for it: "default", "tuned", … Of a default, `candidate` becomes its
-    // name (driver/default_schedule.h); else "".
+    // `origin` is set to a word for it: "default", "tuned", … For a default, `candidate` is set to
+    // its name (driver/default_schedule.h); otherwise to "".
     Schedule schedule(const Op &op, const Machine &machine, std::string *origin = nullptr,
                       std::string *candidate = nullptr) const;
 };
 
-// Of --cost-model: a file, "none" for one that knows nothing, or null, the one that comes with Kumiko, for "".
+// The model for --cost-model: a file, "none" for an untrained one; for "" null, which means the
+// model shipped with Kumiko.
 std::shared_ptr<const CostModel> cost_model_named(const std::string &name);
 
-// Thrown by a subcommand that Control-C has ended in order, when it has said so: exit status 130, as of what a signal ends.
+// Thrown by a subcommand that Control-C has ended properly, after reporting it: exit status 130, as
+// after a signal.
 struct Interrupted {};
 
 // Adds "--json FILE".
 void add_json_option(CLI::App &command, std::string &file);
-// Writes it, "-" meaning the standard output; nothing when `file` is empty.
+// Writes it; "-" means the standard output. Does nothing if `file` is empty.
 void write_json(const std::string &file, const Json &value);
 
-// Throws UserError when there is no folder for the file: better known before an hour of measuring than after. Nothing for "" and "-".
+// Throws UserError if the file's folder does not exist: before an hour of measuring, not after.
+// Does nothing for "" and "-".
 void require_folder_of(const std::string &file);
 
-// For the options that take a number of their kind.
+// Validators for numeric options.
 CLI::Validator above_zero();
 CLI::Validator not_below_zero();
 

@@ -1,4 +1,4 @@
-// kumiko db: what a tuning database holds, and its care.
+// kumiko db: inspects and maintains a tuning database.
 #include "cli/common.h"
 
 #include "autotune/database_care.h"
@@ -89,7 +89,8 @@ void export_lines(const std::string &file, const std::string &out) {
         write_lines(database, std::cout);
         return;
     }
-    // Beside its place first: an export is there whole or not at all. What is no file, a pipe, is written to as it is.
+    // The export is written to a temporary file first, so that it is complete or absent. Anything
+    // but a regular file, such as a pipe, is written to directly.
     std::error_code ignored;
     const bool place = std::filesystem::exists(out, ignored) && !std::filesystem::is_regular_file(out, ignored);
     const std::string part = place ? out : out + ".part";
@@ -109,7 +110,7 @@ void export_lines(const std::string &file, const std::string &out) {
     if (error) fail(error.message());
 }
 
-// A database that is written to; one that was made for it is gone again when this ends early.
+// A database opened for writing; if it was created here, it is removed again if this ends early.
 class Written {
 public:
     explicit Written(const std::string &file) : file_(file), made_(!std::filesystem::exists(file)), database_(file) {}
@@ -153,7 +154,7 @@ void merge_all(const std::string &into, const std::vector<std::string> &from, co
     write_json(json, {{"added", all.added}, {"better", all.better}, {"same", all.same}});
 }
 
-// Refuses what prune would, before the file is opened for writing.
+// Applies prune's checks before the file is opened for writing.
 void prune_dry(const std::string &file, PruneOptions options) {
     options.dry_run = true;
     Database database(file, Database::Mode::Read);
@@ -189,8 +190,8 @@ struct PageArguments {
     std::string file, shape, type, out, cost_model;
 };
 
-// A page of the tasks of some ops, or of all. With one op's shape it is one formula, whose work is known, so that rates are
-// told.
+// A page of the tasks of some ops, or of all. With one op's shape there is one formula with a known
+// amount of work, so that rates can be shown.
 void report(const PageArguments &a) {
     const Database database(a.file, Database::Mode::Read);
     std::vector<ReportTask> tasks;

@@ -1,4 +1,4 @@
-// kumiko docs [TOPIC]: reference pages that are made from what the program knows.
+// kumiko docs [TOPIC]: reference pages generated from the program's tables.
 #include "cli/common.h"
 
 #include "ops/elementwise.h"

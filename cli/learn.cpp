@@ -1,4 +1,4 @@
-// kumiko learn: measures tasks, and makes the cost model from what tuning databases hold.
+// kumiko learn: measures tasks, and trains the cost model from tuning databases.
 #include "cli/common.h"
 
 #include "autotune/features/chip_features.h"
@@ -38,7 +38,7 @@ struct LearnArguments {
 
 Machine machine_of(const LearnArguments &a) { return a.target == "host" ? Machine::host() : machine_named(a.target); }
 bool for_chip(const LearnArguments &a) { return machine_of(a).architecture == "chip"; }
-// Code is made for processors; candidates for a chip are simulated on this one.
+// Code is generated for processors; candidates for a chip are simulated on this one.
 CpuTarget cpu_of(const LearnArguments &a) {
     return a.target == "host" || for_chip(a) ? CpuTarget::host() : Target::named(a.target).cpu;
 }
@@ -46,7 +46,8 @@ CpuTarget cpu_of(const LearnArguments &a) {
 void measure_one(const TrainingTask &task, const Machine &machine, const CpuTarget &cpu, const TuneOptions &options) {
     try {
         tune(task.op, machine, cpu, options);
-    } catch (const PlacedError &e) { // what failed is learnt from too; and not all ops have both spaces
+        // Failures are training data too; and not all ops have both spaces.
+    } catch (const PlacedError &e) {
         if (!options.quiet) std::cerr << "kumiko: " << task.name << ": " << e.what() << "\n";
     }
 }
@@ -58,8 +59,8 @@ std::vector<TrainingTask> tasks_to_measure(const LearnArguments &a) {
     return tasks;
 }
 
-// Of the library's space and of the one made from the formula: half of the trials by chance, so that all of the space is known, and
-// half by evolution, where tuning will look.
+// Measures the library's space and the one made from the formula: half of the trials at random, so
+// that the whole space is covered, and half by evolution, where tuning will search.
 void measure(const LearnArguments &a) {
     const Machine machine = machine_of(a);
     const CpuTarget cpu = cpu_of(a);
@@ -77,7 +78,7 @@ void measure(const LearnArguments &a) {
         o.columns = [] { return terminal_columns(2); };
         if (!a.quiet) std::cerr << fmt::format("[{}/{}] {}\n", i + 1, tasks.size(), tasks[i].name);
         for (const SpaceKind kind : {SpaceKind::Library, SpaceKind::Auto}) {
-            // The library's spaces of chips are small, those of formulas are where tuning looks.
+            // The library's spaces for chips are small; tuning searches those of formulas.
             const int lesser = a.trials / 3, greater = a.trials - lesser;
             int all = (kind == SpaceKind::Library) == for_chip(a) ? lesser : greater;
             if (tasks[i].formula_space) all = kind == SpaceKind::Auto ? a.trials : 0;
@@ -98,7 +99,7 @@ std::string task_name(const std::string &op, const std::string &hash) { return o
 std::vector<ModelTask> read_tasks(const LearnArguments &a) {
     const int version = features_for(machine_of(a)).version;
     std::vector<ModelTask> all;
-    std::map<int, int> others; // version → records with features of it
+    std::map<int, int> others; // version → number of records with that feature version
     for (const std::string &file : a.databases) {
         const Database database(file, Database::Mode::Read);
         for (const Database::TaskSummary &t : database.tasks()) {
@@ -121,7 +122,7 @@ std::vector<ModelTask> read_tasks(const LearnArguments &a) {
     throw UserError(text);
 }
 
-// `from`: null where the model does not learn on.
+// `from`: null unless training continues a model.
 std::vector<std::string> cells(const std::string &name, const Accuracy &l, const Accuracy *from, const Accuracy &a) {
     const auto number = [](double x) { return fmt::format("{:.3f}", x); };
     std::vector<std::string> row = {name, number(l.pairs), number(l.recall_30), number(l.top_1), number(l.top_5)};
@@ -141,7 +142,7 @@ Table table_of(const Validation &v, Json &report) {
     const auto add = [&](Json &j, const std::string &prefix, const Accuracy &a) {
         j[prefix + "pairs"] = a.pairs, j[prefix + "recall_30"] = a.recall_30, j[prefix + "top_1"] = a.top_1;
     };
-    std::set<std::string> chains; // names of tasks, as read_tasks makes them
+    std::set<std::string> chains; // task names as made by read_tasks
     for (const TrainingTask &t : multi_stage_tasks()) chains.insert(task_name(t.op.name(), t.op.hash()));
     for (size_t i = 0; i < v.tasks.size(); i++) {
         table.row(cells(v.tasks[i], v.learned[i], from ? &v.before[i] : nullptr, v.analytical[i]));
@@ -173,7 +174,8 @@ Table table_of(const Validation &v, Json &report) {
     return table;
 }
 
-// What scores by chance reach: half of the pairs, of the 30 fastest the part that 30 of all candidates hold, and as first choice the mean.
+// The scores of random guessing: half of the pairs; for the 30 fastest, the fraction that 30 of all
+// candidates contain; as first choice, the mean.
 std::string chance_text(const std::vector<ModelTask> &tasks) {
     double recall = 0, top_1 = 0, counted = 0;
     for (const ModelTask &t : tasks) {
@@ -187,15 +189,17 @@ std::string chance_text(const std::vector<ModelTask> &tasks) {
     return fmt::format("chance: pairs 0.500, recall@30 {:.3f}, top-1 {:.3f}\n", recall / counted, top_1 / counted);
 }
 
-// That there will be a task for each fold, as far as it can be told before measuring for an hour. A database that is not there, or is
-// damaged, is an error here too.
+// Checks that there will be a task for each fold, as far as known before an hour of measuring. A
+// database that is missing or damaged is an error here too.
 void check_folds(const LearnArguments &a) {
     std::set<std::string> tasks;
     const auto add = [&](const TaskKey &k) {
-        tasks.insert(k.op_hash + " " + std::to_string(k.threads)); // one op on several machines is left out at once
+        // One op on several machines is left out as a whole.
+        tasks.insert(k.op_hash + " " + std::to_string(k.threads));
     };
     for (size_t i = 0; i < a.databases.size(); i++) {
-        if (i == 0 && a.measure && !std::filesystem::exists(a.databases[0])) continue; // it will be made
+        // It will be created.
+        if (i == 0 && a.measure && !std::filesystem::exists(a.databases[0])) continue;
         const Database database(a.databases[i], Database::Mode::Read);
         for (const Database::TaskSummary &t : database.tasks()) {
             if (t.records >= 2) add(t.key);
@@ -229,7 +233,8 @@ void learn(const LearnArguments &a) {
     if (a.folds > 1) {
         std::set<std::string> names;
         for (const ModelTask &t : tasks) names.insert(t.name);
-        if (names.size() < static_cast<size_t>(a.folds)) // of some that were measured, or known, nothing can be learnt
+        // Tasks may have failed to measure or contain nothing to learn from.
+        if (names.size() < static_cast<size_t>(a.folds))
             throw UserError(
                 fmt::format("{} folds need as many tasks with features, and there are {}", a.folds, names.size()));
         const Validation v = cross_validate(tasks, static_cast<size_t>(a.folds), a.trees, nullptr, before);

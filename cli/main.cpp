@@ -1,5 +1,6 @@
-// The command `kumiko`. Reports go to the standard output, errors and progress to standard error. Exit status: 0; 1 for what
-// the user can mend; 70 for an error of Kumiko's own; 130 for a search that Control-C ended, with what it found.
+// The command `kumiko`. Reports are written to the standard output, errors and progress to standard
+// error. Exit status: 0; 1 for errors that the user can fix; 70 for an internal error; 130 for a
+// search that Control-C ended, with its result.
 #include "cli/common.h"
 
 #include "autotune/measurer.h"
@@ -22,18 +23,18 @@ using namespace kumiko;
 
 namespace {
 
-// "db stats", of which the second is the first one's.
+// For "db stats", the second is a subcommand of the first.
 const CLI::App &innermost(const CLI::App &app) {
     const auto chosen = app.get_subcommands();
     return chosen.empty() ? app : innermost(*chosen.front());
 }
 
-// What was wrong with the arguments, and what would be legal.
+// What is wrong with the arguments, and what is legal.
 std::string complaint(const CLI::App &app, const CLI::ParseError &e) {
     const CLI::App &command = innermost(app);
     std::string text = e.what();
     if (e.get_exit_code() == static_cast<int>(CLI::ExitCodes::ExtrasError)) {
-        // "... expected: 3 --trails": the exception alone knows them.
+        // "... expected: 3 --trails": only the exception knows them.
         std::istringstream words(text.substr(text.rfind(": ") + 2));
         std::string first;
         for (std::string word; words >> word;) {
@@ -62,8 +63,9 @@ std::string complaint(const CLI::App &app, const CLI::ParseError &e) {
 }
 
 int run(int argc, char **argv) {
-    std::signal(SIGXFSZ,
-                SIG_IGN); // a limit on files' sizes is an error of the write, after which nothing is left behind
+    // Exceeding the file size limit becomes an error of the write, after which no partial file
+    // remains.
+    std::signal(SIGXFSZ, SIG_IGN);
     CLI::App app("Kumiko: write an operator as a formula, schedule it, tune it, and ship it as a C library.", "kumiko");
     app.require_subcommand(1);
     app.get_formatter()->column_width(34);
@@ -144,6 +146,7 @@ int main(int argc, char **argv) {
     const int status = run(argc, argv);
     std::cout.flush();
     std::fflush(nullptr);
-    // A compiler that hung may still run in a thread (autotune/build.h), and needs what exit() destroys.
+    // A compiler that hung may still run in a thread (autotune/build.h), and needs objects that
+    // exit() destroys.
     std::_Exit(status);
 }

@@ -1,4 +1,4 @@
-// kumiko run OP: compile it, check it against the formula, time it.
+// kumiko run OP: compiles it, checks it against the formula, times it.
 #include "cli/chip.h"
 #include "cli/common.h"
 

@@ -1,4 +1,4 @@
-// kumiko show OP: what becomes of it on the way to machine code.
+// kumiko show OP: its forms on the way to machine code.
 #include "cli/chip.h"
 #include "cli/common.h"
 
@@ -36,7 +36,7 @@ std::string text_of(const T &value) {
 
 std::string with_newline(std::string text) { return text.empty() || text.back() == '\n' ? text : text + "\n"; }
 
-// What else tuning would try, and what that is expected to cost.
+// The other decisions that tuning would try, and their expected costs.
 std::string alternatives_text(const Op &op, const Schedule &schedule, const Space &space, const Sizes &sizes,
                               Json &report) {
     for (const std::string &size : op.sizes()) {
@@ -63,7 +63,7 @@ std::string alternatives_text(const Op &op, const Schedule &schedule, const Spac
                               text;
 }
 
-// What the default was compared with before it was chosen.
+// The candidates that the default was compared with.
 std::string compared_text(const Space &space, Json &report) {
     std::string text;
     report["compared"] = Json::array();
@@ -83,7 +83,7 @@ std::string compared_text(const Space &space, Json &report) {
                               text;
 }
 
-// The stages to which the default gives the loops of their sketch (autotune/choice.h).
+// The stages for which the default uses the loops of their sketch (autotune/choice.h).
 std::string sketched_text(const Space &space) {
     const Json decisions = space.to_json(space.default_point());
     std::string stages;
@@ -93,10 +93,10 @@ std::string sketched_text(const Space &space) {
     return stages;
 }
 
-// What the schedule decides for each stage, and what other decisions are expected to cost.
+// The schedule's decisions for each stage, and the expected costs of other decisions.
 std::string explain_choice(const ShowArguments &a, const Op &op, const Schedule &schedule, const Target &target,
                            const std::string &origin, const std::string &candidate, Json &report) {
-    std::unique_ptr<Space> space; // none around other schedules than the default
+    std::unique_ptr<Space> space; // null for schedules other than the default
     if (!candidate.empty()) {
         const PackedBy packed_by = a.schedule.ahead ? PackedBy::Caller : PackedBy::Kernel;
         space = space_for(op, target.machine, SpaceKind::Fitting, packed_by).second;

@@ -1,4 +1,4 @@
-// kumiko sim PROGRAM: run it on the simulated chip.
+// kumiko sim PROGRAM: runs it on the simulated chip.
 #include "cli/common.h"
 
 #include "sim/simulator.h"
@@ -23,11 +23,12 @@ struct SimArguments {
     std::string program, machine, html, json, trace, assemble, host;
     std::vector<std::string> load, dump;
     bool zero = false, disassemble = false, speed = false;
-    uint64_t max_steps = 1'000'000'000; // some minutes
+    uint64_t max_steps = 1'000'000'000; // several minutes
     Bounds bounds;
 };
 
-// "dram:0[128]" with a group and an address, "dram:0[128..159]" also with the last one; also pdm, l2bm, l1bm, lm0, lm1, grf0, grf1, t.
+// "dram:0[128]" with a group and an address, "dram:0[128..159]" with the last address too; also
+// pdm, l2bm, l1bm, lm0, lm1, grf0, grf1, t.
 struct Region {
     std::string memory;
     int unit = 0;

@@ -34,7 +34,7 @@ struct TuneArguments {
 
 std::atomic<bool> interrupted = false;
 
-// Control-C ends the search in order, with the best so far; a second one ends the program.
+// Control-C ends the search properly with the best so far; a second one ends the program.
 class InterruptHandler {
 public:
     InterruptHandler() {
@@ -65,8 +65,8 @@ TaskKey key_of(const TuneArguments &a, const Task &task, const Machine &machine)
     return task_key(task.op, machine, options);
 }
 
-// What is known of each task, from the database, or, when nothing is kept, from this session.
-// Returns whether anything is known, without which there is no page.
+// The results for each task, from the database, or from this session if nothing is stored. Returns
+// whether there are any; without them there is no page.
 bool write_page(const TuneArguments &a, const std::vector<Task> &tasks, const Machine &machine,
                 const std::vector<TuneReport> &reports) {
     std::vector<ReportTask> all;
@@ -84,7 +84,7 @@ bool write_page(const TuneArguments &a, const std::vector<Task> &tasks, const Ma
     return true;
 }
 
-// After a session that failed, perhaps since its database cannot be used.
+// Writes the page after a session that failed, possibly because its database is unusable.
 bool page_in_spite(const TuneArguments &a, const std::vector<Task> &tasks, const Machine &machine,
                    const std::vector<TuneReport> &reports) {
     try {
@@ -94,7 +94,7 @@ bool page_in_spite(const TuneArguments &a, const std::vector<Task> &tasks, const
     }
 }
 
-// "37 of 128 trials", of all that can be tuned.
+// "37 of 128 trials", of the trials for all tunable tasks.
 std::string trials_text(const TuneArguments &a, const std::vector<TuneReport> &reports) {
     int64_t done = 0, all = 0;
     for (const TuneReport &r : reports) {
@@ -112,7 +112,7 @@ std::string interruption(const TuneArguments &a, const std::vector<TuneReport> &
                               a.options.database);
 }
 
-// Why there is no schedule of it.
+// Why there is no schedule for it.
 std::string why_none(const TuneReport &report) {
     if (!report.error.empty()) return report.error;
     if (report.failures.empty()) return report.used_up.empty() ? "it was not tried" : report.used_up;
@@ -121,7 +121,7 @@ std::string why_none(const TuneReport &report) {
     return fmt::format("no candidate is good, most often {}", report.failure_examples.at(most->first));
 }
 
-// Of several kernels: the others have been tuned all the same.
+// For several kernels: reports failures after the others have been tuned.
 void require_all(const std::vector<Task> &tasks, const std::vector<TuneReport> &reports,
                  const std::vector<std::optional<Record>> &found) {
     std::string failed;
@@ -136,7 +136,7 @@ void require_all(const std::vector<Task> &tasks, const std::vector<TuneReport> &
                                     n == 1 ? "1 was" : fmt::format("{} were", n), failed));
 }
 
-// A shared object by its full path: workers stand in other folders.
+// A shared object gets its full path, since workers run in other folders.
 OpRecipe recipe_of(const std::string &name, const Json &parameters) {
     const auto shared = ops::shared_name(name);
     if (!shared) return {name, parameters};
@@ -151,7 +151,7 @@ void run_tune(TuneArguments a) {
             "workers measure on their own machines: --workers goes with --target host alone; a worker under "
             "`kumiko --limit " +
             a.target + " worker …` serves `kumiko --limit " + a.target + " tune …`");
-    // Programs of the chip are simulated here, and a level's kernels run here.
+    // Programs of the chip are simulated here, and kernels of a named level run here.
     const Target target = is_chip(a.target)    ? Target{machine_named(a.target), CpuTarget::host()}
                           : a.target == "host" ? Target::host()
                                                : Target::named(a.target);
@@ -196,7 +196,7 @@ void run_tune(TuneArguments a) {
         a.options.recipe = tasks[0].recipe, a.options.ahead = tasks[0].ahead;
         try {
             found.push_back(tune(tasks[0].op, target, a.options, &reports[0]));
-        } catch (const UserError &e) { // what failed, and why, is worth the page most of all
+        } catch (const UserError &e) { // the page is most useful for a failure
             if (!interrupted) {
                 if (!a.page.empty() && page_in_spite(a, tasks, target.machine, reports))
                     std::cerr << "kumiko: " << a.page << " shows what failed\n";

@@ -1,4 +1,4 @@
-// kumiko worker: builds and measures for sessions elsewhere.
+// kumiko worker: builds and measures for remote sessions.
 #include "cli/common.h"
 
 #include "autotune/worker.h"
@@ -16,7 +16,7 @@ namespace {
 
 std::atomic<bool> worker_ended = false;
 
-// The first signal ends it in order, a second one at once.
+// The first signal ends it properly, a second one at once.
 void end_worker(int signal) {
     worker_ended = true;
     std::signal(signal, SIG_DFL);
