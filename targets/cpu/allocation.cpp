@@ -173,8 +173,8 @@ bool Codegen::split_into_pieces(const Allocate *op, Array &array) {
 
 namespace {
 
-// Splits the lanes of an access at the pieces: calls each(piece, first lane in the piece, number of
-// lanes, index of the first lane in `lanes`).
+// Splits the lanes of an access at the pieces: calls each(piece, position in `lanes` of the first
+// one in the piece, number of lanes, offset of the first one in the piece).
 template<typename F>
 void for_each_piece(const Array &array, const std::vector<int64_t> &lanes, F each) {
     for (size_t i = 0; i < lanes.size();) {

@@ -52,8 +52,8 @@ Lanes log_of_parts(const Mad &mad, Lanes m, Lanes exponent) {
     return mad(exponent, m.f(ln2_high_f64), m - (half - rest));
 }
 
-// The exponent of a positive normal number, of which 2^exponent times a number in [sqrt(1/2),
-// sqrt(2)) is made: as a number, and as that number's bits without the significand.
+// The exponent e of a positive normal number that is 2^e times a number in [sqrt(1/2), sqrt(2)),
+// in two forms: e << 52, and e as a number.
 struct Exponent {
     Lanes bits, number;
 };

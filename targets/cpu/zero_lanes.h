@@ -1,5 +1,5 @@
-// Selects between a load and zero that a masked load does itself: code generation makes every lane
-// that a load's predicate disables zero.
+// Finds selects between a load and zero that are redundant: code generation already zeroes every
+// lane that a load's predicate disables.
 #pragma once
 
 #include "dsl/halide_passes.h"

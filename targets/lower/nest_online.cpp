@@ -22,7 +22,7 @@ Expr lowest_number(Type t) {
 
 Expr let_of(Type t, const std::string &name) { return Variable::make(t, name); }
 
-// Collects the bounds (a <= b or a < b over indices) unless all of which hold `e` is the identity.
+// Collects bounds (a <= b or a < b over indices): unless all of them hold, `e` is the identity.
 void collect_bounds(const Expr &e, const Expr &identity, std::vector<Expr> &bounds) {
     const auto add = [&](const Expr &condition) {
         for (const Expr &b : bounds_in(condition)) bounds.push_back(b);
@@ -44,7 +44,7 @@ void collect_bounds(const Expr &e, const Expr &identity, std::vector<Expr> &boun
 // defines. Undefined if all blocks run.
 Expr NestBuilder::blocks_run(const Frame &f, size_t depth) {
     const StageState &s = f.stage();
-    // In that case the bounds of the loops themselves decide.
+    // Then the last round is recognised by the loops' own extents, so all blocks run.
     const bool ends_in_rounds =
         s.accumulate && !s.finished_into.empty() && !s.waiting && s.position(s.accumulate->loop) >= depth;
     const StageState &max = *followers(state_, s.name()).front();

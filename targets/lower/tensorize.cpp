@@ -114,7 +114,7 @@ private:
         std::map<std::string, Expr> at;
         const std::function<void(size_t)> each_step = [&](size_t depth) {
             if (depth < loops.size()) {
-                // Only the first step matters for the lanes.
+                // Of a loop over lanes only the first iteration is tested.
                 const int64_t steps = loops[depth].reduction ? loops[depth].extent : 1;
                 for (int64_t n = 0; n < steps; n++) {
                     at[loops[depth].variable] = static_cast<int>(n);
