@@ -3,8 +3,7 @@
 // A Codegen fills one llvm::Module with the kernels given to add(). Values keep Halide's semantics;
 // targets/cpu/README.md says how each case is implemented. Halide's types map to LLVM as follows:
 //   bool      i1 in registers, one byte 0 or 1 in memory
-//   f16, bf16 their 16 bits as i16, in registers and in memory; arithmetic is done in f32
-//   (half.cpp)
+//   f16, bf16 their 16 bits as i16, in registers and in memory; arithmetic in f32 (half.cpp)
 //   the rest  the LLVM type of the same name
 // Index arithmetic is done in i64 without wrap-around (the "index" functions below); value
 // arithmetic is done in the value's own type.

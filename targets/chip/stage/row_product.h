@@ -18,11 +18,9 @@
 //     columns of the L1B are in GRF0, and are drained during the next rows.
 //   While columns are being loaded, the first row tiles are computed block by block of k: the sums
 //     of such a tile are spilled to LM1, if it has room, until the next block arrives, so that
-//     there
-//     is work during the whole load. If all MABs have the same columns, the first tiles are
-//     computed
-//     with three quarters of the columns while the last quarter is loaded, and with that quarter
-//     later (late columns).
+//     there is work during the whole load. If all MABs have the same columns, the first tiles are
+//     computed with three quarters of the columns while the last quarter is loaded, and with that
+//     quarter later (late columns).
 //
 // The columns' operand may be transposed, B[k][j]: see bring_across. For each tile of V rows and
 // each 16·M elements of k (a set), and for each matrix of 16 columns: the matrix is written to a

@@ -4,16 +4,12 @@
 // while columns are loaded: enough work for the whole load.
 //
 //   rows: `l2.bcast2` sends each half its block; `l1.mab` sends all MABs the same, two words of a
-//   row
-//     to a PE, eight sets of k per step. A pair of words is freed when its two matrices are done,
-//     and
-//     the next row reuses its place in GRF1, so one tile's rows fill it.
+//     row to a PE, eight sets of k per step. A pair of words is freed when its two matrices are
+//     done, and the next row reuses its place in GRF1, so one tile's rows fill it.
 //   columns: sixteen rows of B for each MAB. They are written to LM between the face loads, which
-//   leave
-//     its port free one step at a time.
+//     leave its port free one step at a time.
 //   sums: `l1.gather` to L1BM, word by word; `l2.reduce` adds both halves in L2BM. A scatter
-//   reloads
-//     both words of a sum into one PE, which rounds them or makes them adjacent.
+//     reloads both words of a sum into one PE, which rounds them or makes them adjacent.
 #include "targets/chip/stage/row_product.h"
 
 #include "support/error.h"
