@@ -50,7 +50,7 @@ std::string checked_nest(const Op &op) {
 
 // The machine with an L2 of so many bytes.
 Machine with_l2(Machine machine, int64_t bytes) {
-    for (MemoryLevel &level : machine.levels) {
+    for (MemoryLevel &level : machine.memory) {
         if (level.name == "L2") level.bytes = bytes;
     }
     return machine;
