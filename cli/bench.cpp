@@ -260,13 +260,13 @@ void add_bench(CLI::App &app) {
     std::string names;
     for (const std::string &s : bench::suite_names()) names += "\n  " + s + ": " + bench::suite_summary(s);
     names +=
-        "\n  tune: what few trials of tuning reach, and how well the cost model judges; not among \"all suites\""
-        "\n  tune-chip: what tuning gains on the simulated chip; nor is this"
-        "\n  stale: how much slower kernels run on memory that holds denormal numbers; nor is this"
+        "\n  tune: what few trials of tuning reach, and how well the cost model ranks; not part of \"all suites\""
+        "\n  tune-chip: what tuning gains on the simulated chip; not part of \"all suites\""
+        "\n  stale: how much slower kernels run on memory that holds denormal numbers; not part of \"all suites\""
         "\n  own-ops: ops that no library schedule matches whole, by default and hand schedules, against plain "
-        "loops and ONNX Runtime; nor is this"
+        "loops and ONNX Runtime; not part of \"all suites\""
         "\n  outside: kernels of a library in a C program with a used heap, against the rates inside this process; "
-        "nor is this";
+        "not part of \"all suites\"";
     command->add_option("suite", a->suites, "suites, or a kernels.json; all suites when none is named");
     command
         ->add_option(
@@ -291,7 +291,7 @@ void add_bench(CLI::App &app) {
     auto *tuning = command->add_option_group(
         "of the suites tune and tune-chip; --only, --known and --explore also of own-ops, --only of stale and outside");
     tuning->add_option("--trials", a->tune.trials, "of each task")->check(above_zero())->capture_default_str();
-    tuning->add_option("--few", a->tune.few, "trials whose best is judged too")
+    tuning->add_option("--few", a->tune.few, "trials whose best is measured too")
         ->check(above_zero())
         ->capture_default_str();
     tuning->add_option("--random", a->tune.random, "samples to compare with, and to judge the cost model by; 0: none")

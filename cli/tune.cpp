@@ -321,20 +321,21 @@ void add_tune(CLI::App &app) {
                      "MiB that the process which runs candidates may take; 0: three quarters of the machine's")
         ->check(not_below_zero())
         ->capture_default_str();
-    command->add_flag(
-        "--cold", a->options.cold,
-        "kernels find their arrays out of the caches, as between other work; kept apart from what is measured in them");
+    command->add_flag("--cold", a->options.cold,
+                      "kernels find their arrays out of the caches, as between other work; records are separate from "
+                      "those measured in the caches");
     command->add_flag(
         "--ahead", a->options.ahead,
-        "weights are packed ahead of the calls and the kernel takes them so; kept apart from kernels that pack. Of a "
-        "kernels.json those with \"ahead\" are, all with this");
+        "the kernel takes weights that are packed ahead of the calls; records are separate from those of kernels that "
+        "pack. Entries of a kernels.json use their own \"ahead\"; this flag sets it for all");
     command->add_option("--seed", a->options.seed, "of the search, a whole number")
         ->check(not_below_zero())
         ->capture_default_str();
     command
-        ->add_option("--search", a->search,
-                     "model: by what was learnt; evolution: by this task's measurements alone; random: what others are "
-                     "compared with")
+        ->add_option(
+            "--search", a->search,
+            "model: by a learnt cost model; evolution: by this task's measurements alone; random: a baseline to "
+            "compare with")
         ->check(CLI::IsMember({"model", "evolution", "random"}))
         ->capture_default_str();
     command

@@ -139,7 +139,7 @@ void add_rows(Table &table) {
          integer("axis", -1, "its position; below 0 counts from the end"), integer("k", 4, "how many, up to 64"),
          type()},
         [](const Arguments &a) { return top_k(a.type("type"), a.sizes("shape"), a.integer("axis"), a.integer("k")); });
-    table.add("cumulative_sum", "the sum of what there is up to each element, along an axis",
+    table.add("cumulative_sum", "the sum of all elements up to each one, along an axis",
               {sizes("shape", "extents of the input, outermost first"),
                integer("axis", -1, "its position; below 0 counts from the end"),
                flag("exclusive", "without the element itself"), type()},

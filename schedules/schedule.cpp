@@ -335,7 +335,8 @@ void Schedule::check_obligations(const ScheduleState &state, const Directive &d)
         const StageState *stage = state.find(text_argument(d, "stage"));
         fail_at(d, call_text(d) + " takes away what " + call_text(earlier) + " (" + line + ") relies on: " + why +
                        "\n" + (stage ? "  it would make\n" + stage_text(*stage) : "") +
-                       "  legal here: what leaves that as it is, or this directive before " + call_text(earlier));
+                       "  legal here: a directive that does not change this, or this directive before " +
+                       call_text(earlier));
     }
 }
 

@@ -558,12 +558,12 @@ std::string AutoSpace::reason_against(const Point &point) const {
             return "more accumulators than registers";
         if (code_of(s, d, machine()) > most_code) return "too many copies of the tile in the code";
         if (d.choice(name + "window", "outside") == "outside" && d.yes(name + "unroll_window"))
-            return "a window outside of the tile is not unrolled";
+            return "unroll_window needs the window inside the tile";
         if (const library::MatrixProduct *p = product_of(*s.stage);
             p && d.choice(name + "multiply", "plain") != "plain" && decided_vectors(s, d) != p->j)
-            return "the product's ways are for vectors of columns";
+            return "multiply needs vectors along columns";
         if (d.number(name + "depth", 0) == 0 && d.choice(name + "rounds", "reload") == "join")
-            return "one round has nothing to join";
+            return "rounds = join needs more than one round";
     }
     return "";
 }

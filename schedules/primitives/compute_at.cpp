@@ -150,8 +150,9 @@ void apply_compute_at(ScheduleState &state, const Directive &d, size_t index) {
                                                   : r + ".compute_at(\"" + consumer + "\", \"" + loop + "\")";
         }
         const std::string cause = "loop " + loop + " does not enclose all that reads " + stage.name() + ": " + why,
-                          legal = "a loop that encloses " + readers +
-                                  ", or compute_root(); after store_at such a loop, one of the first of these";
+                          legal =
+                              "a loop that encloses " + readers +
+                              ", or compute_root(); after store_at, a loop of the first consumer inside of that loop";
         if (!may_enclose(state, stage.name(), c)) refuse(state, d, cause, &c, loop, legal);
         refuse_yet(state, d, cause, &c, loop, missing + ", before or after this directive; " + legal);
     }

@@ -202,7 +202,7 @@ void apply_place_in(ScheduleState &state, const Directive &d, size_t index) {
             refuse(state, d, tensor + " is an input, so it stays where the caller put it", nullptr, "",
                    "place_in with a consumer and a loop, which copies it");
         if (state.op.is_output(tensor))
-            refuse(state, d, tensor + " is an output, so it goes where the caller wants it", nullptr, "",
+            refuse(state, d, tensor + " is an output, so the caller decides where it is stored", nullptr, "",
                    "place_in on internal stages");
         if (stage->prepacked)
             refuse(state, d, tensor + " is packed ahead of time, so it stays where the caller put it", nullptr, "",

@@ -46,7 +46,7 @@ void check_name(const ScheduleState &state, const Directive &d, const std::strin
     bool good = !name.empty() && !isdigit(static_cast<unsigned char>(name[0]));
     for (const char c : name) good = good && (isalnum(static_cast<unsigned char>(c)) || c == '_');
     if (!good)
-        refuse(state, d, "\"" + name + "\" is no name for a stage", nullptr, "",
+        refuse(state, d, "\"" + name + "\" is not a valid stage name", nullptr, "",
                "letters, digits and _, not starting with a digit");
     if (state.is_input(name) || state.producer(name))
         refuse(state, d, "there is a tensor or stage named " + name + " already", nullptr, "",

@@ -103,7 +103,7 @@ void check_inside(const ScheduleState &state, const StageState &reader, const st
         if (range.is_bounded() && proves(range.min >= 0, known) && proves(range.max < extent, known)) continue;
         refuse(state, d,
                "index " + to_string(read[i]) + " of " + tensor + " is not known to be inside for all iterations of " +
-                   reader.name() + ", and a stage of what is read would have them all",
+                   reader.name() + ", and a stage in its place would compute all of them",
                &reader, "", "place_in, which copies what is inside");
     }
 }

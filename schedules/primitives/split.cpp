@@ -27,7 +27,7 @@ void check_loop_name(const ScheduleState &state, const Directive &d, const Stage
     bool good = !fresh.empty() && !isdigit(static_cast<unsigned char>(fresh[0])) && fresh[0] != '.';
     for (char c : fresh) good = good && (isalnum(static_cast<unsigned char>(c)) || c == '_' || c == '.');
     if (good) return;
-    refuse(state, d, "\"" + fresh + "\" is no name for a loop", &stage, loop,
+    refuse(state, d, "\"" + fresh + "\" is not a valid loop name", &stage, loop,
            "letters, digits, _ and ., not starting with a digit or a .");
 }
 

@@ -55,9 +55,10 @@ void Codegen::body(const Nest &nest) {
     ir_.SetInsertPoint(done);
     for (const TensorArgument &t : nest.tensors) {
         if (t.streamed && !passed_by_.count(t.name))
-            warnings.push_back(fmt::format("kernel {}: no store of {} passes the caches by, because none is of whole "
-                                           "vectors at places proved to be multiples of their size",
-                                           kernel_, t.name));
+            warnings.push_back(
+                fmt::format("kernel {}: {} is stored through the caches: no store of it is a whole vector at a "
+                            "provably aligned address",
+                            kernel_, t.name));
     }
 }
 

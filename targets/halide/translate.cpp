@@ -263,7 +263,7 @@ class Translate : public IRMutator {
             case VectorReduce::Max:
                 return Max::make(a, b);
             default:
-                throw InternalError("a vector of floats is joined by what floats do not have");
+                throw InternalError("a vector of floats is reduced by an operation that floats do not have");
             }
         };
         std::vector<std::pair<std::string, Expr>> steps;

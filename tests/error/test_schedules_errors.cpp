@@ -114,7 +114,7 @@ directive split: the argument "factor" must be a whole number below 2^63
     CHECK(told([&] { C.unroll("k", -1); }).find("unroll(\"k\", -1): the factor -1 is not positive") !=
           std::string::npos);
     CHECK(told([&] { C.split("k", 4, {.outer = "a b"}); }) == R"(
-FILE:LINE: error: split("k", 4, "a b"): "a b" is no name for a loop
+FILE:LINE: error: split("k", 4, "a b"): "a b" is not a valid loop name
   stage C   for i in 0..128
               for j in 0..128
                 for k in 0..256 (reduction)  ← split asked here
@@ -122,8 +122,8 @@ FILE:LINE: error: split("k", 4, "a b"): "a b" is no name for a loop
 )");
     CHECK(told([&] {
               s.apply({"split", {{"stage", "C"}, {"loop", "k"}, {"factor", 4}, {"inner", ""}}, {}});
-          }).find("\"\" is no name for a loop") != std::string::npos);
-    CHECK(told([&] { C.fuse("i", "j", "i,j"); }).find("\"i,j\" is no name for a loop") != std::string::npos);
+          }).find("\"\" is not a valid loop name") != std::string::npos);
+    CHECK(told([&] { C.fuse("i", "j", "i,j"); }).find("\"i,j\" is not a valid loop name") != std::string::npos);
     CHECK(s.directives().empty());
 }
 
@@ -195,7 +195,7 @@ FILE:LINE: error: reorder({"j", "k", "i.o", "i.i"}) takes away what accumulate_i
               for k in 0..256 (reduction)
                 for i.o in 0..((M + 3) / 4)
                   for i.i in 0..4
-  legal here: what leaves that as it is, or this directive before accumulate_in("registers", "j")
+  legal here: a directive that does not change this, or this directive before accumulate_in("registers", "j")
 )");
 }
 
@@ -267,7 +267,7 @@ TEST_CASE("compute_at a loop that does not enclose all consumers") {
 FILE:LINE: error: compute_at("Y", "i"): loop i does not enclose all that reads e: stage total, which reads it, does not stand inside loop i of Y
   stage Y   for i in 0..64     ← compute_at asked here
               for j in 0..128  ← innermost
-  legal here: total.compute_at("Y", "i"), before or after this directive; a loop that encloses total, Y, or compute_root(); after store_at such a loop, one of the first of these
+  legal here: total.compute_at("Y", "i"), before or after this directive; a loop that encloses total, Y, or compute_root(); after store_at, a loop of the first consumer inside of that loop
 )");
     CHECK(told([&] { s.stage("max").compute_at("total", "i"); }).find("loop i does not enclose all that reads max") !=
           std::string::npos); // Y reads e outside, whatever comes
@@ -396,7 +396,7 @@ FILE:LINE: error: reorder({"i", "j.v", "j.o", "k"}) takes away what vectorize("j
               vectorized j.v in 0..16
                 for j.o in 0..8
                   for k in 0..256 (reduction)
-  legal here: what leaves that as it is, or this directive before vectorize("j", 16)
+  legal here: a directive that does not change this, or this directive before vectorize("j", 16)
 )");
     Schedule t = matmul();
     t.stage("C").split("k", 64);
@@ -410,7 +410,7 @@ FILE:LINE: error: split("k.o", 2) takes away what place_in("B", "L2", "C", "k.o"
                 for i in 0..128
                   for j in 0..128
                     for k.i in 0..64 (reduction)
-  legal here: what leaves that as it is, or this directive before place_in("B", "L2", "C", "k.o")
+  legal here: a directive that does not change this, or this directive before place_in("B", "L2", "C", "k.o")
 )");
 }
 
@@ -458,7 +458,7 @@ FILE:LINE: error: region("k", 0, 8, "head"): loop k reduces, so a part of it mak
     for (const std::string odd : {"", "2nd", "a.b", "a b"}) {
         CHECK(cause([&] { C.region("i", 0, 8, odd); }) ==
               "\nFILE:LINE: error: region(\"i\", 0, 8, \"" + odd + "\"): \"" + odd +
-                  "\" is no name for a stage\n  legal here: letters, digits and _, not starting with a digit\n");
+                  "\" is not a valid stage name\n  legal here: letters, digits and _, not starting with a digit\n");
     }
     CHECK(s.directives().empty());
 
@@ -520,7 +520,7 @@ FILE:LINE: error: compute_at("Y", "i") takes away what region("j", 0, 8, "head")
   it would make
   stage T   for i in 0..64
               for j in 0..128
-  legal here: what leaves that as it is, or this directive before region("j", 0, 8, "head")
+  legal here: a directive that does not change this, or this directive before region("j", 0, 8, "head")
 )");
     CHECK(told([&] { chain.stage("T").inline_into(); }).find("stage T is inlined") != std::string::npos);
     CHECK(told([&] {
@@ -585,7 +585,7 @@ FILE:LINE: error: unroll("k.o") takes away what pipeline("k.o", 3) (FILE:LINE) r
               for i in 0..128
                 for j in 0..128
                   for k.i in 0..64 (reduction)
-  legal here: what leaves that as it is, or this directive before pipeline("k.o", 3)
+  legal here: a directive that does not change this, or this directive before pipeline("k.o", 3)
 )");
     Schedule both = matmul();
     both.place_in("B", "L2", "C", "j");
@@ -620,7 +620,7 @@ TEST_CASE("a specialised schedule that would never run") {
     s.specialize(M % 2 == 1);
     CHECK(told([&] { s.assume(M % 4 == 0); }) == R"(
 FILE:LINE: error: assume("M % 4 == 0") takes away what specialize("M % 2 == 1", …) (FILE:LINE) relies on: the condition M % 4 == 0 can never hold here: it contradicts what is assumed already
-  legal here: what leaves that as it is, or this directive before specialize("M % 2 == 1", …)
+  legal here: a directive that does not change this, or this directive before specialize("M % 2 == 1", …)
 )");
 }
 
@@ -639,7 +639,7 @@ FILE:LINE: error: specialize("N == 8", …): the formula has no meaning there: s
     s.specialize(N % 3 == 1);
     CHECK(told([&] { s.assume(N >= 2 && N <= 6); }) == R"(
 FILE:LINE: error: assume("N >= 2 && N <= 6") takes away what specialize("N % 3 == 1", …) (FILE:LINE) relies on: the formula has no meaning there: stage Y reads X outside: its index i * 2 goes from 0 to 6, but axis a has 5 elements
-  legal here: what leaves that as it is, or this directive before specialize("N % 3 == 1", …)
+  legal here: a directive that does not change this, or this directive before specialize("N % 3 == 1", …)
 )");
     s.assume(N <= 8);
 }

@@ -233,7 +233,7 @@ Affine StagePlan::affine(const Expr &e) const {
         }
     }
     throw Unsupported("stage " + stage_->name() + ": index " + to_string(e) +
-                      " is not a sum of axes times numbers, which is what the chip's addresses are");
+                      " is not affine; the chip can only address affine indices");
 }
 
 // The joined axes that these indices are, from `first` on, if the tensor has the same extents.

@@ -96,7 +96,7 @@ sim::Bounds lower_stages(Context &c, const Op &op, const ScheduleState &state) {
     for (const StageState &s : state.stages) {
         if (s.is_copy && s.def.type != state.type_of(s.copied))
             throw Unsupported("stage " + s.name() + " is held as " + type_name(s.def.type) +
-                              "; on the chip copies have the type of what they copy");
+                              "; on the chip a copy has the type of the tensor that it copies");
         if (s.computed)
             throw Unsupported("stage " + s.name() + " is computed in the loops of " + s.computed->consumer +
                               "; on the chip stages are computed where they are kept");
