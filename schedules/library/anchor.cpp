@@ -24,7 +24,7 @@ bool has_instruction(const Op &op, const Stage &stage, const Machine &machine) {
 
 namespace {
 
-// Whether the operands of a contraction exceed L2, so that blocks for caches and packing pay.
+// Whether the operands of a contraction exceed L2, so that cache blocking and packing pay off.
 bool exceeds_l2(const Op &op, const Stage &stage, const Machine &machine) {
     if (!stage.is_reduction() || stage.components.size() != 1) return false;
     const Op alone = op.stage_alone(stage);
@@ -50,7 +50,7 @@ bool schedule_as_alone(Schedule &s, const Stage &stage, bool parallel) {
         before = s;
         const Schedule scheduled = space->schedule(space->default_point());
         for (const Directive &d : scheduled.directives()) {
-            // Conditions over sizes are of whole ops.
+            // Conditions over sizes only apply to whole ops.
             if (d.primitive != "specialize" && (parallel || d.primitive != "parallel")) s.apply(d);
         }
         s.require_applied();

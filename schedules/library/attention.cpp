@@ -41,7 +41,7 @@ struct AttentionRoles {
     const AttentionAxes &of(const Stage &stage) const { return of(stage.name); }
 };
 
-// Whether a choice takes no part of some scores: -inf instead.
+// Whether some select yields -inf, so that a mask excludes scores.
 bool leaves_out(const Op &op) {
     struct Find : Halide::Internal::IRVisitor {
         using IRVisitor::visit;
@@ -68,7 +68,8 @@ std::vector<std::string> names_of(const std::vector<Axis> &axes) {
     return names;
 }
 
-// The two tensors whose product is summed along one axis, each read at axes; empty when the stage is none such.
+// The two tensors whose product is summed along one axis, each read at plain axes; empty for any
+// other stage.
 std::vector<Operand> factors(const Stage &s) {
     if (!s.is_reduction() || s.reduction_kind != "sum" || s.reduction_axes.size() != 1) return {};
     if (!s.components[0].term.as<Halide::Internal::Mul>()) return {};
@@ -145,7 +146,7 @@ std::optional<AttentionRoles> attention_roles(const Op &op) {
         const bool values = op.find_input(o.tensor) && last && last->name == r.v;
         if (!op.find_stage(o.tensor) && !values) return std::nullopt;
     }
-    // The output has the axes of the mix, and reads the mix and stages over queries at its own
+    // The output has the axes of the mix. It reads the mix, and stages over queries, at its own
     // axes.
     const Stage &output = op.stage(r.output);
     if (&output == r.mixed || output.is_reduction() || names_of(output.axes) != mixed) return std::nullopt;
@@ -153,7 +154,7 @@ std::optional<AttentionRoles> attention_roles(const Op &op) {
     for (const Halide::Internal::Call *read : tensor_reads(output.value)) {
         if (read->name == r.mixed->name && !reads_at(read, output.axes)) return std::nullopt;
     }
-    for (size_t n = op.stages().size(); n-- > 0;) { // readers before what they read
+    for (size_t n = op.stages().size(); n-- > 0;) { // consumers before producers
         const Stage &s = op.stages()[n];
         if (!r.axes.count(s.name) || (&s != r.score && !derive_axes_read(op, s, r))) return std::nullopt;
     }
@@ -183,7 +184,8 @@ std::vector<LoopName> after(const std::vector<std::string> &outside, const std::
     return all;
 }
 
-// The maximum and the sums of weights taken from it, where all that the mix is made of can follow it block by block.
+// The maximum, and the sums of weights relative to it. They allow an online softmax if the mix and
+// all sums can be rescaled from block to block.
 struct Followers {
     std::string max;
     std::vector<std::string> sums;
@@ -210,8 +212,8 @@ std::optional<Followers> followers_of(const Schedule &s, const AttentionRoles &r
     return f;
 }
 
-// The stage along queries and keys that `folded` is the first to read, where all read it at its own
-// axes; "" where another reads it before (but for the mix), or elsewhere.
+// The first stage over queries and keys that `folded` reads and that no earlier stage but the mix
+// reads; "" if there is none.
 std::string made_for(const Op &op, const AttentionRoles &r, const Stage &folded) {
     std::string first;
     std::set<std::string> before;
@@ -228,7 +230,7 @@ std::string made_for(const Op &op, const AttentionRoles &r, const Stage &folded)
     return before.count(first) ? "" : first;
 }
 
-// Stores a stage of which queries are not the last axis with these side by side.
+// Makes queries the contiguous axis of a stage that stores them otherwise.
 void store_queries_inside(const AttentionRoles &r, StageHandle T, const Stage &stage) {
     const AttentionAxes &own = r.of(stage);
     const bool along_keys = is_along_keys(r, stage);
@@ -239,14 +241,15 @@ void store_queries_inside(const AttentionRoles &r, StageHandle T, const Stage &s
     T.layout(order);
 }
 
-// Scores and what is made of them, with queries side by side in memory and in vectors.
-// `task`: the loop of the mix at which they, or blocks of them, are computed.
+// Schedules the scores and the stages derived from them, with queries contiguous in memory and in
+// vectors. `task`: the loop of the mix at which they, or blocks of them, are computed.
 void schedule_rows_of_queries(Schedule &s, const AttentionRoles &r, int lanes, const AttentionParameters &p,
                               const LoopName &task) {
     StageHandle S = s.stage(r.score->name);
     const AttentionAxes &of_score = r.of(*r.score);
     store_queries_inside(r, S, *r.score);
-    auto [block, rows] = S.split(of_score.queries, p.rows); // one block of the stage, where it is computed
+    // one iteration where the stage is computed
+    auto [block, rows] = S.split(of_score.queries, p.rows);
     auto [jo, ji] = S.split(of_score.keys, p.keys);
     auto [io, ii] = S.split(rows, std::min<int64_t>(p.vectors * lanes, p.rows));
     S.reorder(after(of_score.outside, {block, jo, io, r.d, ji, ii})).unroll(ji).vectorize(ii, lanes);
@@ -256,7 +259,7 @@ void schedule_rows_of_queries(Schedule &s, const AttentionRoles &r, int lanes, c
     const char *level = 2 * bytes <= cache_bytes(machine, "L1", 0) ? "L1" : "L2";
     const bool online = s.state().find(r.mixed->name)->online.has_value();
     std::optional<StageHandle> queries;
-    if (2 * bytes <= cache_bytes(machine, level, 0)) { // queries side by side too
+    if (2 * bytes <= cache_bytes(machine, level, 0)) { // queries contiguous here too
         StageHandle Q = s.place_in(r.queries, level, S.name(), block);
         std::map<std::string, std::string> copied; // axes of the copy, by axes of the scores
         for (const Operand &o : factors(*r.score)) {
@@ -277,12 +280,12 @@ void schedule_rows_of_queries(Schedule &s, const AttentionRoles &r, int lanes, c
         auto [d_outer, d] = Q.split(copied.at(r.d), lanes);
         auto [i_outer, i] = Q.split(queries_inside, lanes);
         Q.reorder(after(outside, {i_outer, d_outer, d, i})).unroll(d).vectorize(i);
-        if (online) Q.compute_at(r.mixed->name, task); // for all blocks of keys
+        if (online) Q.compute_at(r.mixed->name, task); // once for all blocks of keys
         queries = Q;
     }
     const auto sum_rows = [&](StageHandle T, const std::string &queries, int64_t vectors = 2) {
         const std::vector<std::string> loops =
-            T.state().order; // a block's own index stands before the one that reduces
+            T.state().order; // a block's own index comes before the loop of the reduction
         auto [io, ii] = T.split(queries, std::min<int64_t>(vectors * lanes, p.rows));
         std::vector<LoopName> order;
         for (const std::string &l : loops) order.push_back(l == queries ? LoopName(io) : LoopName(l));
@@ -322,7 +325,7 @@ void schedule_rows_of_queries(Schedule &s, const AttentionRoles &r, int lanes, c
     }
 }
 
-// The same with vectors along elements of keys, and along keys.
+// Schedules the same stages with vectors along the elements of keys, and along keys.
 void schedule_few_queries(Schedule &s, const AttentionRoles &r, int lanes) {
     for (const Stage &stage : s.op().stages()) {
         if (stage.name == r.mixed->name || stage.name == r.output) continue;
@@ -347,7 +350,7 @@ AttentionParameters attention_parameters(const Op &op, const Machine &machine) {
     AttentionParameters p;
     const bool many = lanes > 1 && (!queries || *queries >= lanes);
     p.vectors_of = many ? Choice("queries", {"queries", "keys"}) : Choice("keys", {"keys"});
-    // Scores of a task and their exponentials take at most half of the second cache.
+    // Scores and exponentials of a task take at most half of L2.
     const int64_t fits =
         cache_bytes(machine, "L2", 512 << 10) / 4 / std::max<int64_t>(1, keys.value_or(1024)) / r.score->type.bytes();
     std::vector<int64_t> rows;
@@ -356,15 +359,17 @@ AttentionParameters attention_parameters(const Op &op, const Machine &machine) {
     p.vectors = Tile(2, {1, 2, 4});
     p.keys = Tile::nearest(std::min<int64_t>(registers / 2, std::max<int64_t>(1, keys.value_or(64))),
                            {1, 2, 4, 6, 8, 12, 14});
-    // Whole tiles of queries, where a task is one of so many rows.
+    // A power of two, so that the rows of a task are whole tiles of queries.
     const int64_t most = registers / std::min<int64_t>(2, values.value_or(64) / lanes + 1);
     p.queries = Tile::nearest(std::bit_floor(uint64_t(most)), {1, 2, 4, 6, 8, 12, 14});
-    // Rows of values lie apart, so that a panel of a few vectors of each meets few lines of the first cache: a quarter of it.
+    // Rows of values are far apart in memory. A panel is a few vectors wide, so that it touches few
+    // lines of L1, and takes a quarter of L1.
     const int64_t panel = std::clamp<int64_t>(values.value_or(64), 1, int64_t(p.vectors) * lanes),
                   near = cache_bytes(machine, "L1", 32 << 10) / 4 / panel / r.mixed->type.bytes();
     p.depth = Tile::nearest(std::bit_floor(uint64_t(std::max<int64_t>(near, 32))), {16, 32, 64, 128, 256, 512, 1024});
     p.parallel = Flag(pays_to_share(op, machine));
-    // Block by block where a mask leaves blocks out, and where the scores of the least task would not stay in the second cache.
+    // Online softmax if a mask excludes blocks of keys, or if the scores of the smallest task would
+    // not stay in L2.
     const int64_t least = 2 * lanes * keys.value_or(1024) * r.score->type.bytes();
     const bool online =
         many && followers_of(Schedule(op, machine), r) &&
@@ -378,7 +383,7 @@ AttentionParameters attention_parameters(const Op &op, const Machine &machine) {
 
 namespace {
 
-// `least`: how many queries there are at least, where that is assumed.
+// `least`: the assumed minimum number of queries, if any.
 Schedule schedule_one(const Op &op, const Machine &machine, const AttentionRoles &r, const AttentionParameters &p,
                       bool rows, std::optional<int64_t> least = {}) {
     const int lanes = vector_lanes(machine, r.score->type);
@@ -395,8 +400,9 @@ Schedule schedule_one(const Op &op, const Machine &machine, const AttentionRoles
         auto [io, ii] = M.split(own.queries, p.rows);
         queries = io, it = ii;
     }
-    // A last block of fewer queries gets code of its own, where there are tasks enough without blocks: several a thread, or as many for
-    // each where a run numbers the queries, for other blocks would then test each query too.
+    // A last, partial block of queries gets code of its own if there are enough tasks without
+    // splitting queries: several per thread or, with an unknown number of queries, equally many per
+    // thread. Otherwise full blocks would test each query too.
     const auto n = extent(*r.mixed, own.queries);
     int64_t sequences = 1;
     for (const std::string &axis : own.outside) sequences *= extent(*r.mixed, axis).value_or(1);
@@ -405,7 +411,8 @@ Schedule schedule_one(const Op &op, const Machine &machine, const AttentionRoles
                enough = !p.parallel || even || sequences >= 4 * threads_of(machine),
                apart = rows && partial && enough && !own.outside.empty();
     if (rows && !apart) task.push_back(queries);
-    std::vector<LoopName> outer = {task.empty() ? it : fused(M, task, "task")}; // of few queries of one head
+    // one head with few queries: its query loop
+    std::vector<LoopName> outer = {task.empty() ? it : fused(M, task, "task")};
     if (p.parallel) M.parallel(outer.back());
     if (apart) outer.push_back(queries);
     const LoopName at = outer.back();
@@ -429,14 +436,14 @@ Schedule schedule_one(const Op &op, const Machine &machine, const AttentionRoles
     }
     if (lanes > 1 && (!values || *values >= lanes)) M.vectorize(vi, lanes);
     M.finish_in(r.output);
-    for (size_t n = op.stages().size(); n-- > 0;) { // readers before what they read
+    for (size_t n = op.stages().size(); n-- > 0;) { // consumers before producers
         const Stage &stage = op.stages()[n];
         if (stage.name != r.mixed->name && stage.name != r.output) s.stage(stage.name).compute_at(M.name(), below);
     }
     if (online) {
         M.wait_in(smallest_level(machine, p.rows * values.value_or(64) * r.mixed->type.bytes()), at);
         M.online(online->max, blocks, online->sums);
-        for (size_t n = op.stages().size(); n-- > 0;) { // scores, of a block of keys
+        for (size_t n = op.stages().size(); n-- > 0;) { // scores, per block of keys
             const Stage &stage = op.stages()[n];
             if (s.stage(stage.name).state().placement.loop == at.name && is_along_keys(r, stage))
                 s.stage(stage.name).compute_at(M.name(), blocks);

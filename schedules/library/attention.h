@@ -1,6 +1,6 @@
-// Attention: scores, their softmax and the mix of values for a block of queries at a time, all in the nearest caches. Queries stand
-// side by side in vectors, so that maxima and sums over keys need no joining of lanes; few queries take vectors along
-// keys and values instead.
+// Attention for a block of queries at a time: scores, their softmax, and the weighted sum of
+// values, all kept in L1 and L2. Vectors run along queries, so that maxima and sums over keys need
+// no horizontal reduction. With few queries, vectors run along keys and value elements instead.
 #pragma once
 
 #include "schedules/library/space.h"
@@ -9,18 +9,30 @@ namespace kumiko::library {
 
 struct AttentionParameters {
     BOOST_HANA_DEFINE_STRUCT(
-        AttentionParameters, (Choice, vectors_of), // "queries", or "keys" where those are few
-        (Tile, rows),                              // queries in one task
-        (Tile, keys),                              // keys whose scores are in registers
-        (Tile, queries),                           // queries whose mixes are in registers
-        (Tile, vectors),                           // vectors of scores or values beside them
-        (Tile, depth),                             // keys whose values wait in the first cache
-        (Flag, online),                            // scores of so many keys at a time, in one pass
-        (Flag, sum_on_the_way),                    // exponentials are summed while they are in registers
-        (Flag, top_on_the_way),                    // the greatest score is taken of each tile of scores
-        (Flag, parallel),                          // spread tasks over cores
+        // "queries"; or, with few queries, "keys"
+        AttentionParameters, (Choice, vectors_of),
+        // queries per task
+        (Tile, rows),
+        // keys in the register tile of scores
+        (Tile, keys),
+        // queries in the register tile of the weighted sum
+        (Tile, queries),
+        // vectors of scores or values beside them
+        (Tile, vectors),
+        // keys in a panel of values in L1
+        (Tile, depth),
+        // online softmax: one pass over blocks of `depth` keys
+        (Flag, online),
+        // sum exponentials while they are in registers
+        (Flag, sum_on_the_way),
+        // take the maximum of each score tile in registers
+        (Flag, top_on_the_way),
+        // distribute tasks over cores
+        (Flag, parallel),
         (Flag,
-         whole)); // of queries that only a run numbers: blocks of so many, the last by itself, and few along keys
+         // with an unknown number of queries: one kernel each for at least `rows`, at least a
+         // vector, and fewer
+         whole));
 };
 
 bool is_attention(const Op &op);

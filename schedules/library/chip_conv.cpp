@@ -13,12 +13,13 @@ namespace kumiko::library {
 namespace {
 
 struct ChipConvRoles : OfMatrices<ChipConvolution> {
-    int64_t registers = 0; // of each GRF, for what finishes the sums
-    // Of a GRF, that may be computed at a time; four more are for what fills four up.
+    int64_t registers = 0; // LW of each GRF for the epilogue
+    // Sums that may be computed at a time in one GRF. Four more are reserved, because the number of
+    // sums is rounded up to a multiple of four.
     int64_t most_sums(const ChipNumbers &n) const { return (n.grf - std::min(registers, n.grf - 16)) / sum() - 4; }
 };
 
-// With channels to reduce over; each for itself is chip_depthwise's.
+// Requires input channels to reduce over; depthwise convolutions are scheduled by chip_depthwise.
 std::optional<ChipConvRoles> chip_conv_roles(const Op &op) {
     const auto r = find_chip_convolution(op);
     if (!r || r->o.empty()) return std::nullopt;
@@ -39,7 +40,7 @@ ChipDealing dealing(const ChipConvRoles &r, const ChipNumbers &n, const ChipConv
                       {n.mabs, n.l1bs / p.l1bs, n.l2bs / p.l2bs, n.groups / p.groups});
 }
 
-// LW of a PE, of a copy of the image.
+// LW per PE of one copy of the image.
 int64_t image_words(const ChipConvRoles &r, const ChipConvPoint &p) {
     const int64_t rows = p.image == of_row || p.image == of_tap ? p.rows : r.y.reach(p.rows);
     const int64_t columns = p.image == of_tap ? p.columns : r.x.reach(p.columns);
@@ -47,23 +48,23 @@ int64_t image_words(const ChipConvRoles &r, const ChipConvPoint &p) {
     return ceil_div(channels * rows * columns, 8) * 8;
 }
 
-// Of bias and residual, two copies of each.
+// LW per PE of bias and residual, two copies of each.
 int64_t end_words(const ChipConvRoles &r, const ChipConvPoint &p) {
     return r.end ? 4 * std::max<int64_t>(16, ceil_div(p.rows * p.columns * p.blocks * r.sum(), 8) * 8) : 0;
 }
 
-// The image of the next tile has room in the other LM.
+// Whether the image of the next tile fits the other LM.
 bool fits_twice(const ChipConvRoles &r, const ChipNumbers &n, const ChipConvPoint &p) {
     return image_words(r, p) <= n.lm / 2 && 2 * image_words(r, p) + end_words(r, p) <= n.lm;
 }
 
-int64_t matrices(const ChipConvRoles &r, const ChipConvPoint &p) { // of a copy of weights
+int64_t matrices(const ChipConvRoles &r, const ChipConvPoint &p) { // per copy of the weights
     return p.blocks * p.depth * (p.weights == of_channels ? r.y.taps : 1) * (p.weights == of_tap ? 1 : r.x.taps);
 }
 
 double cycles(const ChipConvRoles &r, const ChipNumbers &n, const ChipConvPoint &p) {
     const int64_t points = p.rows * p.columns, sums = points * p.blocks;
-    // What has to fit. Copies inside the loop over channels have one matrix along those.
+    // Capacities. Copies inside the loop over channels hold one matrix along channels.
     if ((p.image > of_channels || p.weights > of_channels) && p.depth > 1) return INFINITY;
     if (p.image > p.weights && p.weights != of_channels) return INFINITY;
     if (sums > r.most_sums(n)) return INFINITY;
@@ -73,19 +74,21 @@ double cycles(const ChipConvRoles &r, const ChipNumbers &n, const ChipConvPoint 
     if (words + end_words(r, p) > n.lm || (p.image != of_tile && !twice)) return INFINITY;
     const int64_t way = std::max<int64_t>(64, 16 * n.mabs); // a chunk of L1BM
     if (2 * ceil_div(r.matrix() * matrices(r, p), 64) * 64 + (r.end ? 4 : 2) * way > n.l1bm) return INFINITY;
-    // Visits.
+    // Traffic.
     const int64_t kb = ceil_div(ceil_div(r.C, r.side()), p.depth) * p.depth, taps = r.y.taps * r.x.taps;
     const int64_t it = d.tiles() * r.G, jt = ceil_div(r.O, r.side() * p.blocks * p.l1bs * p.l2bs * p.groups);
     const double tiles = double(it) * double(jt);
     const double copied = p.image == of_tile ? 1
                                              : double(kb) / p.depth * (p.image == of_channels ? 1 : r.y.taps) *
                                                    (p.image == of_tap ? r.x.taps : 1);
-    const double x_pe = (p.image == of_tile ? it : tiles) * copied * words; // words that a PE takes
+    const double x_pe = (p.image == of_tile ? it : tiles) * copied * words; // LW that a PE receives
     const double pixel_l1 = n.l1bs / p.l1bs, pes = 4 * n.mabs;
-    const double x = x_pe * pes * pixel_l1, w = tiles * kb * taps * p.blocks * r.matrix() * p.l1bs; // of an L2B
+    // Per L2B.
+    const double x = x_pe * pes * pixel_l1, w = tiles * kb * taps * p.blocks * r.matrix() * p.l1bs;
     const double results = tiles * out * pes * n.l1bs;
-    // What comes in: an image from its group's memory, or for several groups from one of theirs; weights for all groups that use them
-    // from one, under which the others' ports have nothing else.
+    // Loads. An image comes from the DRAM of its group or, for several groups, from one of them.
+    // Weights come from one DRAM for all groups that use them; the ports of the other groups then
+    // have nothing else to transfer.
     const double rate = std::min(16.0, n.dram * n.groups), all = n.dram * n.groups;
     const int64_t image_parts = n.l2bs / p.l2bs, weight_parts = p.l2bs * p.groups;
     const double x_in = p.groups == 1 ? x * image_parts / n.dram
@@ -93,16 +96,18 @@ double cycles(const ChipConvRoles &r, const ChipNumbers &n, const ChipConvPoint 
     const double w_in = w / rate * std::max(1.0, double(weight_parts) / n.groups);
     const double out_time = results * n.l2bs / n.dram;
     const double dram = x_in + w_in * std::min(1.0, double(weight_parts) / n.groups) + out_time;
-    const double of_matrix = double(r.matrix()) / 32; // steps of L1
+    const double of_matrix = double(r.matrix()) / 32; // L1 steps
     const double step = r.single
-                            ? 2 * std::max<double>(ceil_div(points, 4), 3) // a sum is there again three steps later
+                            // a sum is available three steps later
+                            ? 2 * std::max<double>(ceil_div(points, 4), 3)
                             : std::max<double>(ceil_div(points, 4), 2.3);
     const double work = tiles * kb * taps * 4 * std::max(p.blocks * step, 3.0);
     const double l2_steps =
         n.l2_steps(x_pe * pes, n.l1bs / p.l1bs) + n.l2_steps(w / p.l1bs, p.l1bs) + results / n.l1bs / 32;
     const double l1_steps = x_pe / 4 + tiles * kb * taps * p.blocks * of_matrix + tiles * out / 4;
     const double flow = std::max({work, x_in + w_in, dram, 4 * l2_steps, 4 * l1_steps});
-    // The first image comes with the weights of its first output channels; an LM that is written is not read.
+    // The first image arrives with the weights of its first output channels. An LM that is being
+    // written cannot be read.
     double first = 0;
     if (p.image == of_tile) {
         const double own = (x_in + w_in / jt) / it, of_work = work / it / jt;
@@ -110,7 +115,7 @@ double cycles(const ChipConvRoles &r, const ChipNumbers &n, const ChipConvPoint 
         if (!twice) first += double(it - 1) * 6.0 * words;
     }
     const double start = x_in / (x_pe / words) / (p.image == of_tile ? kb : 1) + 300;
-    // A move for each copy, which is short of its rate.
+    // Each copy is a move; short moves do not reach the full rate.
     const double moves = 60 * (tiles * kb * taps * p.blocks / matrices(r, p) + x_pe / words);
     return flow + first + start + moves + out_time / tiles;
 }
@@ -193,7 +198,7 @@ Schedule schedule_chip_conv(const Op &op, const Machine &machine, const ChipConv
     const ChipDealing d = dealing(r, n, p);
     Schedule s(op, machine);
     StageHandle C = s.stage(r.contraction.sum->name);
-    std::map<std::string, std::string> rest; // of an axis: the loop that is left
+    std::map<std::string, std::string> rest; // axis to its remaining loop
     std::vector<std::pair<std::string, size_t>> bound;
     const auto cut = [&](const std::string &axis, int64_t factor, const std::string &name) {
         std::string &loop = rest.try_emplace(axis, axis).first->second;

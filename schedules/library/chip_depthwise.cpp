@@ -23,7 +23,8 @@ struct ChipDepthwisePoint {
     int64_t rows, columns, mabs;
 };
 
-// Sums of four lanes take two words of a GRF, and two of the other one on their way out; values of the end come beside them.
+// Sums of four lanes take two words of one GRF, and two of the other while they drain; epilogue
+// values need registers too.
 int64_t most_points(const ChipConvolution &r, const ChipNumbers &n) {
     return std::max(n.grf * 3 / 8, n.grf - 48) * 2 / lanes_of(r);
 }
@@ -33,7 +34,7 @@ ChipDealing dealing(const ChipConvolution &r, const ChipNumbers &n, const ChipDe
                       {n.mabs / p.mabs, n.l1bs, n.l2bs, n.groups});
 }
 
-// Image and weights are copied for a tile; where its windows are large, for each row of them, or for each tap.
+// Image and weights are copied per tile or, if a tile does not fit, per window row or per tap.
 enum : int { per_tile, per_row, per_tap };
 
 int64_t image_words(const ChipConvolution &r, const ChipDepthwisePoint &p, int copied) { // of a PE
@@ -45,7 +46,7 @@ bool fits(const ChipConvolution &r, const ChipNumbers &n, const ChipDepthwisePoi
                   taps = (copied == per_tile ? r.y.taps : 1) * (copied == per_tap ? 1 : r.x.taps),
                   weights = ceil_div(taps, 8) * 8;
     if (copied == per_tile) return image <= n.lm / 2 && 2 * weights <= n.lm / 2;
-    return image + weights + end <= n.lm / 2; // both in both LMs
+    return image + weights + end <= n.lm / 2; // each LM holds both
 }
 
 int copied_for(const ChipConvolution &r, const ChipNumbers &n, const ChipDepthwisePoint &p) {
@@ -61,7 +62,7 @@ double cycles(const ChipConvolution &r, const ChipNumbers &n, const ChipDepthwis
                           (copied == per_tap ? r.x.taps : 1);
     if (points > most_points(r, n) || !fits(r, n, p, copied)) return INFINITY;
     const double tiles = double(dealing(r, n, p).tiles()) * double(ceil_div(r.G, lanes_of(r) * pes * p.mabs));
-    // A sum is there again three steps later.
+    // A sum is available three steps later.
     const double work = tiles * (taps * 4 * std::max<double>(ceil_div(points, 4), 4) + 60);
     const double results = r.single ? double(points) : points * r.out_bytes / 2.0;
     const double moved = tiles * (image + results) * 4 * n.mabs * n.l1bs * n.l2bs; // LW of a group
@@ -106,8 +107,9 @@ Schedule schedule_chip_depthwise(const Op &op, const Machine &machine, const Chi
     const bool whole = r.contraction.consumer.empty(); // the sum is the output
     Schedule s(op, machine);
     StageHandle S = s.stage(sum), Y = whole ? S : s.stage(r.contraction.consumer);
-    std::map<std::string, std::string> rest = {{c, c}, {r.n, r.n}, {y, y}, {x, x}}; // of an axis: the loop that is left
-    std::vector<std::pair<std::string, std::string>> bound;                         // loop, level; innermost first
+    // axis to its remaining loop
+    std::map<std::string, std::string> rest = {{c, c}, {r.n, r.n}, {y, y}, {x, x}};
+    std::vector<std::pair<std::string, std::string>> bound; // loop, level; innermost first
     const auto cut = [&](const std::string &axis, int64_t factor, const std::string &name) {
         const std::string outer = axis + "." + name + ".o", inner = axis + "." + name;
         Y.split(rest[axis], factor, {outer, inner});
@@ -130,7 +132,7 @@ Schedule schedule_chip_depthwise(const Op &op, const Machine &machine, const Chi
     for (const std::string &a : {c, r.n, y, x}) order.push_back(rest[a]);
     const std::string at = rest[x];
     const int copied = copied_for(r, n, p);
-    // A tile's pixels and taps; copies stand at the loop before those pixels.
+    // Loops over a tile's pixels and taps. Copies are made at the loop just outside the pixels.
     const auto inside = [&](const LoopName &row, const LoopName &column) {
         std::vector<LoopName> loops = {r.y.tap, r.x.tap};
         loops.insert(loops.begin() + copied, {row, column});
@@ -155,7 +157,7 @@ Schedule schedule_chip_depthwise(const Op &op, const Machine &machine, const Chi
 
     S.compute_at(Y.name(), at);
     for (const auto &[axis, size] : {std::pair{c, lanes}, {y, p.rows}, {x, p.columns}})
-        S.split(axis, size, {axis + ".w", axis + ".v"}); // of the outer ones a tile has one
+        S.split(axis, size, {axis + ".w", axis + ".v"}); // a tile has one outer iteration
     std::vector<LoopName> own = {c + ".w", r.n, y + ".w", x + ".w"};
     for (const LoopName &l : inside(y + ".v", x + ".v")) own.push_back(l);
     own.push_back(c + ".v");

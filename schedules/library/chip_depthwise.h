@@ -1,5 +1,6 @@
-// Convolutions of each channel for itself on the chip's vectors: channels are the lanes, the PEs of a MAB, then MABs; one fused multiply–add
-// a lane for each tap, with sums of a tile in registers. Tiles of the image, with their halo, and the taps stand in LM0 and LM1.
+// Depthwise convolutions on the chip's vector units. Channels map to lanes, then to the PEs of a
+// MAB, then to MABs. A tap is one fused multiply–add per lane; the sums of a tile stay in
+// registers. Tiles of the image, with their halo, are in LM0, the taps in LM1.
 #pragma once
 
 #include "schedules/library/space.h"
@@ -7,11 +8,12 @@
 namespace kumiko::library {
 
 struct ChipDepthwiseParameters {
-    BOOST_HANA_DEFINE_STRUCT(ChipDepthwiseParameters, (Tile, rows), (Tile, columns), // of the output, of a tile
-                             (Tile, mabs)); // that divide channels; the others tiles
+    // the output tile
+    BOOST_HANA_DEFINE_STRUCT(ChipDepthwiseParameters, (Tile, rows), (Tile, columns),
+                             (Tile, mabs)); // MABs that divide channels; the others divide tiles
 };
 
-bool is_chip_depthwise(const Op &op); // fp16 operands, fp32 sums and a stage that finishes them; or fp32
+bool is_chip_depthwise(const Op &op); // fp16 operands, fp32 sums and a consumer; or fp32
 ChipDepthwiseParameters chip_depthwise_parameters(const Op &op, const Machine &machine);
 Schedule schedule_chip_depthwise(const Op &op, const Machine &machine, const ChipDepthwiseParameters &p);
 

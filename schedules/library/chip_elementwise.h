@@ -1,5 +1,6 @@
-// Elementwise stages on the chip: elements are dealt to lanes, PEs and the units above, the rest runs in time; operands pass through
-// LM0 and LM1 in turn, results leave by the forwards.
+// Elementwise stages on the chip. Elements are distributed over lanes, PEs and the units above; the
+// rest is iterated in time. Operands pass through LM0 and LM1 alternately; results leave through
+// the slots' forwards.
 #pragma once
 
 #include "schedules/library/space.h"
@@ -7,7 +8,8 @@
 namespace kumiko::library {
 
 struct ChipElementwiseParameters {
-    BOOST_HANA_DEFINE_STRUCT(ChipElementwiseParameters, (Tile, words)); // LW of an operand in a PE at a time
+    // LW of an operand per PE at a time
+    BOOST_HANA_DEFINE_STRUCT(ChipElementwiseParameters, (Tile, words));
 };
 
 bool is_chip_elementwise(const Op &op); // one output, every other stage inlined into it

@@ -37,7 +37,8 @@ bool is_chip_gather(const Op &op) {
 ChipGatherParameters chip_gather_parameters(const Op &op, const Machine &machine) {
     const Stage &s = op.stages().front();
     const int64_t pitch = (*constant_extent(s.axes.back()) * s.type.bytes() + 511) / 512 * 64;
-    std::vector<int64_t> legal; // entries for as many rows are made at once; a quarter of L2BM is theirs in turn
+    // entries for this many rows are built at once, in a quarter of L2BM, double-buffered
+    std::vector<int64_t> legal;
     for (int64_t rows = 1; rows <= 128; rows *= 2) {
         if (rows == 1 || 4 * rows * 64 <= machine.level("L2BM").bytes / 8 - 2 * (rows * 2 + 128 * pitch / 32))
             legal.push_back(rows);

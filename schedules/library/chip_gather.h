@@ -1,5 +1,5 @@
-// Rows of a table by number, on the chip: gathers and embeddings. Rows pass through L2BM; tables of moves are made of the indices there
-// (targets/chip/stage/gather.h).
+// Gathers and embeddings on the chip: rows of a table, selected by index. Rows pass through L2BM,
+// where tables of moves are built from the indices (targets/chip/stage/gather.h).
 #pragma once
 
 #include "schedules/library/space.h"
@@ -7,10 +7,10 @@
 namespace kumiko::library {
 
 struct ChipGatherParameters {
-    BOOST_HANA_DEFINE_STRUCT(ChipGatherParameters, (Tile, rows)); // of an L2B at a time
+    BOOST_HANA_DEFINE_STRUCT(ChipGatherParameters, (Tile, rows)); // rows per L2B at a time
 };
 
-// One stage, which reads at an index that it reads.
+// Whether the op is one stage that reads at an index loaded from a tensor.
 bool is_chip_gather(const Op &op);
 ChipGatherParameters chip_gather_parameters(const Op &op, const Machine &machine);
 Schedule schedule_chip_gather(const Op &op, const Machine &machine, const ChipGatherParameters &p);

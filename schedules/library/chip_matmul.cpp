@@ -14,11 +14,11 @@ namespace kumiko::library {
 namespace {
 
 struct ChipMatmulRoles : ChipProduct {
-    int64_t narrow;                                          // matrices of 16 columns in a piece of 8 LW of the result
-    bool batched = true;                                     // the columns' operand has the batches
-    bool across = false;                                     // it lies with the columns contiguous, and is taken so
-    int64_t side() const { return single ? 8 : 16; }         // columns of a matrix, and its part of the reduction
-    int64_t of_piece() const { return single ? 2 : narrow; } // matrices in a piece
+    int64_t narrow;                                          // 16-column matrices per 8-LW piece
+    bool batched = true;                                     // B has the batch axes
+    bool across = false;                                     // B has contiguous columns, read so
+    int64_t side() const { return single ? 8 : 16; }         // columns and k steps of a matrix
+    int64_t of_piece() const { return single ? 2 : narrow; } // matrices per piece
 };
 
 std::optional<ChipMatmulRoles> chip_matmul_roles(const Op &op) {
@@ -33,14 +33,16 @@ std::optional<ChipMatmulRoles> chip_matmul_roles(const Op &op) {
 
 struct ChipMatmulNumbers : ChipNumbers {
     using ChipNumbers::ChipNumbers;
-    // A step of L1 brings the PEs so many sets of 16 · mabs / sides along the reduction, of so many rows.
+    // A step of L1 gives the PEs sets_of_step sets of 16 · mabs / sides elements along the
+    // reduction, for each of rows_of_step rows.
     int64_t sets_of_block(int64_t sides) const { return 64 * sides / (4 * mabs); }
     int64_t of_step(int64_t sides) const { return sides > 1 ? 8 : 4; }
     int64_t sets_of_step(int64_t sides) const { return std::min(of_step(sides), sets_of_block(sides)); }
     int64_t rows_of_step(int64_t sides) const { return of_step(sides) / sets_of_step(sides); }
-    // Columns that lie across come as blocks of 64 LW, 8 for each L1B.
+    // Contiguous columns arrive in blocks of 64 LW, 8 LW for each L1B.
     bool takes_across(int64_t pieces) const { return 64 % (8 * l1bs) == 0 && pieces % (64 / (8 * l1bs)) == 0; }
-    int64_t across_at_a_time(int64_t pieces) const { return l1bs < 8 || pieces % 2 ? 8 / l1bs : 2; } // pieces
+    // Unit: pieces.
+    int64_t across_at_a_time(int64_t pieces) const { return l1bs < 8 || pieces % 2 ? 8 / l1bs : 2; }
 };
 
 const std::vector<int64_t> piece_counts{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16};
@@ -52,7 +54,7 @@ struct ChipMatmulPoint {
     bool halves = false;
 };
 
-// k over halves of the L1Bs; 1024 columns of an L2B.
+// Cycles if halves of the L1Bs divide k. An L2B then has 1024 columns.
 double halved_cycles(const ChipMatmulRoles &r, const ChipMatmulNumbers &n, const ChipMatmulPoint &p) {
     if (n.mabs != 16 || n.l1bs != 8 || r.single || r.end || r.across || p.twice || p.sides > 1 || p.pieces != 1)
         return INFINITY;
@@ -60,7 +62,7 @@ double halved_cycles(const ChipMatmulRoles &r, const ChipMatmulNumbers &n, const
     const int64_t blocks = ceil_div(r.K, 512), columns = 256 * blocks, row = r.narrow == 2 ? 256 : 512;
     const int64_t sums = 2 * p.vectors, left = n.lm - std::max(n.lm / 2, columns) - sums - 16;
     if (left < 0) return INFINITY;
-    // On the way: rows and columns, or rows and results.
+    // Data in transit: rows and columns, or rows and results.
     if (64 * p.vectors + std::max<int64_t>(5 * 1024, 8 * (192 + row / 8)) > n.l1bm) return INFINITY;
     if (128 * p.vectors + std::max<int64_t>(4 * 2048, 4096 + 8 * row) > n.l2bm) return INFINITY;
     const int64_t column_parts = p.groups * p.l2bs, row_parts = n.groups * n.l2bs / column_parts;
@@ -92,14 +94,14 @@ double cycles(const ChipMatmulRoles &r, const ChipMatmulNumbers &n, const ChipMa
     if (p.sides > 1 && (n.mabs % p.sides || of_l1b % p.sides || r.single || r.across)) return INFINITY;
     const int64_t matrices = of_l1b / p.sides; // of a MAB
     const int64_t apart = r.narrow == 2 ? half / std::gcd(p.pieces, half) : 1;
-    const int64_t alternate = p.sides > 1 ? 2 : 1; // sets of which a step brings both
+    const int64_t alternate = p.sides > 1 ? 2 : 1; // a step loads two sets
     const int64_t sets = ceil_div(r.K, alternate * side * n.mabs / p.sides) * alternate, gs = n.sets_of_step(p.sides),
                   of_block = n.sets_of_block(p.sides), blocks = ceil_div(sets, of_block),
                   rows_of_step = n.rows_of_step(p.sides);
     const int64_t padded = ceil_div(sets, gs) * gs, row = p.pieces * 8 * n.l1bs; // LW
-    // What has to fit.
+    // Capacities.
     const int64_t sums = p.vectors * matrices;
-    const bool back = r.end || p.sides > 1; // wide sums go to the PEs once more
+    const bool back = r.end || p.sides > 1; // wide sums are reloaded into the PEs
     const int64_t joined = r.narrow == 2 ? 2 * 4 * apart * p.pieces / half : back ? 8 * p.sides : 0;
     if (p.vectors % (4 * apart)) return INFINITY;
     if (sum * sums + r.end_words > n.grf || p.vectors * gs + joined + r.end_words > n.grf) return INFINITY;
@@ -117,22 +119,24 @@ double cycles(const ChipMatmulRoles &r, const ChipMatmulNumbers &n, const ChipMa
     if (std::max(unit, r.end ? p.vectors * row : 0) + p.vectors * row > n.l2bm) return INFINITY;
     if (row % 64 && (n.groups > 1 || row % 16)) return INFINITY;
     if (r.across && !n.takes_across(p.pieces)) return INFINITY;
-    // Visits.
+    // Traffic.
     const int64_t column_parts = p.groups * p.l2bs, row_parts = n.groups * n.l2bs / column_parts;
     const double it = double(ceil_div(r.M, p.vectors * row_parts)) * (r.batched ? 1 : r.batch);
     const double jt = double(ceil_div(r.N, side * of_l1b * n.l1bs * column_parts)) * (r.batched ? r.batch : 1);
     const double tiles = it * jt, rate = std::min(16.0, n.dram * n.groups), k_words = 64.0 * blocks;
-    const double x = tiles * p.vectors * k_words, w = jt * of_l1b * side * n.l1bs * k_words; // of an L2B
+    // Per L2B, in LW.
+    const double x = tiles * p.vectors * k_words, w = jt * of_l1b * side * n.l1bs * k_words;
     const double out = tiles * p.vectors * row * (row % 64 ? 2 : 1);
-    // Tiles whose sums wait in LM1 while columns come.
+    // Number of tiles whose sums are spilled to LM1 while columns arrive.
     const double room =
         p.sides > 1 && !p.twice ? std::floor(double(n.lm - std::max(n.lm / 2, columns)) / (sum * sums)) : 0;
     const double kept = room < 2 || blocks < 2 ? 0 : std::min(it, room);
-    // A sum is there again three steps later, a matrix takes two steps of the face, or four.
+    // A sum is available three steps later. Loading a matrix takes two steps, or four with `sides`.
     const double block = std::max(p.vectors / (r.single ? 2.0 : 4.0), side / (p.sides > 1 ? 4.0 : 8.0)) +
                          (p.vectors < (p.sides > 1 ? 32 : 16) ? 0.3 : 0); // steps of a matrix
     double matrix = tiles * sets * 4 * std::max(matrices * block, 3.0);
-    if (r.narrow == 1 && 2 * sum * sums > n.grf) matrix += tiles * sums; // rows of f32 leave before the next ones begin
+    // f32 rows drain before the next
+    if (r.narrow == 1 && 2 * sum * sums > n.grf) matrix += tiles * sums;
     const double dram_w = w * column_parts, dram_x = x * row_parts, dram_out = out * n.groups * n.l2bs;
     const double l2_x = tiles * p.vectors * blocks * (of_block / gs),
                  l2_w = w / (r.across ? 256
@@ -145,11 +149,12 @@ double cycles(const ChipMatmulRoles &r, const ChipMatmulNumbers &n, const ChipMa
                           (r.narrow == 2 ? 0.5
                            : back        ? 0.75
                                          : 0.25);
-    const double first = std::max({w / rate, dram_w / (n.groups * n.dram), 4 * l2_w, 4 * l1_w}) / jt; // columns
+    // The columns.
+    const double first = std::max({w / rate, dram_w / (n.groups * n.dram), 4 * l2_w, 4 * l1_w}) / jt;
     const double rest = 1 - 1 / jt;
-    // Sixteen neighbouring rows are of one group; those of three tiles leave at a time.
+    // Sixteen neighbouring rows belong to one group; the rows of three tiles drain at a time.
     const double spread = double(std::min(n.groups, row_parts * ceil_div(3 * p.vectors, 16)));
-    // So much of the rows and results, with so much of the columns.
+    // Time for these fractions of the rows, columns and results.
     const auto flow = [&](double rows, double columns, double results) {
         return std::max(
             {rows * matrix * 1.02, (rows * x + columns * w) / rate,
@@ -157,21 +162,22 @@ double cycles(const ChipMatmulRoles &r, const ChipMatmulNumbers &n, const ChipMa
              4 * (rows * l2_x + columns * l2_w + results * l2_out),
              4 * (rows * l1_x + columns * l1_w + results * l1_out)});
     };
-    // The first rows, and what the last ones take.
+    // Prologue and epilogue: the first rows are loaded, the last ones drained.
     const double ends = x / tiles / rate + matrix / tiles + dram_out / tiles / (n.groups * n.dram) + l1_out / tiles * 8;
     if (kept) {
         const double share = kept / it;
-        // Ports that take rows take no columns.
+        // A port that loads rows loads no columns meanwhile.
         const double come = share * x / rate + std::max(w / rate, dram_w / (n.groups * n.dram));
         return std::max(flow(share, 1, 0), come) * 1.03 + flow(1 - share, 0, 1) + ends + 500;
     }
-    // A quarter of them may come while tiles pass under the others, for which rows come fast enough.
+    // A quarter of the columns may arrive while tiles run on the others, if rows arrive fast
+    // enough.
     const double work = 0.75 * matrix / tiles, rows = x / tiles * std::max(1 / rate, row_parts / (n.groups * n.dram));
     const bool late = !p.twice && p.sides == 1 && !r.across && p.pieces % 4 == 0 &&
                       p.pieces / 4 * 8 * n.l1bs % 64 == 0 && work > rows &&
                       it > 3 * (0.3125 * first / (work - rows) + 2);
-    // The columns behind the first come under the work, or between; there they find the memories on the way full of rows. Under
-    // the tiles, their moves get in the rows' way.
+    // Columns after the first arrive during the work (double-buffered) or between tiles. Between
+    // tiles, the memories in transit are full of rows. During tiles, column moves delay rows.
     const double between = p.twice ? 0 : 1.25 * first * (jt - 1);
     const double shared = p.twice && jt > 1 ? 1.08 : 1;
     return first * (late ? 0.75 : 1) + between + flow(1, p.twice ? rest : 0, 1) * shared + ends + 500;
@@ -204,13 +210,13 @@ ChipMatmulPoint point_of(const ChipMatmulParameters &p) {
     return {p.vectors, p.pieces, p.groups, p.l2bs, p.twice, p.sides ? 4 : 1, p.halves};
 }
 
-// Columns that lie across are taken so where there is room.
+// Reads B's contiguous columns in place if that fits.
 ChipMatmulRoles taken(ChipMatmulRoles r, const ChipMatmulNumbers &n, const ChipMatmulPoint &p) {
     r.across = r.across && std::isfinite(cycles(r, n, p));
     return r;
 }
 
-// Where no point takes the columns as they lie, prepack lays them with the reduction last.
+// If no point can read B's contiguous columns in place, prepack makes the reduction contiguous.
 std::optional<ChipMatmulPoint> best_point(ChipMatmulRoles r, const ChipMatmulNumbers &n) {
     const std::optional<ChipMatmulPoint> best = best_of(r, n);
     if (best || !r.across) return best;
@@ -260,7 +266,7 @@ Schedule schedule_chip_matmul(const Op &op, const Machine &machine, const ChipMa
     const std::string i = r.i, j = r.j, k = r.k;
     Schedule s(op, machine);
     StageHandle C = s.stage(r.contraction.sum->name);
-    // The reduction last, or else laid so.
+    // The operand with the reduction as its last axis, pre-packed if it is not.
     const auto rows = [&](const Operand &o) {
         const std::vector<Axis> &axes = op.find_input(o.tensor)->axes;
         std::vector<std::string> order;
@@ -299,7 +305,7 @@ Schedule schedule_chip_matmul(const Op &op, const Machine &machine, const ChipMa
     } else {
         if (r.of_piece() == 2) split(2, j + ".e");
         split(n.l1bs, j + ".L1B");
-        const int64_t sides = p.sides ? 4 / r.of_piece() : 1; // pieces side by side
+        const int64_t sides = p.sides ? 4 / r.of_piece() : 1; // adjacent pieces on MABs
         if (p.sides) split(sides, j + ".MAB");
         split(std::max<int64_t>(1, p.pieces / sides), j + ".b");
     }
@@ -309,14 +315,15 @@ Schedule schedule_chip_matmul(const Op &op, const Machine &machine, const ChipMa
     rest = k;
     split(r.side(), k + ".i");
     if (p.halves) {
-        split(8, k + ".b"); // sets of a step of L1
+        split(8, k + ".b"); // the sets of an L1 step
         split(2, k + ".h");
         split(2, k + ".L1B");
     } else {
         split(p.sides ? n.mabs / 4 : n.mabs, k + ".MAB");
     }
     const std::string kt = rest;
-    // Columns bound to MABs beside the reduction, and which ones they are there.
+    // Whether a piece has a loop over its two matrices; with `sides` or `halves` that loop is bound
+    // to MABs, beside the reduction.
     const bool apart = p.halves ? r.narrow == 1 : r.of_piece() == 2;
     std::vector<LoopName> order = {i + ".group", j + ".group", i + ".L2B", j + ".L2B"};
     if (p.halves) order.push_back(k + ".L1B");

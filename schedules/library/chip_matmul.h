@@ -1,6 +1,7 @@
-// Products of matrices on the chip, all tensors row-major in DRAM. The reduction is dealt to the MABs; columns of the result stay in
-// LM as matrices, in pieces over the L1Bs and parts over L2Bs and groups; rows stream as vectors, the same for all L1Bs of an L2B. An
-// operand in which the reduction is not contiguous is laid so ahead of time (prepack).
+// Matrix products on the chip with all tensors row-major in DRAM. The reduction is distributed over
+// the MABs. Columns of the result stay in LM as matrices: L1Bs hold pieces, L2Bs and groups hold
+// parts. Rows stream as vectors, broadcast to all L1Bs of an L2B. An operand whose reduction axis
+// is not contiguous is pre-packed so that it is (prepack).
 #pragma once
 
 #include "schedules/library/space.h"
@@ -8,22 +9,27 @@
 namespace kumiko::library {
 
 struct ChipMatmulParameters {
-    BOOST_HANA_DEFINE_STRUCT(ChipMatmulParameters, (Tile, vectors), // rows of a tile
-                             (Tile, pieces),                        // of 8 LW of a row of the result, of each L1B
-                             (Tile, groups), (Tile, l2bs), // so many groups, of each so many L2Bs, divide columns
-                             (Flag, twice),                // the next columns come while these are used
-                             (Flag, sides),   // four neighbouring MABs have columns of their own and the same part of k
-                             (Flag, halves)); // halves of the L1Bs have parts of k, all MABs columns of their own
+    BOOST_HANA_DEFINE_STRUCT(ChipMatmulParameters, (Tile, vectors), // rows per tile
+                             // 8-LW pieces of a result row per L1B
+                             (Tile, pieces),
+                             // groups, and L2Bs of each, for columns
+                             (Tile, groups), (Tile, l2bs),
+                             // double-buffer the columns
+                             (Flag, twice),
+                             // four neighbouring MABs divide columns, share a part of k
+                             (Flag, sides),
+                             // halves of the L1Bs divide k, all MABs divide columns
+                             (Flag, halves));
 };
 
 bool is_chip_matmul(const Op &op); // fp16 operands, fp32 sums
-// Some point of the space fits the machine's memories.
+// Whether some point of the space fits the machine's memories.
 bool chip_matmul_fits(const Op &op, const Machine &machine);
 ChipMatmulParameters chip_matmul_parameters(const Op &op, const Machine &machine);
 Schedule schedule_chip_matmul(const Op &op, const Machine &machine, const ChipMatmulParameters &p);
 
-// About how long it takes, in cycles: the busiest of matrix units, DRAM, L2BM's ports, the L2 and L1 slots, with what cannot overlap.
-// Infinite where it does not fit.
+// Estimated time in cycles: the maximum over matrix units, DRAM, L2BM ports and the L2 and L1
+// slots, plus what cannot overlap. Infinite if the point does not fit the memories.
 double chip_matmul_cycles(const Op &op, const Machine &machine, const ChipMatmulParameters &p);
 
 } // namespace kumiko::library

@@ -11,7 +11,7 @@ namespace kumiko::library {
 namespace {
 
 struct ChipPackedMatmulRoles : OfMatrices<ChipProduct> {
-    int64_t rate() const { return single ? 2 : 1; } // cycles of a vector
+    int64_t rate() const { return single ? 2 : 1; } // cycles per vector
 };
 std::optional<ChipPackedMatmulRoles> chip_packed_matmul_roles(const Op &op) {
     const auto p = find_chip_product(op);
@@ -29,17 +29,18 @@ struct ChipPackedMatmulPoint {
     bool resident;
 };
 
-// Of operands of the end, two copies in LM: LW of a PE.
+// LW per PE of the epilogue's operands, two copies of each in LM.
 int64_t end_words(const ChipPackedMatmulRoles &r, int64_t points) {
     return r.end ? 4 * ceil_div(points * r.sum(), 4) * 4 : 0;
 }
 
-// Of both copies, LW of L1BM that matrices may have; the rest is the way of vectors, results and what ends them.
+// LW of L1BM for both copies of the matrices. The rest holds vectors, results and epilogue operands
+// in transit.
 int64_t l1_room(const ChipPackedMatmulRoles &r, const ChipNumbers &n) {
     return n.l1bm - (r.end ? 4 : 2) * std::max<int64_t>(64, 16 * n.mabs);
 }
 
-// Words of a GRF that sums may have.
+// LW of a GRF for sums.
 int64_t sum_room(const ChipPackedMatmulRoles &r, const ChipNumbers &n) {
     return n.grf - std::min(r.end_words + (r.end ? 8 : 0), n.grf - 16);
 }
@@ -60,11 +61,11 @@ double cycles(const ChipPackedMatmulRoles &r, const ChipNumbers &n, int64_t out_
                   kb = ceil_div(r.K, side);
     if ((p.resident ? p.vectors * kb : 2 * p.vectors) + end_words(r, p.vectors * p.columns) > n.lm) return INFINITY;
     if (2 * p.columns * r.matrix() > l1_room(r, n)) return INFINITY;
-    const double visits = double(it) * (p.resident ? 1 : jt); // of the rows' vectors
+    const double visits = double(it) * (p.resident ? 1 : jt); // loads of the row vectors
     const double tiles = double(it) * jt;
     const double matrix = tiles * kb * p.columns * p.vectors * r.rate();
     const double x = visits * p.vectors * n.mabs * (n.l1bs / p.l1bs) * kb * 4,
-                 w = tiles * p.columns * p.l1bs * kb * r.matrix(); // of an L2B
+                 w = tiles * p.columns * p.l1bs * kb * r.matrix(); // per L2B
     const double port = (x + w) / std::min(16.0, n.dram * n.groups);
     const double results =
         tiles * p.columns * side * p.l1bs * p.l2bs * p.groups * p.vectors * row_parts * out_bytes / 8;
@@ -72,23 +73,26 @@ double cycles(const ChipPackedMatmulRoles &r, const ChipNumbers &n, int64_t out_
     const double dram = (reads + results) / (n.groups * n.dram);
     const double l2_steps = n.l2_steps(visits * p.vectors * n.mabs * kb * 4, n.l1bs / p.l1bs) +
                             n.l2_steps(tiles * p.columns * kb * r.matrix(), p.l1bs);
-    const double of_matrix = double(r.matrix()) / 32, of_result = double(side * out_bytes) / 128; // steps of L1
+    // In steps of L1.
+    const double of_matrix = double(r.matrix()) / 32, of_result = double(side * out_bytes) / 128;
     const double l1_steps =
         visits * p.vectors * kb / 4 + tiles * kb * p.columns * of_matrix + tiles * p.columns * p.vectors * of_result;
-    // Tile by tile: the first of some rows waits for their vectors, the others for their matrices alone.
+    // Tile by tile: the first tile of a set of rows waits for its row vectors, the others only for
+    // their matrices.
     const double rate = std::min(16.0, n.dram * n.groups), matrices = w / tiles / rate, vectors = x / visits / rate;
-    // A sum is there again three steps later; a matrix takes two steps of L1, which results want too.
+    // A sum is available three steps later. A matrix takes two steps of L1, which results need too.
     const double work = r.single ? 8.0 * kb * p.columns * std::max<int64_t>(p.vectors / 4, 3)
                                  : 4.0 * kb * std::max<int64_t>(p.columns * p.vectors / 4, 3);
     const double l1 = 4.0 * (of_matrix * kb * p.columns + double(p.columns) * p.vectors * of_result);
-    // What is as busy as the busiest gets in its way: an eighth was seen.
+    // The second busiest resource delays the busiest one, by up to an eighth (measured).
     const double most = std::max({work, matrices, l1}),
                  second = work + matrices + l1 - most - std::min({work, matrices, l1});
     const double tile = most * (1 + 0.12 * std::pow(second / most, 4)), first = std::max(tile, vectors + matrices);
     const double rows = p.resident ? first + (jt - 1) * tile : jt * first;
     const double later =
-        p.resident ? std::max(jt * tile, vectors + jt * matrices) : rows; // their vectors come under the rows before
-    const bool ahead = 2 * p.vectors * kb <= n.lm;                        // as far as LM has room
+        // the next row vectors are loaded meanwhile
+        p.resident ? std::max(jt * tile, vectors + jt * matrices) : rows;
+    const bool ahead = 2 * p.vectors * kb <= n.lm; // if LM has room
     const double flow = rows + (it - 1) * (ahead ? later : (rows + later) / 2);
     const double tail = results / tiles / (n.groups * n.dram);
     return r.batch * std::max({flow, matrix, port, dram, 4 * l2_steps, 4 * l1_steps}) + tail + 1000;
@@ -129,12 +133,12 @@ ChipPackedMatmulParameters chip_packed_matmul_parameters(const Op &op, const Mac
     ChipPackedMatmulParameters p;
     p.vectors = Tile(best.vectors, {4, 8, 16, 32});
     p.columns = Tile(best.columns, powers(1, std::max<int64_t>(best.columns, n.grf / 8)));
-    // A quarter of L1BM for each of the two copies.
+    // Each of the two copies takes a quarter of L1BM.
     const int64_t matrices = std::max<int64_t>(1, n.l1bm / 4 / r.matrix() / best.columns);
     int64_t depth = 1;
     while (depth * 2 <= std::min<int64_t>({matrices, 8, ceil_div(r.K, r.side())})) depth *= 2;
     p.depth = Tile(depth, powers(1, std::max<int64_t>(depth, l1_room(r, n) / (2 * r.matrix()))));
-    // Moves that are not too short, in at most half of L2BM.
+    // Panels make moves long enough, in at most half of L2BM.
     const int64_t tile = depth * best.columns * r.matrix() * best.l1bs;
     int64_t panel = 0;
     if (tile < 64 * n.dram) {
@@ -166,7 +170,8 @@ Schedule schedule_chip_packed_matmul(const Op &op, const Machine &machine, const
                            const std::string &inner) {
         C.split(loop, factor, {outer, inner, Tail::Auto});
     };
-    // Rows: vectors of a MAB, then over the units; what is left is time. Columns the same behind.
+    // Rows are split into vectors of a MAB, then over the units; the rest is time. Columns
+    // likewise.
     split(i, p.vectors, i + ".1", i + ".v");
     split(i + ".1", n.mabs, i + ".2", i + ".MAB");
     split(i + ".2", n.l1bs / p.l1bs, i + ".3", i + ".L1B");

@@ -12,13 +12,13 @@ namespace {
 namespace ir = Halide::Internal;
 
 struct Windows {
-    const Stage *reduction = nullptr, *output = nullptr; // the same, or one behind the other
-    std::string image;                                   // what the reduction reads
+    const Stage *reduction = nullptr, *output = nullptr; // output: the reduction or its consumer
+    std::string image;                                   // tensor that the reduction reads
     std::vector<Expr> index;
-    size_t channel = 0, row = 0, column = 0; // axes of the output; row and column: those that windows move along
+    size_t channel = 0, row = 0, column = 0; // output axes; windows move along row and column
     int lanes = 2;
     int64_t extent(size_t axis) const { return *constant_extent(output->axes[axis]); }
-    // Elements of the image along a window's axis for so many of the result.
+    // Elements of the image, along a window's axis, that `results` neighbouring results read.
     int64_t reach(size_t axis, int64_t results) const {
         for (const Expr &e : index) {
             if (!ir::expr_uses_var(e, output->axes[axis].name())) continue;
@@ -90,7 +90,8 @@ std::optional<Windows> windows(const Op &op) {
     return w;
 }
 
-// How many of a window's loops stand around a copy of the image: none; where the least tile is more than LM holds, its rows, or both.
+// Number of window loops outside the copy of the image: 0; if the smallest tile exceeds LM, 1
+// (window rows) or 2.
 int64_t loops_around(const Windows &w, int64_t lm, int64_t words) {
     if (words * w.reach(w.row, 1) * w.reach(w.column, 1) <= lm) return 0;
     return words * w.reach(w.column, 1) <= lm ? 1 : 2;
@@ -103,7 +104,7 @@ bool is_chip_pool(const Op &op) { return windows(op).has_value(); }
 ChipPoolParameters chip_pool_parameters(const Op &op, const Machine &machine) {
     const Windows w = *windows(op);
     const int64_t lm = machine.level("LM0").bytes / 8, words = w.lanes * op.inputs()[0].type.bytes() / 8;
-    // Sums stand in a quarter of the registers.
+    // Sums take a quarter of the registers.
     const int64_t parts = w.lanes * w.reduction->components.front().type.bytes() / 8;
     const int64_t sums = machine.level("GRF0").bytes / 8 / 4 / parts;
     const int64_t all_rows = w.extent(w.row), all_columns = w.extent(w.column);
@@ -124,7 +125,7 @@ ChipPoolParameters chip_pool_parameters(const Op &op, const Machine &machine) {
             rows.push_back(std::min(n, all_rows));
     }
     ChipPoolParameters p;
-    // Rows are what the units above the MABs share.
+    // The units above the MABs divide rows.
     const int64_t units = machine.units_in_all("L1B");
     int64_t wish = 1;
     for (const int64_t n : rows) {
@@ -168,7 +169,7 @@ Schedule schedule_chip_pool(const Op &op, const Machine &machine, const ChipPool
         if (std::string(level) == "MAB") deal(w.channel, left, level);
         std::vector<size_t> axes;
         for (size_t d = 0; d < extent.size(); d++) axes.push_back(d);
-        while (left > 1) { // what there is most of
+        while (left > 1) { // longest axis first
             const auto most =
                 std::max_element(axes.begin(), axes.end(), [&](size_t a, size_t b) { return extent[a] < extent[b]; });
             if (most == axes.end() || extent[*most] == 1) break;
@@ -196,7 +197,8 @@ Schedule schedule_chip_pool(const Op &op, const Machine &machine, const ChipPool
     std::vector<std::string> taps;
     for (const Axis &k : w.reduction->reduction_axes) taps.push_back(k.name());
     const int64_t around = loops_around(w, machine.level("LM0").bytes / 8, w.lanes * op.inputs()[0].type.bytes() / 8);
-    const auto inside = [&](std::vector<LoopName> &loops, std::string outside) { // returns the loop of the copy
+    // Appends the loops over taps, rows and columns; returns the loop of the copy.
+    const auto inside = [&](std::vector<LoopName> &loops, std::string outside) {
         loops.insert(loops.end(), taps.begin(), taps.begin() + around);
         loops.push_back(row);
         loops.push_back(column);

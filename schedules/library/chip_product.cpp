@@ -9,7 +9,7 @@ namespace kumiko::library {
 
 namespace {
 
-// exp, erf and so on, and quotients: some ten operations each, and as many values at a time.
+// Calls (exp, erf and so on) and quotients: each takes about ten operations and ten live values.
 bool has_function_call(const Expr &e) {
     struct Visitor : Halide::Internal::IRVisitor {
         using IRVisitor::visit;

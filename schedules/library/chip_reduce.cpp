@@ -13,9 +13,9 @@ namespace {
 namespace ir = Halide::Internal;
 
 struct Fold {
-    const Stage *reduction = nullptr, *output = nullptr; // the same, or one behind the other
-    std::string last;                                    // axis of what is read
-    bool over_units = true;                              // the tree knows the combiner
+    const Stage *reduction = nullptr, *output = nullptr; // output: the reduction or its consumer
+    std::string last;                                    // last axis of the tensor read
+    bool over_units = true;                              // the tree supports the combiner
     int64_t lanes = 2;
     bool reduces(const std::string &axis) const {
         const auto &all = reduction->reduction_axes;
@@ -71,23 +71,23 @@ std::optional<Fold> find_fold(const Op &op) {
     return f;
 }
 
-int64_t power(int64_t most, int64_t extent) { // of 2: so many units, or as many as it takes
+int64_t power(int64_t most, int64_t extent) { // the smallest power of 2 >= extent, at most `most`
     return std::min<int64_t>(most, int64_t(std::bit_ceil(uint64_t(extent))));
 }
 
-// How axes are dealt out.
+// Distribution of axes over units and time.
 struct ReduceDealing {
     struct Cut {
         int64_t factor;
-        std::string name, level; // of the new loop; no level: in time
-        bool inside;             // of the loop below which sums are kept
+        std::string name, level; // of the new loop; level "": in time
+        bool inside;             // inside the loop at which sums are kept
     };
     std::map<std::string, std::vector<Cut>> cuts; // by axis, innermost first
     std::map<std::string, int64_t> left;
     std::vector<std::string> kept, reduced; // axes
-    std::string run;                        // the reduced axis of which a unit has neighbours,
-    int64_t of_run = 1;                     // so many
-    std::string row;                        // the kept axis of which a PE has several at a time, beside the last one's
+    std::string run;                        // reduced axis of which a unit has neighbours,
+    int64_t of_run = 1;                     // this many
+    std::string row;                        // kept axis (not the last) of which a PE has several
     int64_t of_row = 1, points = 1;
 
     int64_t all(const std::vector<std::string> &axes) const {
@@ -106,7 +106,7 @@ struct ReduceDealing {
         cuts[axis].push_back({factor, axis + "." + name, level, inside});
         left[axis] = ceil_div(left[axis], factor);
     }
-    // Units of a level: axes in the order of their lengths, each once.
+    // Distributes the units of a level over the axes, longest first, each axis once.
     void deal(std::vector<std::string> axes, int64_t units, const std::string &level, bool inside) {
         while (units > 1) {
             const std::string *axis = longest(axes);
@@ -131,7 +131,7 @@ ReduceDealing deal(const Fold &f, const Machine &machine, int64_t points) {
                   l2bs = machine.unit("L2B").count, groups = machine.unit("group").count;
     const bool keeps_last = !f.reduces(f.last);
     d.cut(f.last, f.lanes, "v", "", true);
-    // PEs; a rotation joins two or four.
+    // PEs: a rotation combines two or four.
     if (d.left[f.last] > 1)
         d.cut(f.last, pes, "PE", "PE", true);
     else if (const std::string *axis = d.longest(d.reduced))
@@ -150,7 +150,7 @@ ReduceDealing deal(const Fold &f, const Machine &machine, int64_t points) {
         }
         d.deal(others, units, "MAB", true);
     }
-    // Results of a PE: enough to be busy, few enough that all units have some.
+    // Results per PE: enough to keep it busy, few enough that all units have some.
     while (points > 1 && points / 2 * far >= d.all(d.kept)) points /= 2;
     if (keeps_last) {
         d.points = std::min(points, d.left[f.last]);
@@ -179,7 +179,7 @@ ReduceDealing deal(const Fold &f, const Machine &machine, int64_t points) {
         far_axes = d.run.empty() ? d.reduced : std::vector<std::string>{d.run};
         d.deal(far_axes, l1bs, "L1B", true);
     }
-    // Groups and L2Bs of which the results need no more than one have parts of the reduction.
+    // Groups and L2Bs that the results leave idle divide the reduction.
     const bool groups_keep = l1bs_keep || d.longest(d.kept);
     d.deal(d.kept, groups, "group", false);
     const bool l2bs_keep = l1bs_keep || d.longest(d.kept);
@@ -202,7 +202,7 @@ bool is_chip_reduce(const Op &op) { return find_fold(op).has_value(); }
 ChipReduceParameters chip_reduce_parameters(const Op &op, const Machine &machine) {
     const Fold f = *find_fold(op);
     const Component &sum = f.reduction->components.back();
-    // Sums take a quarter of the registers at most.
+    // Sums take at most a quarter of the registers.
     const int64_t words = f.lanes * (sum.type.bytes() == 2 && f.reduction->components.size() == 1 ? 2 : 4) / 8;
     ChipReduceParameters p;
     const std::vector<int64_t> points =
@@ -214,7 +214,8 @@ ChipReduceParameters chip_reduce_parameters(const Op &op, const Machine &machine
     of_step = std::max<int64_t>(1, of_step * d.points * d.of_run);
     const int64_t room = std::max<int64_t>(1, machine.level("LM0").bytes / 8 / of_step);
     p.steps = Tile::nearest(room, powers(1, std::max<int64_t>(1, room)));
-    // Where a move fills L2BM, none comes before the last one's words are gone: two tiles take half of it.
+    // In a small L2BM, a move waits until the words of the previous one have left; two tiles then
+    // take half of it.
     const int64_t l2bm = machine.level("L2BM").bytes / 8;
     if (l2bm >= 8192) return p;
     for (const char *level : {"L1B", "MAB", "PE"}) of_step *= machine.unit(level).count;
@@ -228,7 +229,7 @@ Schedule schedule_chip_reduce(const Op &op, const Machine &machine, const ChipRe
     Schedule s(op, machine);
     StageHandle Y = s.stage(f.output->name), R = s.stage(f.reduction->name);
     const bool whole = f.output == f.reduction;
-    std::map<std::string, std::string> rest; // what is left of an axis behind its cuts
+    std::map<std::string, std::string> rest; // axis to the loop that remains after its splits
     const auto split = [&](StageHandle &S, const std::string &axis, bool all) {
         rest[axis] = axis;
         const auto cuts = d.cuts.find(axis);
@@ -267,7 +268,7 @@ Schedule schedule_chip_reduce(const Op &op, const Machine &machine, const ChipRe
     }
     const std::string lanes = f.last + ".v", column = f.last + ".t", row = d.row.empty() ? "" : d.row + ".row";
     const bool keeps_last = !f.reduces(f.last);
-    // The loops that reduce, with those of the points that they have: tiles in time, then what is in LM.
+    // The reduction loops and the loops over their results: tiles in time, then elements in LM.
     std::string tile;
     const auto reducing = [&](std::vector<LoopName> &loops) {
         append(loops, bound(axes, true));
@@ -286,7 +287,7 @@ Schedule schedule_chip_reduce(const Op &op, const Machine &machine, const ChipRe
                 outer.insert(outer.begin(), rest[a]);
                 continue;
             }
-            // Whole parts of a tile move at a time.
+            // Whole parts of a tile, of 8 steps, are moved at a time.
             const int64_t unit = steps >= 8 ? 8 : 1;
             const int64_t block = tiles == 1 ? left : even_block(left, steps / unit * unit, unit);
             R.split(rest[a], block, {a + ".tile", a + ".step"});
@@ -318,7 +319,7 @@ Schedule schedule_chip_reduce(const Op &op, const Machine &machine, const ChipRe
             if (!row.empty()) order.push_back(row);
             order.push_back(column);
             order.push_back(lanes);
-        } else if (!row.empty()) { // which all lanes and PEs have: each stores some
+        } else if (!row.empty()) { // all lanes and PEs hold the results: each stores some
             Y.split(row, f.lanes, {row + ".w", row + ".v"});
             order.push_back(row + ".w");
             order.push_back(row + ".v");

@@ -1,6 +1,7 @@
-// Reductions along any axes on the chip: of columns, of several axes, of all. The last axis of what is read gives the lanes, the PEs and, where it
-// is long enough, the MABs, whether it is kept or reduced; groups and L2Bs share kept axes, MABs and L1Bs what there is more of. The rest of
-// the reduced axes is folded in time, from tiles that stream through LM.
+// Reductions along any axes on the chip: columns, several axes, or all. The last axis of the tensor
+// read, kept or reduced, maps to lanes, PEs and, if long enough, MABs. Groups and L2Bs divide kept
+// axes; MABs and L1Bs divide whichever axes are longer. The rest of the reduction runs in time,
+// over tiles that stream through LM.
 #pragma once
 
 #include "schedules/library/space.h"
@@ -8,11 +9,13 @@
 namespace kumiko::library {
 
 struct ChipReduceParameters {
-    BOOST_HANA_DEFINE_STRUCT(ChipReduceParameters, (Tile, points), // results of a PE at a time
-                             (Tile, steps));                       // of each, elements in LM at a time
+    BOOST_HANA_DEFINE_STRUCT(ChipReduceParameters, (Tile, points), // results per PE at a time
+                             // elements per result in LM at a time
+                             (Tile, steps));
 };
 
-// One reduction of what is read at plain axes, and perhaps an elementwise stage behind it.
+// Whether the op is one reduction with reads at plain axes, and at most an elementwise stage that
+// consumes it.
 bool is_chip_reduce(const Op &op);
 ChipReduceParameters chip_reduce_parameters(const Op &op, const Machine &machine);
 Schedule schedule_chip_reduce(const Op &op, const Machine &machine, const ChipReduceParameters &p);

@@ -11,25 +11,26 @@ namespace kumiko::library {
 
 namespace {
 
-// The op's rows: every stage has the output's leading axes, then perhaps the row's axis; reductions run along the last axis of what they
-// read.
+// The op's rows. Every stage has the output's leading axes, optionally followed by the row axis.
+// Reductions run along the last axis of the tensors that they read.
 struct ChipRowsRoles {
     const Stage *output = nullptr;
-    size_t leading = 0;     // axes of a row's place
-    size_t dealt = 0;       // of those the one that is dealt to units: the longest
-    bool whole_row = false; // the output has the row's axis too
-    int64_t row = 1;        // its extent
+    size_t leading = 0;     // axes that select a row
+    size_t dealt = 0;       // the longest of these, which is distributed over units
+    bool whole_row = false; // the output has the row axis too
+    int64_t row = 1;        // extent of the row axis
     std::vector<int64_t> extents;
     int lanes = 2;
     bool has_row_axis(const Stage &s) const { return s.is_reduction() || s.axes.size() > leading; }
-    // Inputs with the rows' places; else they are the same for all rows. And with the row's axis.
+    // by_rows: the input has the axes that select rows; otherwise all rows share it. along: it has
+    // the row axis.
     bool by_rows(const Input &in) const {
         return in.axes.size() >= leading && in.axes[dealt].name() == output->axes[dealt].name();
     }
     bool along(const Input &in) const { return in.axes.size() > (by_rows(in) ? leading : 0); }
 };
 
-// Of what the reduction reads, its axis is the last one.
+// Whether the reduction axis is used in the last index only, for each tensor read.
 bool reads_along(const Stage &s) {
     struct Read : Halide::Internal::IRVisitor {
         using IRVisitor::visit;
@@ -66,10 +67,11 @@ std::optional<ChipRowsRoles> chip_rows_roles(const Op &op) {
             continue;
         }
         const bool index = s.reduction_kind == "argmax" || s.reduction_kind == "argmin";
-        if (s.reduction_kind == "product" || !reads_along(s)) return std::nullopt; // the tree adds and compares
+        // the tree adds and compares
+        if (s.reduction_kind == "product" || !reads_along(s)) return std::nullopt;
         if (s.reduction_axes.size() != 1 || s.axes.empty() || s.components.size() != (index ? 2 : 1))
             return std::nullopt;
-        if (index && op.stages().size() > 1) return std::nullopt; // of an output, and of nothing else
+        if (index && op.stages().size() > 1) return std::nullopt; // only as the sole stage
         if (!s.properties.associative || !s.properties.commutative) return std::nullopt;
         if (reduction && reduction->axes.size() != s.axes.size()) return std::nullopt;
         reduction = &s;
@@ -94,8 +96,8 @@ std::optional<ChipRowsRoles> chip_rows_roles(const Op &op) {
     return r;
 }
 
-// What a stage does with the rows' axis: the stages that read it, and whether it is kept. Elementwise stages that one stage reads are
-// inlined; where rows pass, all are.
+// Whether a stage is computed on its own rather than inlined. Elementwise stages along the row are
+// inlined if they have one consumer or if rows stream through LM (`pass`).
 bool kept(const Schedule &s, const ChipRowsRoles &r, const Stage &stage, bool pass) {
     if (stage.is_reduction() || stage.name == r.output->name) return true;
     return !r.has_row_axis(stage) || (!pass && s.state().consumers(stage.name).size() > 1);
@@ -103,7 +105,7 @@ bool kept(const Schedule &s, const ChipRowsRoles &r, const Stage &stage, bool pa
 
 int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-// LW of a PE that the values of so many rows take which are one for a row.
+// LW per PE of the values that exist once per row, for `rows` rows.
 int64_t scalar_words(const Schedule &s, const ChipRowsRoles &r, int64_t rows) {
     int64_t n = 0;
     for (const Stage &stage : s.op().stages()) {
@@ -113,23 +115,24 @@ int64_t scalar_words(const Schedule &s, const ChipRowsRoles &r, int64_t rows) {
     return n;
 }
 
-// They stand in registers where those are many.
+// Whether these values are held in registers: they may take an eighth of GRF1.
 bool scalars_in_registers(const Schedule &s, const Machine &machine, const ChipRowsRoles &r, int64_t rows) {
     return scalar_words(s, r, rows) * 8 <= machine.level("GRF1").bytes / 8;
 }
 
-// Of a row, words of a PE. `mabs`: of all L1Bs that share it.
+// Words of a row per PE. `mabs`: MABs, over all L1Bs, that share the row.
 int64_t words_of_row(const Machine &machine, const ChipRowsRoles &r, int64_t mabs) {
     const int64_t pes = machine.find_unit("PE")->count * mabs;
     return round_up((r.row + r.lanes - 1) / r.lanes, pes) / pes;
 }
 
-// Such that all PEs have a block of DRAM.
+// The number of words with which every PE gets a part of each 64-LW block of DRAM.
 int64_t unit_of_steps(const Machine &machine, int64_t mabs) {
     return std::max<int64_t>(1, 64 / (machine.find_unit("PE")->count * mabs));
 }
 
-// Do so many rows, `steps` words of each or 0, all, fit LM0 and LM1 of a PE? `twice`: with what comes next of the inputs beside them.
+// Whether `rows` rows, `steps` words of each (0: all), fit LM0 and LM1 of a PE. `twice`: with the
+// next inputs beside them.
 bool fits(const Op &op, const Machine &machine, const ChipRowsRoles &r, int64_t rows, int64_t mabs, int64_t steps,
           bool twice) {
     const int64_t of_row = steps ? steps : words_of_row(machine, r, mabs);
@@ -174,14 +177,14 @@ ChipRowsParameters chip_rows_parameters(const Op &op, const Machine &machine) {
     std::vector<int64_t> legal;
     const int64_t all = machine.find_unit("MAB")->count, pes = machine.find_unit("PE")->count;
     for (int64_t m = 1; m <= all; m *= 2) legal.push_back(m);
-    // One value of a row stands in all units that share the row; its block of 64 LW fills them.
+    // All units that share a row hold its one result; a block of 64 LW of results needs all MABs.
     if (legal.back() != all || !r.whole_row) legal = {all};
     int64_t mabs = legal.back();
     for (size_t i = legal.size(); i-- > 0;) {
         if (legal[i] * pes * r.lanes >= r.row) mabs = legal[i];
     }
     p.mabs = Tile::nearest(mabs, legal);
-    // Rows that do not fit pass through LM, as much of four as fits.
+    // Rows that do not fit stream through LM, in the largest steps for which four rows fit.
     const bool whole = chip_rows_fits(op, machine);
     const int64_t unit = unit_of_steps(machine, p.mabs), of_row = words_of_row(machine, r, p.mabs);
     std::vector<int64_t> steps(whole ? 1 : 0, 0);
@@ -189,11 +192,13 @@ ChipRowsParameters chip_rows_parameters(const Op &op, const Machine &machine) {
         if (n == unit || fits(op, machine, r, 4, p.mabs, n, true)) steps.push_back(n);
     }
     p.steps = Tile(whole ? 0 : steps.back(), steps);
-    // Rows at a time: what fits; each unit has some, and sums of 16 rows or more need not wait for one another.
+    // Rows at a time: as many as fit while every unit has some. With 16 or more, sums need not wait
+    // for one another.
     const int64_t registers = machine.level("GRF0").bytes / 8;
     std::vector<int64_t> rows;
     for (int64_t n = r.lanes; n <= 64; n *= 2) {
-        const int64_t each = r.output->is_reduction() && r.output->components.size() > 1 ? 8 : 4; // of a row
+        // LW per row
+        const int64_t each = r.output->is_reduction() && r.output->components.size() > 1 ? 8 : 4;
         if (n == r.lanes || (fits(op, machine, r, n, p.mabs, p.steps, true) && each * n <= registers))
             rows.push_back(n);
     }
@@ -201,12 +206,13 @@ ChipRowsParameters chip_rows_parameters(const Op &op, const Machine &machine) {
     int64_t wish = rows.front();
     for (const int64_t n : rows) {
         if (r.whole_row && n > 4 && 2 * r.lanes * n > registers)
-            continue; // what is computed of elements wants some too
+            continue; // values computed per element need registers too
         if (n <= (whole ? 16 : 4) && (!r.whole_row || n <= 4 || n <= r.lanes * 2 || r.extents[r.dealt] >= n * l1bs))
             wish = n;
     }
     p.rows = Tile::nearest(wish, rows);
-    // Few rows, or some that are left over, keep not all L1Bs busy. The tree takes its time.
+    // With few rows, or a remainder, some L1Bs are idle. Sharing rows must save 10 %, because the
+    // tree takes time.
     const int64_t of_l2b = machine.unit("L1B").count, units = machine.units_in_all("L1B") / of_l2b;
     const auto rounds = [&](int64_t units) { return (r.extents[r.dealt] + p.rows * units - 1) / (p.rows * units); };
     p.wide = whole ? Flag(false, {false}) : Flag(10 * rounds(units) < 9 * of_l2b * rounds(units * of_l2b));
@@ -226,7 +232,7 @@ Schedule schedule_chip_rows(const Op &op, const Machine &machine, const ChipRows
     const bool twice =
         fits(op, machine, r, p.rows, p.mabs, p.steps, true) || !fits(op, machine, r, p.rows, p.mabs, p.steps, false);
     const std::string dealt = r.output->axes[r.dealt].name();
-    // Rows: some of an L1B at a time; the rest of its MABs, L1Bs, L2Bs and groups take others.
+    // Rows: some per L1B at a time; its other MABs, L1Bs, L2Bs and groups take others.
     Y.split(dealt, p.rows, {"rows", "row"});
     std::string rest = "rows";
     std::vector<LoopName> order;
@@ -245,7 +251,8 @@ Schedule schedule_chip_rows(const Op &op, const Machine &machine, const ChipRows
     }
     order.push_back(rest);
     const std::string at = rest;
-    // An axis along the row, over lanes, PEs and MABs; what is left stays in time, in loop "<axis>.t", or in tiles of such.
+    // Distributes an axis along the row over lanes, PEs and MABs. The rest stays in time, in loop
+    // "<axis>.t", or in tiles of it.
     const auto along = [&](StageHandle &S, const std::string &axis) {
         S.split(axis, r.lanes, {axis + ".w", axis + ".v"});
         S.split(axis + ".w", pes, {axis + ".m", axis + ".pe"});
@@ -262,7 +269,8 @@ Schedule schedule_chip_rows(const Op &op, const Machine &machine, const ChipRows
         }
         S.vectorize(axis + ".v").bind(axis + ".pe", "PE").bind(axis + ".mab", "MAB");
     };
-    std::map<std::string, std::string> tiles; // of stages that rows pass: the loop
+    // stages that rows stream through: the loop over tiles
+    std::map<std::string, std::string> tiles;
     const bool reduces = r.output->is_reduction();
     if (reduces || r.whole_row) {
         const std::string j = reduces ? r.output->reduction_axes.front().name() : r.output->axes.back().name();
@@ -272,7 +280,7 @@ Schedule schedule_chip_rows(const Op &op, const Machine &machine, const ChipRows
         if (pass) order.push_back(tiles[Y.name()] = j + ".tile");
         order.insert(order.end(), {"row", j + ".t", j + ".v"});
     } else {
-        // Values of rows, which all PEs have: each PE stores some, each lane one.
+        // All PEs hold the values of rows: each PE stores some, each lane one.
         Y.split("row", r.lanes, {"row.w", "row.v"});
         if (p.rows >= r.lanes * pes) {
             Y.split("row.w", pes, {"row.t", "row.pe"});
@@ -285,9 +293,9 @@ Schedule schedule_chip_rows(const Op &op, const Machine &machine, const ChipRows
     Y.reorder(order);
     if (!reduces && !r.whole_row) Y.vectorize("row.v");
     if (reduces) s.accumulate_in(Y.name(), "GRF0", at);
-    std::map<std::string, std::string> around; // the loop of each stage at which its operands are copied
+    std::map<std::string, std::string> around; // stage to the loop at which its operands are copied
     around[Y.name()] = at;
-    for (size_t n = op.stages().size(); n-- > 0;) { // readers before what they read
+    for (size_t n = op.stages().size(); n-- > 0;) { // consumers before producers
         const Stage &stage = op.stages()[n];
         if (stage.name == r.output->name || !kept(s, r, stage, pass)) continue;
         StageHandle S = s.stage(stage.name);

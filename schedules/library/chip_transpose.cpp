@@ -43,7 +43,7 @@ bool is_chip_transpose(const Op &op) {
 ChipTransposeParameters chip_transpose_parameters(const Op &op, const Machine &machine) {
     const Stage &out = op.stage(op.outputs().front());
     const int64_t block = 64 * 8 / out.type.bytes(), granule = block / 4;
-    // Granules come at half the rate, four at a time from one group.
+    // Granules move at half the rate; four at a time come from one group.
     const bool narrow =
         machine.unit("group").count == 1 && *constant_extent(out.axes[permutation(op)->back()]) <= granule;
     std::vector<int64_t> legal;
@@ -84,8 +84,8 @@ Schedule schedule_chip_transpose(const Op &op, const Machine &machine, const Chi
     const int64_t mabs = machine.unit("MAB").count;
     bind(row, machine.unit("PE").count, "PE");
     bind(row, mabs, "MAB");
-    // L1Bs and the units above: more of a row of the result where it would be less than a block, neighbours in the input's rows, then
-    // what there is most of.
+    // L1Bs and the units above divide, in this order: the result's row if it would be less than a
+    // block, neighbours in the input's rows, the longest axis.
     for (const char *level : {"L1B", "L2B", "group"}) {
         int64_t left = machine.unit(level).count;
         if (std::string(level) == "L1B" && mabs < 16) {
@@ -114,7 +114,8 @@ Schedule schedule_chip_transpose(const Op &op, const Machine &machine, const Chi
     Y.reorder(all);
     Y.vectorize(lanes);
     auto copy = s.place_in(op.inputs().front().name, "LM1", out, at);
-    if (2 * p.run <= machine.level("LM0").bytes / 8) copy.double_buffer(); // beside it stand words as they come
+    // arriving words need room
+    if (2 * p.run <= machine.level("LM0").bytes / 8) copy.double_buffer();
     return s;
 }
 

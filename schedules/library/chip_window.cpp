@@ -10,7 +10,7 @@ namespace kumiko::library {
 
 namespace {
 
-// What an axis of the image adds to an index of the operand that uses it.
+// Coefficient of `axis` in the image's index that uses it; 0 if there is none or it is not affine.
 int64_t step_of(const Operand &image, const std::string &axis) {
     for (const Expr &e : image.indices) {
         const auto step = slope_of(e, axis);
@@ -29,8 +29,9 @@ std::string padded_input(const Stage &padding) {
 
 int64_t ChipDirection::reach(int64_t outputs) const {
     const int64_t a = stride * (outputs - 1), b = dilation * (taps - 1);
-    const int64_t lattice = (a + b) / std::gcd(stride, dilation) + 1; // which a copy has to have room for
-    return stride > b || dilation > a ? std::max(lattice, outputs * taps) : lattice; // the chip shares none
+    const int64_t lattice = (a + b) / std::gcd(stride, dilation) + 1; // for which a copy needs room
+    // windows do not overlap
+    return stride > b || dilation > a ? std::max(lattice, outputs * taps) : lattice;
 }
 
 std::optional<ChipConvolution> find_chip_convolution(const Op &op) {
@@ -42,7 +43,7 @@ std::optional<ChipConvolution> find_chip_convolution(const Op &op) {
             if (!constant_extent(a)) return std::nullopt;
         }
     }
-    // The weights' operand has the taps, each as an index; the image's sums them with rows and columns.
+    // Weights are read at taps, the image at sums of taps with rows and columns.
     const size_t image = is_plain(found->operands[0]) ? 1 : 0;
     ChipConvolution r;
     r.contraction = *found;

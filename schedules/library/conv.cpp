@@ -7,7 +7,7 @@ namespace kumiko::library {
 
 namespace {
 
-// Of the image that one iteration of the loops outside reads, in the sum's type.
+// Bytes of the image that one iteration of the outside loops reads, in the sum's type.
 int64_t image_of_one(const Op &op, const ConvRoles &r) {
     const Input *input = op.find_input(r.image.tensor);
     const std::vector<Axis> &axes = input ? input->axes : op.stage(r.image.tensor).axes;
@@ -39,18 +39,19 @@ ConvParameters conv_parameters(const Op &op, const Machine &machine) {
     const int64_t channels = r.other.empty() ? 1 : extent_of(sum, r.other, 64);
     const int64_t needed = std::max<int64_t>(1, (run + lanes - 1) / lanes);
 
-    // Vectors: as few wasted lanes as possible, two or three where registers allow; the rest of the registers go to
-    // channels, and to rows where there are no channels to tile.
+    // Vectors: as few wasted lanes as possible, two or three if registers allow. The other
+    // registers go to channels, or to rows if there are no channels to tile.
     const bool wide = has_wide_tiles(machine); // four vectors share a weight
     int64_t vectors = std::min<int64_t>(needed, wide ? 4 : 2);
     if (needed % vectors && needed % 3 == 0 && registers / 3 >= 3) vectors = 3;
-    if (needed == 1 || r.other.empty()) vectors = 1; // without channels to share the vectors of a window, rows do
+    if (needed == 1 || r.other.empty()) vectors = 1; // without channels, rows share the window
     ConvParameters p;
     p.vectors = Tile::nearest(vectors, up_to(4, needed));
     int64_t tile_rows = 1, tile_channels = std::min(channels, (wide && vectors > 2 ? 24 : registers) / vectors);
     if (r.other.empty()) {
         tile_rows = even_block(rows, std::min(14, registers + 2), 1);
-    } else if (needed == 1 && !r.row.empty()) { // one vector holds a whole row of the image: two rows share the weights
+        // one vector holds an image row: two rows share weights
+    } else if (needed == 1 && !r.row.empty()) {
         tile_rows = std::min<int64_t>(rows, 2);
         tile_channels = std::min(channels, registers / tile_rows);
     }
@@ -58,12 +59,12 @@ ConvParameters conv_parameters(const Op &op, const Machine &machine) {
     p.image_rows = Tile::nearest(r.fusable ? 1 : tile_rows, r.fusable ? std::vector<int64_t>{1} : up_to(14, rows));
     const int64_t weights = weight_bytes(r);
     const int64_t second = cache_bytes(machine, "L2", 512 << 10);
-    // An image that stays in the second cache, beside what is written, is read again by each tile of channels, whose results are
-    // written in long runs.
+    // An image that stays in L2 beside the results is reread by each tile of channels, whose
+    // results are stored in long runs.
     const bool by_channels = weights > second / 2 || (wide && 5 * image_of_one(op, r) <= 4 * second);
     p.outer =
         r.other.empty() ? Choice("rows", {"rows"}) : Choice(by_channels ? "channels" : "rows", {"rows", "channels"});
-    // A mask costs little on dense loads, and much on strided ones.
+    // A mask is cheap for dense loads and expensive for strided ones.
     p.pad = r.padding.empty() ? Choice("inline", {"inline"})
             : r.other.empty() ? Choice(r.dense ? "inline" : "channel", {"channel", "whole", "inline"})
                               : Choice("whole", {"whole", "inline"});
@@ -122,7 +123,8 @@ Schedule schedule_conv(const Op &op, const Machine &machine, const ConvParameter
     if (!row_in.name.empty()) Y.unroll(row_in);
     const auto small = [&](const std::string &axis) { return extent_of(*c.sum, axis, 64) <= 11; };
     const size_t n = r.window.size();
-    // Window axes are those that the image shares with another axis; channels come first in NCHW and last in NHWC.
+    // Window axes share an index of the image with another axis. Channels come first in NCHW, last
+    // in NHWC.
     const std::string kx = r.nhwc && n >= 2 ? r.window[n - 2] : r.window[n - 1];
     const std::string ky = r.row.empty() ? "" : r.nhwc && n >= 3 ? r.window[n - 3] : n >= 2 ? r.window[n - 2] : "";
     if (!p.unroll.is("none") && small(kx) && !r.nhwc) Y.unroll(kx);

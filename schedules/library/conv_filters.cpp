@@ -10,8 +10,8 @@ namespace kumiko::library {
 
 namespace {
 
-// The image with the number added that an instruction wants: from then on that is the image, and a new stage the sum. What of it is too
-// much is a sum over the weights.
+// Adds to the image the offset that an instruction requires. The result replaces the image, and a
+// new stage replaces the sum; the excess, a sum over the weights, is subtracted.
 void offset_image(Schedule &s, ConvRoles &r, Stage &sum, int64_t by, Type held) {
     const std::string name = sum.name;
     sum = s.stage(name).offset(r.image.tensor, by, type_name(held)).state().def;
@@ -24,7 +24,7 @@ void offset_image(Schedule &s, ConvRoles &r, Stage &sum, int64_t by, Type held) 
         s.stage(name).inline_into();
 }
 
-// Steps along the columns of the window that an instruction takes in whole groups: weights are zero in those that are added.
+// Extends the window's columns to whole groups of the instruction's steps; added weights are zero.
 void extend_window(Schedule &s, ConvRoles &r, Stage &sum, const std::string &columns, int group) {
     const int64_t steps = (extent_of(sum, columns, group) + group - 1) / group * group;
     if (steps == extent_of(sum, columns, group)) return;
@@ -33,7 +33,8 @@ void extend_window(Schedule &s, ConvRoles &r, Stage &sum, const std::string &col
     r.contraction.sum = &sum;
 }
 
-// One way to multiply; `needs` is what the values have to be for it, `ahead` the product for which weights are packed.
+// Schedules one multiplication strategy. `needs`: the value range that it requires. `ahead`: the
+// product for which weights are pre-packed.
 Schedule schedule_by(const Op &op, const Machine &machine, const ConvFiltersParameters &p, const Product &way,
                      const Product &ahead, const std::optional<ValuesWithin> &needs) {
     if (p.pool_rows > 0 && !p.through_rows)
@@ -84,7 +85,7 @@ Schedule schedule_by(const Op &op, const Machine &machine, const ConvFiltersPara
     }
     if (!copies.name.empty()) order.push_back(copies);
     order.insert(order.end(), {pixel, filter});
-    if (way.group > 1) { // an instruction takes some steps of a vector of filters at once
+    if (way.group > 1) { // the instruction takes several steps of a vector of filters
         auto [v, l] = Y.split(filter, lanes);
         order.back() = v;
         order.insert(order.end(), {l, taken});
@@ -132,7 +133,8 @@ Schedule schedule_conv_filters(const Op &op, const Machine &machine, const ConvF
     if (!p.narrow) return schedule_by(op, machine, p, wide, wide, std::nullopt);
     const NarrowWay way = *narrow_way_of(op, r, machine);
     const Product narrow = product(way.instruction, r.contraction, op, r.image, r.weights, machine);
-    // Blocks of as many bytes as the other kernel's are of more channels where the copies' elements are smaller.
+    // Blocks of as many bytes as the other kernel's have more channels if the copies' elements are
+    // smaller.
     const int64_t all = extent_of(*r.contraction.sum, channels_of(r), 64),
                   depth = std::min(all, p.depth * std::max(1, wide.a.bytes() / narrow.a.bytes()));
     ConvFiltersParameters deeper = p;

@@ -1,6 +1,7 @@
-// Direct convolutions in vectors of filters: each element of the image is spread over a vector, and the weights of a few vectors of
-// filters are read side by side. With channels before rows the results go to their planes one by one, which costs little once all is
-// summed; with channels last they lie as they are computed. Strides and windows of the image cost nothing then, as no vector lies along it.
+// Direct convolutions with vectors along filters: each image element is broadcast to a vector, and
+// the weights of a few vectors of filters are contiguous. No vector runs along the image, so
+// strides and windows cost nothing. In NCHW, each result is scattered to its plane, which is cheap
+// once per finished sum; in NHWC, results are stored as they are computed.
 #pragma once
 
 #include "schedules/library/space.h"
@@ -11,23 +12,27 @@ struct ConvFiltersParameters {
     BOOST_HANA_DEFINE_STRUCT(
         ConvFiltersParameters, (Tile, pixels), // neighbouring results in registers
         (Tile, vectors),                       // vectors of filters in registers
-        (Flag, through_rows),                  // runs of results go on in the next row
-        (Tile, depth),                         // channels that are summed between visits to results
-        (Choice, outer),                       // what the outermost loop steps through: "filters" or "rows"
-        // the image is read where it is: "direct"; or what is read of it stands together in a copy: "copied",
-        // or in one by tiles of pixels: "packed"
-        (Choice, image), (Choice, multiply), // "plain"; "widened": copies hold the sum's type; or a tensor instruction
-        // brought into reading order by the kernel: "copied"; or "ahead" of it; with filters last also read as they lie: "direct"
+        (Flag, through_rows),                  // runs of results continue in the next row
+        (Tile, depth),                         // channels summed per visit to the results
+        (Choice, outer),                       // axis of the outermost loop: "filters" or "rows"
+        // image: "direct", read in place; "copied", from a copy of the elements that are read; or
+        // "packed", from such a copy by tiles of pixels
+        // multiply: "plain"; "widened": copies have the sum's type; or an instruction
+        (Choice, image), (Choice, multiply),
+        // weights: "copied" into reading order by the kernel; "ahead", pre-packed; or, with filters
+        // last, "direct", read in place
         (Choice, weights), (Choice, unroll), // "none", "kx" of the window, or four "channels"
-        (Flag, parallel),                    // spread the outermost loop over cores
-        // where an instruction takes more steps at once but is exact for weights near zero only: a second kernel, for calls whose
-        // weights are; weights packed ahead stand as that one takes them
+        (Flag, parallel),                    // distribute the outermost loop over cores
+        // for an instruction that takes more steps at once but is exact for weights near zero only:
+        // a second kernel for calls with such weights; pre-packed weights are stored in its order
         (Flag, narrow),
-        // where the results are pooled: rows of the pool that are computed with the results they need; 0: the pool comes after all
+        // if results are pooled: rows of the pool computed together with the results they need; 0:
+        // the pool runs after all of them
         (Tile, pool_rows));
 };
 
-// Whether these schedules are for it, and whether they are the better ones while the kernel packs the weights.
+// is_conv_for_filters: whether these schedules apply. is_conv_by_filters: whether they are also
+// preferred if the kernel packs the weights.
 bool is_conv_for_filters(const Op &op);
 bool is_conv_by_filters(const Op &op);
 ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machine,
