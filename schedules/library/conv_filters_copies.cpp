@@ -8,7 +8,7 @@ namespace {
 
 Type type_of(const Schedule &s, const std::string &tensor) { return s.state().type_of(tensor); }
 
-// The steps of the channels that an instruction takes at once stand together, behind the other terms.
+// Stores the channel steps that an instruction takes at once side by side, as the innermost term.
 std::vector<std::string> with_steps(std::vector<std::string> terms, const std::string &channels, int group) {
     if (group == 1) return terms;
     for (std::string &t : terms) {
@@ -18,7 +18,7 @@ std::vector<std::string> with_steps(std::vector<std::string> terms, const std::s
     return terms;
 }
 
-// Lanes along `last`; the steps of a group are woven into each other as they are stored.
+// Vectorizes along `last`; the steps of a group are interleaved as they are stored.
 void in_lanes(StageHandle X, std::vector<LoopName> order, const std::string &channels, const LoopName &last, int group,
               int lanes) {
     if (group > 1) {
@@ -41,7 +41,7 @@ void in_lanes(StageHandle X, std::vector<LoopName> order, const std::string &cha
     if (lanes > 1) X.vectorize(last, lanes);
 }
 
-// Of one image's elements that the window reads, as many as there may be.
+// Bytes of one image's elements that the windows read, at most.
 int64_t image_bytes(const ConvRoles &r, const Stage &sum) {
     int64_t bytes = sum.type.bytes();
     for (const std::string &a : r.image.axes) {
@@ -50,10 +50,11 @@ int64_t image_bytes(const ConvRoles &r, const Stage &sum) {
     return bytes;
 }
 
-// The same for weights of which an instruction takes some channels at once: what lies in one run of each filter, some channels with
-// all their window, becomes vectors of filters that are woven into each other.
+// Copies weights for an instruction that takes several channels at once. A contiguous run of each
+// filter, some channels with their whole window, becomes interleaved vectors of filters.
 void weave_weights(StageHandle W, const ConvRoles &r, const Product &product) {
-    constexpr int64_t run = 16, largest = 40; // elements of a filter that are turned at once, about
+    // elements of a filter that are transposed at once, about
+    constexpr int64_t run = 16, largest = 40;
     const std::string channels = channels_of(r);
     int64_t window = product.group;
     for (const std::string &w : r.window) window *= w == channels ? 1 : extent_of(*r.contraction.sum, w, largest);
@@ -83,7 +84,8 @@ void weave_weights(StageHandle W, const ConvRoles &r, const Product &product) {
     if (product.lanes > 1) W.vectorize(lane);
 }
 
-// In whole vectors of filters, which are neighbours already; the channels that an instruction takes at once are woven into each other.
+// Copies whole vectors of filters, which are contiguous already. The channels that an instruction
+// takes at once are interleaved.
 void copy_filters_last(StageHandle W, const FiltersPlan &plan, int lanes) {
     const ConvRoles &r = plan.r;
     std::vector<LoopName> order;
@@ -99,7 +101,7 @@ void share_loops(StageHandle X, int64_t threads) {
     share_out(X, {loops.begin(), loops.end()}, threads);
 }
 
-// The image's axis of channels, where it is not shifted.
+// The image's axis of channels, if it is an index of its own; else "".
 std::string image_channels(const ConvRoles &r, const std::vector<Axis> &axes) {
     for (size_t d = 0; d < axes.size(); d++) {
         const auto *v = r.image.indices[d].as<Halide::Internal::Variable>();
@@ -108,8 +110,8 @@ std::string image_channels(const ConvRoles &r, const std::vector<Axis> &axes) {
     return "";
 }
 
-// Filters become neighbours: blocks of as many filters as a vector has lanes and as many of their weights, which lie in one run before
-// and after, are transposed in registers.
+// Makes filters contiguous. Blocks of as many filters as a vector has lanes, and as many of their
+// weights, contiguous before and after, are transposed in registers.
 void transpose_weights(StageHandle W, const ConvRoles &r, int lanes) {
     std::vector<LoopName> order;
     LoopName run = "";
@@ -128,7 +130,8 @@ void transpose_weights(StageHandle W, const ConvRoles &r, int lanes) {
     W.reorder(order).unroll(ri).vectorize(fi);
 }
 
-// A copy of a tensor in the innermost loop outside of the tiles; of all of it where there is none.
+// Copies a tensor in the innermost loop outside of the tiles, or whole at the root if there is
+// none.
 StageHandle copy_outside(Schedule &s, const std::string &tensor, int64_t bytes, const StageHandle &Y,
                          const ConvRoles &r) {
     const std::string at = r.outside.empty() ? Y.state().order.front() : r.outside.back();
@@ -137,7 +140,7 @@ StageHandle copy_outside(Schedule &s, const std::string &tensor, int64_t bytes, 
     return X;
 }
 
-// What is read of an image, for each tile of pixels in one run.
+// Copies the elements of an image that are read, in one run per tile of pixels.
 void pack_image(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
     const ConvRoles &r = plan.r;
     const ConvFiltersParameters &p = plan.p;
@@ -164,7 +167,7 @@ void pack_image(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
     if (p.parallel) share_loops(X, threads_of(s.machine()));
 }
 
-// What is read of an image, as it lies.
+// Copies the elements of an image that are read, in the order of the image.
 void gather_image(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
     const ConvRoles &r = plan.r;
     StageHandle X = copy_outside(s, r.image.tensor, image_bytes(r, plan.sum()), Y, r);
@@ -175,7 +178,7 @@ void gather_image(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
     const std::string channels = image_channels(r, s.state().axes_of(r.image.tensor));
     const bool woven = plan.product.group > 1 && plan.grouped == channels_of(r);
     if (woven) X.layout(with_steps(terms, channels, plan.product.group));
-    // What comes last stands together already.
+    // The last axis is contiguous already.
     const int steps = !woven || order.back().name == channels ? 1 : plan.product.group;
     in_lanes(X, order, channels, order.back(), steps, vector_lanes(s.machine(), plan.sum().type));
     if (plan.p.parallel) share_loops(X, threads_of(s.machine()));
@@ -192,7 +195,8 @@ void copy_image(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
 
 namespace {
 
-// The storage order of weights: filters that are neighbours side by side, and the steps that the product takes at once.
+// The storage order of weights: neighbouring filters side by side, and the steps that the product
+// takes at once.
 std::vector<std::string> weights_layout(const Schedule &s, const FiltersPlan &plan, const Product &product) {
     const ConvRoles &r = plan.r;
     const std::string side_by_side = std::to_string(plan.p.vectors * product.lanes);
@@ -204,7 +208,8 @@ std::vector<std::string> weights_layout(const Schedule &s, const FiltersPlan &pl
             layout.insert(r.nhwc ? layout.begin() : layout.end(), r.other + "/" + side_by_side);
     }
     layout.push_back(r.other + "%" + side_by_side);
-    // Weights that are read between two visits to the results follow each other, where blocks of channels are whole ones.
+    // Weights read between two visits to the results are contiguous if the blocks of channels have
+    // equal size.
     const std::string channels = channels_of(r);
     const auto all = channels.empty() ? std::nullopt : constant_extent(*find_axis(plan.sum(), channels));
     if (r.nhwc && product.group == 1 && all && plan.p.depth < *all && *all % plan.p.depth == 0) {
@@ -224,7 +229,7 @@ void copy_weights(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
     const bool ahead = plan.p.weights.is("ahead");
     std::string from = r.weights.tensor;
     if (ahead) {
-        const bool computed = s.state().find(from); // an expression of the weights keeps its type
+        const bool computed = s.state().find(from); // a stage that computes weights keeps its type
         if (computed) s.stage(from).compute_root();
         StageHandle W = s.prepack(from, weights_layout(s, plan, plan.ahead));
         from = W.name();
@@ -238,7 +243,7 @@ void copy_weights(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
         const int64_t block = a.name() == r.other ? plan.wide : a.name() == channels_of(r) ? plan.p.depth.value() : 1;
         bytes *= (constant_extent(a).value_or(64) + block - 1) / block * block;
     }
-    // Once, outside of all that reads other weights.
+    // One copy, at the outermost loop whose iterations all read the same weights.
     std::string at = r.outside.empty() ? Y.state().order.front() : r.outside.front();
     for (const std::string &l : r.outside) {
         if (r.weights.axes.count(l)) at = l;
@@ -264,7 +269,7 @@ void sum_weights(Schedule &s, const std::string &name, const FiltersPlan &plan) 
     for (const Axis &a : W.state().def.axes) {
         if (a.name() != r.other) order.push_back(a.name());
     }
-    if (plan.p.weights.is("ahead") && by.group > 1) { // as they stand, by the same instruction
+    if (plan.p.weights.is("ahead") && by.group > 1) { // by the same instruction, in packed order
         auto [filters, filter] = W.split(r.other, plan.wide);
         auto [vectors, lane] = W.split(filter, by.lanes);
         auto [steps, step] = W.split(plan.grouped, by.group);

@@ -11,15 +11,15 @@ namespace kumiko::library {
 namespace {
 
 constexpr int64_t fewest_filters = 8, fewest_results = 40, fewest_steps = 32;
-constexpr int64_t most_pixels = 256, long_sum = 64; // of windows of one element
-constexpr int64_t sharing_filters = 128;            // that pay for a copy of an image in another order
+constexpr int64_t most_pixels = 256, long_sum = 64; // results per window of one element
+constexpr int64_t sharing_filters = 128;            // that pay for reordering an image
 
-// Operands of a type narrower than the sum's.
+// Whether operands are of a type narrower than the sum's.
 bool is_narrow(const Op &op, const ConvRoles &r) {
     return op.find_input(r.weights.tensor)->type != r.contraction.sum->type;
 }
 
-// How many results share the weights of a filter.
+// The number of results that share the weights of a filter.
 int64_t pixels_of(const Stage &sum, const ConvRoles &r) {
     int64_t results = 1;
     for (const Axis &a : sum.axes) {
@@ -28,8 +28,8 @@ int64_t pixels_of(const Stage &sum, const ConvRoles &r) {
     return results;
 }
 
-// With channels last, the columns of the image take the part of the vector axis, and the filters that of the other one. Nothing where
-// either is an axis of both operands, as groups are.
+// The roles for channels-last images: the columns of the image become the vector axis, the filters
+// the other axis. Nothing if one of these is an axis of both operands, as groups are.
 std::optional<ConvRoles> with_filters_across(ConvRoles r) {
     std::swap(r.vector, r.other);
     const auto of_image = [&](const std::string &a) { return r.image.axes.count(a) && !r.weights.axes.count(a); };
@@ -53,16 +53,17 @@ bool is_conv_by_filters(const Op &op) {
     if (!r) return false;
     const Stage &sum = *r->contraction.sum;
     if (extent_of(sum, r->other, 0) < fewest_filters) return false;
-    if (r->nhwc) return true; // results lie in vectors of filters as they are computed
-    int64_t steps = 1;        // short sums do not pay for results that have to be turned into rows of their planes
+    if (r->nhwc) return true; // results are stored in vectors of filters, as computed
+    int64_t steps = 1;        // short sums do not pay for the transposition of results
     for (const Axis &a : sum.reduction_axes) steps *= constant_extent(a).value_or(fewest_steps);
     const bool cheap =
-        !r->dense || is_narrow(op, *r) || pays_by_tiles(op, *r); // to turn, or against what else there is
+        // either the transposition, or relative to the alternatives
+        !r->dense || is_narrow(op, *r) || pays_by_tiles(op, *r);
     if (steps < (cheap ? fewest_steps / 2 : fewest_steps)) return false;
-    // Where few results share the weights, bringing those into order costs more than vectors of pixels waste.
+    // If few results share the weights, packing these costs more than vectors of pixels waste.
     const int64_t results = pixels_of(sum, *r);
-    if (is_narrow(op, *r)) return true; // copies hold what is multiplied, in any order
-    // Where few pixels share long sums of neighbours, vectors of them would be cut at each channel's end.
+    if (is_narrow(op, *r)) return true; // copies are made anyway, in any order
+    // If few pixels share long sums, vectors along pixels would be cut at the end of each channel.
     if (r->fusable) return results <= most_pixels && steps >= long_sum;
     return !r->dense || results >= fewest_results;
 }
@@ -88,13 +89,13 @@ namespace {
 
 struct Run {
     int64_t pixels = 1;
-    double time = INFINITY; // of all results, in steps of the reduction of one vector each
+    double time = INFINITY; // for all results, in vector steps of the reduction
 };
 
-// The run of neighbouring results that computes a row in the least time: a tile of few takes as long as one of as many as hide
-// the additions' latency.
+// The number of neighbouring results per tile that computes a row in the least time. A tile with
+// too few to hide the latency of the additions takes as long as one with enough.
 Run best_run(int64_t row, int64_t most, int64_t vectors) {
-    constexpr int64_t in_flight = 8; // additions that one core keeps going
+    constexpr int64_t in_flight = 8; // additions in flight per core
     const double least = double(in_flight) / double(vectors);
     const auto of_tile = [&](int64_t n) { return std::max<double>(double(n), least) + 0.5; };
     Run best;
@@ -105,8 +106,8 @@ Run best_run(int64_t row, int64_t most, int64_t vectors) {
     return best;
 }
 
-// Whether the steps that an instruction takes at once stand together in the image as it lies, a
-// fixed step apart.
+// Whether the image stores the steps of an instruction contiguously, at a fixed distance from group
+// to group, so that no copy is needed.
 bool reads_groups(const Op &op, const ConvRoles &r, const Product &by) {
     const std::string &tensor = r.image.tensor;
     const Stage *padded = op.find_stage(tensor);
@@ -118,13 +119,14 @@ bool reads_groups(const Op &op, const ConvRoles &r, const Product &by) {
            extent_of(*r.contraction.sum, channels_of(r), 1) % by.group == 0;
 }
 
-// Whether the image, or a copy of it, has the steps side by side that an instruction takes at once.
+// Whether the image, or a copy of it, can store the instruction's steps side by side.
 bool takes_steps(const Op &op, const ConvRoles &r, const std::string &way, const Machine &machine) {
     const Product by = product(way, r.contraction, op, r.image, r.weights, machine);
     return by.tiles() ? fits_tiles(op, r, by) : by.group == 1 || !grouped_axis(r, by).empty();
 }
 
-// Whether the weights can be packed ahead for a way to multiply: steps taken several at once are packed where all extents are known.
+// Whether weights can be pre-packed for a multiplication strategy. Grouped steps require constant
+// extents.
 bool packs_groups(const Op &op, const ConvRoles &r, const std::string &way, const Machine &machine) {
     const Product by = product(way, r.contraction, op, r.image, r.weights, machine);
     const Input *weights = op.find_input(r.weights.tensor);
@@ -143,7 +145,7 @@ std::optional<NarrowWay> narrow_way_of(const Op &op, const ConvRoles &r, const M
 
 namespace {
 
-// Blocks of channels are of whole steps of each instruction that may take some at once.
+// Blocks of channels are multiples of the group size of every instruction that may be used.
 int64_t unit_of_depth(const Op &op, const ConvRoles &r, std::vector<std::string> ways, const Machine &machine) {
     if (const auto narrow = narrow_way_of(op, r, machine)) ways.push_back(narrow->instruction);
     int64_t unit = 1;
@@ -154,7 +156,7 @@ int64_t unit_of_depth(const Op &op, const ConvRoles &r, std::vector<std::string>
     return unit;
 }
 
-// The axis of rows, and after it that of columns, follow each other among the results.
+// Whether the axes of rows and columns are adjacent among the results, in this order.
 bool rows_follow(const Stage &sum, const ConvRoles &r) {
     for (size_t d = 0; d + 1 < sum.axes.size(); d++) {
         if (sum.axes[d].name() == r.row)
@@ -180,27 +182,30 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
     });
     p.multiply = Choice(ways.front(), ways);
     const Product way = product(p.multiply, r.contraction, op, r.image, r.weights, machine);
-    // Products that an instruction adds up are added to the sum by another one, which takes registers between where steps are unrolled.
+    // An instruction's sum of products is added to the accumulator by another instruction; with
+    // unrolled steps, that takes registers in between.
     const int64_t columns = extent_of(sum, window_columns(r), 64);
     const bool through_window = columns > 1 && !r.nhwc, in_two = way.group > 1 && !sum.type.is_float();
     const bool wide = has_wide_tiles(machine);
-    const bool gathered = !r.dense && !through_window; // a copy of every other pixel, in runs as long as the image's
+    // a copy of every other pixel, in runs as long as the image's
+    const bool gathered = !r.dense && !through_window;
     const int between = !in_two ? 0 : wide && !gathered ? 4 : through_window ? 2 : 0;
     int64_t vectors =
         std::min<int64_t>(wide && in_two && through_window ? 3 : 2, std::max<int64_t>(1, filters / lanes));
-    // Where results leave as they are summed, or few of them do, tiles may be as wide as high.
+    // Tiles may be as wide as high if results are stored as they are summed, or if few are.
     if (wide && (r.nhwc || (!in_two && !gathered))) vectors = even_vectors((filters + lanes - 1) / lanes);
     const int registers = vectors > 2 ? 24 : accumulator_registers(machine) - between;
     p.vectors = Tile::nearest(vectors, up_to(4, (filters + lanes - 1) / lanes));
     const bool follow = rows_follow(sum, r);
     p.pool_rows = follow ? rows_of_pool(op, r, machine, vectors * lanes) : Tile(0, {0});
-    // Runs of results that go on in the next row waste less, and neighbours in them share no element that would have to be kept.
+    // Runs of results that continue in the next row waste less, and their neighbours share no
+    // element that registers would have to keep.
     const int64_t tile = registers / vectors, height = follow ? rows_together(op, r, p.pool_rows) : 1;
     p.through_rows = follow ? Flag(true) : Flag(false, {false});
     p.pixels =
         Tile::nearest(best_run(row * height, std::min(row * height, tile), vectors).pixels, up_to(16, row * height));
-    // The weights of a tile, and the rows of the image that it reads, are met again at the next run of pixels, and stay in the
-    // second cache till then.
+    // The next run of pixels reads the weights of a tile, and its rows of the image, again; until
+    // then they stay in L2.
     const std::string channels = channels_of(r);
     const int64_t all = channels.empty() ? 1 : extent_of(sum, channels, 64);
     int64_t window = 1, rows = 1;
@@ -209,22 +214,22 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
         window *= extent_of(sum, w, 1);
         rows = std::max(rows, extent_of(sum, w, 1));
     }
-    // Where a window skips elements of rows, few channels' weights and rows stay in the first cache together; channels that come last
-    // are read in runs, which are not to be short.
+    // If a window skips elements of rows, L1 holds the weights and rows of few channels only.
+    // Channels that are the last axis are read in runs, which should not be short.
     const bool skips = !r.dense && !r.nhwc;
     const int64_t read = skips ? 2 * row : row;
     const int64_t bytes = (window * vectors * lanes + rows * read) * sum.type.bytes();
     const int64_t first = cache_bytes(machine, "L1", 32 << 10), second = cache_bytes(machine, "L2", 512 << 10);
-    // Results that are visited again in the second cache, as a pool's tiles are, leave it to what is summed.
+    // Results that are revisited in L2 (NHWC, or tiles of a pool) leave most of it to them.
     const int64_t share = r.nhwc || p.pool_rows > 0 ? 2 : 8;
-    // Weights of wide tiles serve fewer pixels at a time, and may come from the second cache.
+    // Weights of wide tiles are used for fewer pixels at a time, and may come from L2.
     const int64_t near = vectors > 2 ? 2 * first : first;
     const int64_t most = window == 1 ? near / (vectors * lanes * sum.type.bytes())
                                      : std::max<int64_t>(16, (skips ? first * 5 / 8 : second / share) / bytes);
     const int64_t unit = channels.empty() ? 1 : unit_of_depth(op, r, ways, machine);
     const int64_t steps = std::lcm(int64_t(4), unit);
     int64_t depth = std::min(all, even_block(all, most, steps));
-    // Rather whole blocks, whose weights follow each other, where they are not much smaller.
+    // Prefers whole blocks, whose weights are contiguous, if they are not much smaller.
     const int64_t whole = all % steps ? 0 : steps * largest_divisor(all / steps, most / steps);
     if (r.nhwc && depth < all && whole >= most / 2 && whole > 0) depth = whole;
     std::vector<int64_t> depths = Tile::sizes(all, std::min<int64_t>(all, 16), all);
@@ -234,10 +239,10 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
     depths.erase(std::unique(depths.begin(), depths.end()), depths.end());
     p.depth = Tile(depth, depths);
     p.outer = Choice("filters", {"filters", "rows"});
-    // A window that skips elements of the image would bring lines of them into the caches for each vector of filters.
-    // What is multiplied in another type is copied in any case.
+    // A window that skips elements would load the skipped ones for each vector of filters too.
+    // Images that are multiplied in another type are copied in any case.
     std::vector<std::string> images;
-    // Whether all weights stay in the second cache.
+    // Whether all weights stay in L2.
     const bool stay = all * window * filters * way.b.bytes() <= second / 2;
     const bool tiles_in_place = reads_tiles_in_place(r) || (stay && fills_tiles_by_rows(r, way));
     if (way.tiles() ? tiles_in_place : way.instruction.empty() || reads_groups(op, r, way)) images.push_back("direct");
@@ -254,12 +259,14 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
         p.vectors = Tile::nearest(stay ? 2 : 4, up_to(4, (filters + lanes - 1) / lanes));
         p.pool_rows = Tile(0, {0});
     }
-    // Weights with filters last may be read as they lie, which pays where few results share them.
+    // Weights with filters as the last axis may be read in place, which pays if few results share
+    // them.
     std::vector<std::string> orders = {"copied", "ahead"};
     const bool in_place = r.nhwc && way.group == 1 && way.b == op.find_input(r.weights.tensor)->type;
     if (in_place) orders.push_back("direct");
     p.weights = Choice(in_place && pixels_of(sum, r) < fewest_results ? "direct" : "copied", orders);
-    // Columns side by side share elements of the image where few registers hold results; where many do, these crowd them out.
+    // Unrolled columns of a window share image elements if few registers hold results; with wide
+    // tiles they would spill these.
     p.unroll = through_window ? Choice(columns <= 11 && !wide ? "kx" : "none", {"none", "kx"})
                               : Choice(way.group > 1 ? "none" : "channels", {"none", "channels"});
     p.parallel = Flag(pays_to_share(op, machine));

@@ -1,4 +1,4 @@
-// What the parameters and the schedule of convolutions in vectors of filters both look at.
+// Shared by the parameters and the schedule of convolutions in vectors of filters.
 #pragma once
 
 #include "schedules/library/conv_filters.h"
@@ -7,22 +7,25 @@
 
 namespace kumiko::library {
 
-// The parts of an op's axes; nothing where these schedules are not for it.
+// The roles of the op's axes; nothing if these schedules do not apply.
 std::optional<ConvRoles> conv_filters_roles(const Op &op);
 
-// The axis whose steps an instruction takes at once: channels; or where those are few, columns of the window, which lie in one run of a
-// padded image. "" where it takes none so.
+// The axis whose steps an instruction takes in groups: channels, or, if these are few, columns of
+// the window, contiguous in a padded image. "" if there is no such axis.
 std::string grouped_axis(const ConvRoles &r, const Product &by);
 
-// A product that takes more steps at once while the weights' values are few; nothing where there is none.
+// An instruction that takes more steps at once but is exact only if the weights' values are small;
+// nothing if there is none.
 std::optional<NarrowWay> narrow_way_of(const Op &op, const ConvRoles &r, const Machine &machine);
 
-// The axis of the window's columns, which is the last one before or after the channels.
+// The axis of the window's columns: the last one, not counting channels.
 const std::string &window_columns(const ConvRoles &r);
 
-// Whether an instruction on tiles computes it: images with channels last, in whole steps of it.
+// Whether a tile instruction can compute the convolution: channels last, in whole steps of the
+// instruction.
 bool fits_tiles(const Op &op, const ConvRoles &r, const Product &by);
-// Whether the pixels of all rows are a fixed step apart in the image, so that no copy is needed.
+// Whether consecutive pixels, across rows, are at a fixed distance in the image, so that no copy is
+// needed.
 bool reads_tiles_in_place(const ConvRoles &r);
 // Whether the pixels of one row fill at least 7/8 of the tiles that cover it.
 bool fills_tiles_by_rows(const ConvRoles &r, const Product &by);

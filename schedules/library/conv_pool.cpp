@@ -11,7 +11,7 @@ namespace {
 
 const Stage &pool_of(const Op &op, const Contraction &c) { return op.stage(c.pool); }
 
-// The pool's axis along one of the sum's.
+// The pool's axis that corresponds to an axis of the sum.
 const Axis &along(const Stage &pool, const Stage &sum, const std::string &axis) {
     for (size_t d = 0; d < sum.axes.size(); d++) {
         if (sum.axes[d].name() == axis) return pool.axes[d];
@@ -27,12 +27,13 @@ const Expr &index_along(const Stage &pool, const Stage &sum, const std::string &
     throw InternalError("the sum has no axis " + axis);
 }
 
-// Results of some windows in registers, in vectors of the last axis; the steps of a window inside. Returns the loop of vectors.
+// Keeps the results of some windows in registers, in vectors of the last axis; the steps of a
+// window are inside. Returns the loop over vectors.
 LoopName windows_in_vectors(StageHandle P, const Stage &pool, std::vector<LoopName> order, const LoopName &last,
                             int lanes) {
     constexpr int64_t short_window = 8;
     const auto extent = as_const_int(P.state().loop(last.name).extent);
-    while (extent && *extent < lanes) lanes /= 2; // rows of few bytes are short
+    while (extent && *extent < lanes) lanes /= 2; // short rows use narrower vectors
     const bool vectors = lanes > 1;
     LoopName runs = last, run = "";
     if (vectors) std::tie(runs, run) = P.split(last, lanes);

@@ -6,7 +6,7 @@ namespace kumiko::library {
 
 namespace {
 
-// The index is that axis, windows of one element aside.
+// Whether the index is that axis, ignoring window axes of one element.
 bool is_variable(Expr e, const std::string &name, const Stage &sum) {
     for (const Axis &a : sum.reduction_axes) {
         if (constant_extent(a) == 1) e = Halide::Internal::substitute(a.name(), 0, e);
@@ -37,13 +37,14 @@ std::optional<ConvRoles> conv_roles(const Op &op) {
     ConvRoles r;
     r.contraction = *c;
     const Stage &sum = *c->sum;
-    // The image is the operand that some index shifts: an index that uses two axes; where weights are shifted too, as those of a transposed
-    // convolution, it is the one of images.
+    // The image is the operand with an index that combines two axes. If weights have one too, as in
+    // a transposed convolution, it is the operand with the axis of images.
     int image = -1;
     for (int o = 0; o < 2; o++) {
         if (!is_plain(c->operands[o]) && (image < 0 || c->has(o, sum.axes[0].name()))) image = o;
     }
-    for (int o = 0; o < 2 && image < 0; o++) { // a 1×1 window: the operand without the output channels, by its rank
+    // a 1×1 window: the operand whose rank is the output's
+    for (int o = 0; o < 2 && image < 0; o++) {
         if (c->operands[o].indices.size() == sum.axes.size()) image = o;
     }
     if (image < 0) return std::nullopt;

@@ -1,12 +1,12 @@
-// What the axes of a convolution do.
+// The roles of a convolution's axes.
 #pragma once
 
 #include "schedules/library/structure.h"
 
 namespace kumiko::library {
 
-// The axes by their part in the work. The vector axis is the output's last; `other` is the tiled axis that the operand of
-// the vectors does not use (output channels in NCHW) or, in NHWC, the columns of the image.
+// The axes by role. `vector` is the output's last axis. `other` is the tiled axis that the vectors'
+// operand does not use: output channels in NCHW, columns of the image in NHWC.
 struct ConvRoles {
     Contraction contraction;
     std::string vector, row, other;   // row, other: "" when there is none
@@ -16,29 +16,32 @@ struct ConvRoles {
     std::string padding, weights_padding; // the stages that pad the image and the weights, or ""
     bool fusable = false;                 // row and vector form one contiguous run
     bool nhwc = false;
-    bool dense = true; // neighbours along the vector axis read neighbours
+    bool dense = true; // neighbours along the vector axis read neighbouring elements
 };
 
-// Nothing when the op is no convolution.
+// Nothing if the op is no convolution.
 std::optional<ConvRoles> conv_roles(const Op &op);
 
-// Whether neighbours along the axis read neighbours of every axis of the operand, or the same elements.
+// Whether neighbours along the axis read neighbouring elements, or the same ones, in each dimension
+// of the operand.
 bool is_dense(const Operand &o, const std::string &axis);
 
-// Whether some index uses the axis beside others.
+// Whether some index combines the axis with others.
 bool shifts(const Operand &o, const std::string &axis);
 
 // The reduction axis over channels; "" where there is none.
 std::string channels_of(const ConvRoles &r);
 
-// The extent of an axis of the stage; `otherwise` where it is no number, 1 where there is no such axis.
+// The extent of an axis of the stage; `otherwise` if it is not constant, 1 if there is no such
+// axis.
 int64_t extent_of(const Stage &s, const std::string &axis, int64_t otherwise);
-// 1 … n, as far as the extent reaches.
+// 1 … n, limited by the extent.
 std::vector<int64_t> up_to(int64_t n, int64_t extent);
-// Spreads one of the loops that come before reductions over cores: the first that has an iteration for each, else the longest.
+// Distributes one of the loops before the reductions over cores: the first with an iteration per
+// thread, else the longest.
 void share_out(StageHandle S, const std::vector<LoopName> &order, int64_t threads);
-// Pads the image before all else, by vectors along its last axis: of several pixels where the
-// channels are last and few.
+// Pads the image at the root, in vectors along its last axis. If channels are last and few, a
+// vector holds several pixels.
 void pad_image(Schedule &s, const ConvRoles &r, int64_t lanes, int64_t threads);
 
 } // namespace kumiko::library

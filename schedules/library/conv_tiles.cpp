@@ -1,8 +1,7 @@
-// Convolutions of images with channels last as products of tiles: pixels are rows, filters columns,
-// the window and its channels the reduction. In a copy what the window covers stands in one row for
-// each pixel. The image serves as it lies where the window is one element and neighbours read
-// neighbours, and for pixels of one row of it, whose distance is the same for each place of the
-// window.
+// Convolutions of channels-last images as products of tiles: pixels are rows, filters columns, and
+// the window with its channels the reduction. A copy stores the elements of each pixel's window in
+// one row. The image is read in place if the window is one element and consecutive pixels are
+// adjacent, and for pixels of one image row, whose distance is the same for each window element.
 #include "machine/machine.h"
 #include "schedules/library/conv_filters_plan.h"
 #include "schedules/library/conv_pool.h"
@@ -40,7 +39,7 @@ int64_t product_of(const Stage &sum, const std::vector<std::string> &axes) {
     return n;
 }
 
-// Whether a block takes its two tiles of rows from two rows of the image: where a row is an odd
+// Whether a block takes its two tiles of rows from two rows of the image: if an image row is an odd
 // number of tiles.
 bool takes_two_image_rows(const ConvRoles &r, const Product &by) {
     const Stage &sum = *r.contraction.sum;

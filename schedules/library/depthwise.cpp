@@ -12,7 +12,8 @@ struct Window {
     std::string y, x;
 };
 
-// What the template is for: one image operand, whose last two indices are shifted by a window of a few taps, and no sum over channels.
+// The ops that the template handles: the last two indices of the one image are shifted by a window
+// of at most 25 taps, and no channels are summed.
 std::optional<Window> window_of(const Op &op) {
     const auto r = conv_roles(op);
     if (!r || r->nhwc || !r->other.empty() || r->row.empty() || r->outside.empty()) return std::nullopt;
@@ -29,7 +30,7 @@ std::optional<Window> window_of(const Op &op) {
     return w;
 }
 
-// Lanes for rows so long: those of short rows take the narrower vectors that hold them.
+// Lanes for rows of this length: short rows use narrower vectors that hold them.
 int lanes_for(const Machine &machine, Type type, int64_t columns) {
     constexpr int fewest = 4;
     int lanes = vector_lanes(machine, type);
@@ -47,8 +48,9 @@ DepthwiseParameters depthwise_parameters(const Op &op, const Machine &machine) {
     const Stage &sum = *r.contraction.sum;
     const int64_t rows = extent_of(sum, r.row, 64), columns = extent_of(sum, r.vector, 64);
     DepthwiseParameters p;
-    // Rows of images that have few are one tile, or two; of others a few rows, so that the borders' copies of all taps stay small.
-    // Strided elements come from memory by shuffles, which all taps of a row share.
+    // Images of few rows are one or two tiles; others have tiles of a few rows, so that the code
+    // for borders, which unrolls all taps, stays small. Strided elements are shuffled after
+    // loading; all taps of a row share that.
     const int64_t most = std::min<int64_t>(accumulator_registers(machine) - 1, 8);
     const int64_t wish = rows <= most ? rows : r.dense && rows <= 4 * most ? most : 4;
     p.image_rows = Tile::nearest(even_block(rows, wish, 1), up_to(14, rows));

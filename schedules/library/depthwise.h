@@ -1,5 +1,6 @@
-// Convolutions of each channel with filters of its own, over images of rows that follow each other (NCHW), in vectors along a row: a
-// register tile of several rows, which share the rows of the image; all taps of a filter are copies, and padding is a mask.
+// Depthwise convolutions over NCHW images, whose rows are contiguous, with vectors along a row. The
+// register tile has several rows, which share the rows of the image. All taps of a filter are
+// unrolled, and padding is a mask.
 #pragma once
 
 #include "schedules/library/space.h"
@@ -8,12 +9,16 @@ namespace kumiko::library {
 
 struct DepthwiseParameters {
     BOOST_HANA_DEFINE_STRUCT(
-        DepthwiseParameters, (Tile, image_rows), // rows of the output in registers
-        // "taps": each tap for all rows; "lines": each row of the window, its taps for one row of the
-        // output after another; "rows": all taps of one row after another
-        (Choice, order), (Choice, pad), // the padded image is made "whole", per "channel", or not at all ("inline")
-        (Tile, channels),               // channels of one task
-        (Flag, parallel));              // spread channels over cores
+        // rows of the output in registers
+        DepthwiseParameters, (Tile, image_rows),
+        // order: "taps", each tap for all rows; "lines", each row of the window, and its taps for
+        // one output row after another; "rows", all taps of one output row after another
+        // pad: padded copy "whole", per "channel", or none ("inline")
+        (Choice, order), (Choice, pad),
+        // channels per task
+        (Tile, channels),
+        // distribute channels over cores
+        (Flag, parallel));
 };
 
 bool is_depthwise(const Op &op);

@@ -12,8 +12,8 @@ struct Taps {
     std::string y, x;
 };
 
-// What the template is for: an image and weights that both have the channels, the last axis, and a window of a few taps over rows and
-// columns.
+// The ops that the template handles: image and weights share the channels as their last axis, and
+// the window over rows and columns has at most 49 taps.
 std::optional<Taps> taps_of(const Op &op) {
     const auto r = conv_roles(op);
     if (!r || !r->nhwc || r->row.empty() || !r->weights_padding.empty() || !r->contraction.reader.empty())
@@ -51,8 +51,8 @@ DepthwiseLastParameters depthwise_last_parameters(const Op &op, const Machine &m
     const int64_t columns = extent_of(sum, r.other, 64), channels = extent_of(sum, r.vector, 64);
     const int64_t taps = extent_of(sum, w.x, 3) * extent_of(sum, w.y, 3);
     DepthwiseLastParameters p;
-    // Two vectors share the loops' work; of images of many pixels each row is read as one line's breadth, be it one vector or two. Products
-    // need registers beside the sums.
+    // Two vectors share the loop overhead. An image of many pixels is read one line of memory at a
+    // time, whether tiles are one or two vectors wide. Products need registers beside the sums.
     const int64_t pixels = extent_of(sum, r.row, 64) * columns;
     const bool many = accumulator_registers(machine) >= 24;
     const bool two = (pixels <= 1024 || !many) && taps <= 9 && channels >= 2 * lanes;

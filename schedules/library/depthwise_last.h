@@ -1,5 +1,6 @@
-// Convolutions of each channel with filters of its own, over images whose channels follow each other (NHWC): vectors of channels, a
-// register tile of several pixels of a row, which share the weights of each tap; all taps of a row of the filter are copies.
+// Depthwise convolutions over NHWC images, whose channels are contiguous, with vectors along
+// channels. The register tile has several pixels of a row, which share the weights of each tap. All
+// taps of a filter row are unrolled.
 #pragma once
 
 #include "schedules/library/space.h"
@@ -8,12 +9,18 @@ namespace kumiko::library {
 
 struct DepthwiseLastParameters {
     BOOST_HANA_DEFINE_STRUCT(
-        DepthwiseLastParameters, (Tile, pixels), // of a row, in registers
-        (Tile, vectors),                         // of channels, in registers
-        (Choice, order),                         // which is outside: "rows" of the image or blocks of "channels"
-        (Choice, pad),     // the padded image is made "whole", for each "row" of the output, or not at all ("inline")
-        (Flag, taps),      // the rows of the filter are copies too
-        (Flag, parallel)); // spread rows, or blocks of channels, over cores
+        // pixels of a row in registers
+        DepthwiseLastParameters, (Tile, pixels),
+        // vectors of channels in registers
+        (Tile, vectors),
+        // outermost: "rows" of the image or blocks of "channels"
+        (Choice, order),
+        // padded copy "whole", per output "row", or none ("inline")
+        (Choice, pad),
+        // unroll the rows of the filter too
+        (Flag, taps),
+        // distribute rows, or blocks of channels, over cores
+        (Flag, parallel));
 };
 
 bool is_depthwise_last(const Op &op);

@@ -9,9 +9,10 @@ namespace {
 
 constexpr int64_t most_columns = 8;
 
-// A product whose rows of A, and columns of B once they are turned, lie along the reduction, of the sum's type: where vectors are widest, it
-// takes half as many steps as with vectors along the columns, and no more where they are narrower, for then the columns are several. Its
-// extents are known.
+// A product with constant extents and operands of the sum's type, whose rows of A are contiguous
+// along the reduction, as are the columns of B once transposed. With the widest vectors it must
+// take at most half the steps that vectors along the columns take. Narrower vectors then take no
+// more steps either, because the columns fill several.
 std::optional<MatmulRoles> dots_roles(const Op &op) {
     const auto r = matmul_roles(op);
     if (!r || !r->M || !r->N || !r->K || *r->N < 2 || *r->N > most_columns) return std::nullopt;
@@ -20,7 +21,7 @@ std::optional<MatmulRoles> dots_roles(const Op &op) {
     for (const Operand &o : {r->a, r->b}) {
         if (op.find_input(o.tensor)->type != sum.type) return std::nullopt;
     }
-    constexpr int64_t widest = 512, join = 8; // bits; steps that joining the lanes of a sum is worth
+    constexpr int64_t widest = 512, join = 8; // bits; the cost of a horizontal sum, in steps
     const int64_t steps = *r->K * sum.type.bits() / widest + join;
     return 2 * *r->N * steps <= *r->K ? r : std::nullopt;
 }
@@ -66,7 +67,7 @@ Schedule schedule_dots_of_rows(const Op &op, const Machine &machine, const DotsP
     if (p.parallel) C.parallel(task);
 
     const std::string own = P.state().def.axes.back().name(), along = P.state().def.reduction_axes.back().name();
-    auto [block, rows] = P.split(r.i, p.rows); // one block, where it is computed
+    auto [block, rows] = P.split(r.i, p.rows); // one iteration where the stage is computed
     order.assign(r.batches.begin(), r.batches.end());
     order.insert(order.end(), {block, along, rows, LoopName(r.j), own});
     P.reorder(order).unroll(rows).unroll(r.j).vectorize(own, lanes);
@@ -79,7 +80,7 @@ Schedule schedule_dots_of_rows(const Op &op, const Machine &machine, const DotsP
         for (const std::string &b : r.batches) {
             if (r.b.axes.count(b)) stored.push_back(b);
         }
-        const bool shared = stored.empty(); // by all tasks
+        const bool shared = stored.empty(); // one copy for all tasks
         std::vector<LoopName> loops(stored.begin(), stored.end());
         stored.insert(stored.end(), {r.j, r.k});
         B.layout(stored);

@@ -1,4 +1,5 @@
-// Products of matrices whose result has a few columns, as dot products along the reduction: vectors along the columns would be mostly empty.
+// Matrix products with a few result columns, as dot products along the reduction; vectors along the
+// columns would be mostly empty.
 #pragma once
 
 #include "schedules/library/space.h"
@@ -6,8 +7,8 @@
 namespace kumiko::library {
 
 struct DotsParameters {
-    BOOST_HANA_DEFINE_STRUCT(DotsParameters, (Tile, rows), // whose products with all columns are summed at once
-                             (Flag, parallel));            // spread rows over cores
+    BOOST_HANA_DEFINE_STRUCT(DotsParameters, (Tile, rows), // rows of a tile, with all columns
+                             (Flag, parallel));            // distribute rows over cores
 };
 
 bool is_dots(const Op &op);

@@ -35,7 +35,7 @@ namespace kumiko::library {
 
 namespace {
 
-// How many elements a stage computes; 2^40 for symbolic ones.
+// The number of elements or steps that a stage computes; a symbolic extent counts as 2^20.
 int64_t work(const Stage &s) {
     int64_t n = 1;
     for (const auto *axes : {&s.axes, &s.reduction_axes}) {
@@ -44,16 +44,17 @@ int64_t work(const Stage &s) {
     return n;
 }
 
-// Iterations per parallel task of a loop that has `n`, so that a task computes some 8,000 elements.
+// Iterations per parallel task of a loop with `n` iterations, such that a task computes about 8,000
+// elements.
 int64_t iterations_of_task(const Stage &s, int64_t n) { return (1 << 13) / std::max<int64_t>(1, work(s) / n); }
 
-// A stage that padding pads, and the loop of the padding's one reader at which it is computed.
+// A stage that is padded, and the loop of the padding's only reader at which it is computed.
 struct BelowSharedLoops {
     std::string stage, reader, loop;
 };
 
-// The innermost loop below which the axes outside have the same value in all reads of the padding:
-// reader(…, y, …) reads padding(…, y, …).
+// Finds the innermost loop of the reader such that the axes up to it have the same value in all
+// reads of the padding: reader(…, y, …) reads padding(…, y, …).
 std::optional<BelowSharedLoops> below_shared_loops(const Schedule &s, const Stage &stage, const Stage &padding) {
     const auto readers = s.state().consumers(padding.name);
     if (readers.size() != 1) return std::nullopt;
@@ -73,10 +74,10 @@ std::optional<BelowSharedLoops> below_shared_loops(const Schedule &s, const Stag
     return BelowSharedLoops{stage.name, reader.name, reader.axes[shared - 1].name()};
 }
 
-// Loops of a stage that reads its own earlier elements. The last axis becomes vectors where the
-// loops around it carry all such reads: whole runs of it are made of those before. Otherwise some
-// rows run beside each other, since each element waits for the one before, and some steps together,
-// whose results stay in registers.
+// Loops of a stage that reads its own earlier elements. The last axis is vectorized if the loops
+// around it carry all such reads, so that a whole run depends on earlier runs only. Otherwise each
+// element waits for the previous one: some rows run interleaved, and some steps are unrolled, with
+// their results in registers.
 void schedule_recurrence(Schedule &s, const Stage &stage, int lanes, const ElementwiseParameters &p) {
     StageHandle S = s.stage(stage.name);
     const std::string last = stage.axes.back().name();
@@ -86,7 +87,7 @@ void schedule_recurrence(Schedule &s, const Stage &stage, int lanes, const Eleme
     const bool waits = is_ordered(stage, last);
     const bool vectors = others_carry(stage, last) && lanes > 1 && extent(last).value_or(lanes) >= lanes &&
                          farthest_step(s.op(), stage, last) == 1;
-    const bool steps = stage.takes_steps(); // other stages are computed in each
+    const bool steps = stage.takes_steps(); // other stages are computed in each step
     if (steps) {
         ordered.insert(ordered.end(), outside.begin(), outside.end());
         std::stable_partition(ordered.begin(), ordered.end(),
@@ -135,7 +136,7 @@ void schedule_recurrence(Schedule &s, const Stage &stage, int lanes, const Eleme
     }
 }
 
-// Whether the reader takes each element of the stage at the axes of that.
+// Whether the reader reads the stage at the stage's own axes only.
 bool reads_at_axes(const Stage &reader, const Stage &stage) {
     for (const Expr &e : reader.expressions()) {
         for (const Halide::Internal::Call *read : tensor_reads(e)) {
@@ -145,8 +146,8 @@ bool reads_at_axes(const Stage &reader, const Stage &stage) {
     return true;
 }
 
-// The same, where the reader may read the stage through inlined stages: these too read, and are
-// read, at their axes. A stencil of clamped sums is not such a reader.
+// The same, if the reader may read the stage through inlined stages. These must also read, and be
+// read, at their own axes; a stencil of clamped sums does not.
 bool reads_at_axes_through_inlined(const Schedule &s, const Stage &stage) {
     for (const std::string &name : s.state().readers(stage.name)) {
         const StageState &r = s.state().stage(name);
@@ -156,8 +157,8 @@ bool reads_at_axes_through_inlined(const Schedule &s, const Stage &stage) {
     return true;
 }
 
-// The one pointwise stage that reads the reduction, at its own indices; "" when there is none, or
-// it is finished in another.
+// The only pointwise stage that reads the reduction, if it does so at its own indices; "" if there
+// is none, or if that stage is the epilogue of another.
 std::string finishing_reader(const Schedule &s, const Stage &stage, const std::set<std::string> &unfinished) {
     const auto consumers = s.state().consumers(stage.name);
     if (s.op().is_output(stage.name) || consumers.size() != 1 || reads_before_update(s.op()) ||
@@ -172,14 +173,14 @@ std::string finishing_reader(const Schedule &s, const Stage &stage, const std::s
     return consumer.name;
 }
 
-// Computes the reader where an element is complete, so that sums are not stored.
+// Makes the reader the epilogue of the reduction, so that sums are not stored.
 void finish_in_reader(Schedule &s, StageHandle S, const Stage &stage, const std::set<std::string> &unfinished) {
     const std::string reader = finishing_reader(s, stage, unfinished);
     if (!reader.empty() && !holds_stages(s, reader)) S.finish_in(reader);
 }
 
-// For a stage at a loop of its reader: how many elements along `axis` the loops inside of that
-// cover.
+// For a stage computed at a loop of its reader: the number of elements along `axis` that the loops
+// inside that one cover.
 int64_t elements_of_block(const Schedule &s, const StageState &stage, const std::string &axis) {
     const StageState &host = s.state().stage(stage.placement.consumer);
     int64_t elements = 1;
@@ -190,10 +191,10 @@ int64_t elements_of_block(const Schedule &s, const StageState &stage, const std:
     return elements;
 }
 
-// The most lanes of a vector among the stages that may share a nest with this one: pointwise ones
-// over the same elements that read a tensor in common with it. 1 if there is none.
+// The most vector lanes among the stages that may share a nest with this one: pointwise stages over
+// the same elements that read a common tensor. 1 if there is none.
 int lanes_of_narrowest_neighbour(const Schedule &s, const Stage &stage) {
-    if (s.state().stages.size() > most_stages) return 1; // which share no nests
+    if (s.state().stages.size() > most_stages) return 1; // such ops share no nests
     const std::set<std::string> kept = kept_tensors(s.state());
     const auto reads = [&](const Stage &stage) {
         std::set<std::string> all;
@@ -254,10 +255,10 @@ bool folds_in_lanes(const Op &op, const Stage &stage, const Machine &machine) {
     return uses && farthest && *farthest <= shuffled_step && narrow != 3;
 }
 
-// How many elements one step of the reduction adds to. A step of a window adds to one vector. If
-// steps read rows that are far apart, one adds to several vectors of a row. If the rows are
-// gathered, there are as many vectors as accumulator registers, since all use one address. The last
-// axis has at least `pieces` blocks.
+// The number of elements to which one step of the reduction adds. A step of a window adds to one
+// vector. If steps read rows that are far apart, a step adds to several vectors of a row. If the
+// rows are gathered, it adds to as many vectors as there are accumulator registers, because all use
+// one address. The last axis has at least `pieces` blocks.
 int64_t elements_of_step(const Stage &stage, const Machine &machine, int lanes, std::optional<int64_t> extent,
                          int64_t pieces) {
     constexpr int64_t vectors_of_row = 8, fewest_rows = 16;
@@ -282,9 +283,9 @@ int64_t elements_of_step(const Stage &stage, const Machine &machine, int lanes, 
     return even_block(*extent, std::max<int64_t>(most, lanes), lanes);
 }
 
-// The steps of a window stand inside loop `run` and outside of the `inner` innermost loops, over
-// its results. Keeps these results in registers till they are stored, by their only reader where it
-// takes each as it is.
+// Keeps the results of windows in registers until they are stored, by their only reader if that
+// reads each at its own indices. The steps of a window are inside loop `run` and outside of the
+// `inner` innermost loops, over its results.
 void finish_windows(Schedule &s, StageHandle S, const Stage &stage, const LoopName &run, size_t inner,
                     const std::set<std::string> &unfinished) {
     constexpr int64_t short_row = 8, short_window = 16;
@@ -299,7 +300,8 @@ void finish_windows(Schedule &s, StageHandle S, const Stage &stage, const LoopNa
     s.accumulate_in(stage.name, "registers", run);
     if (n && *n <= short_row && window == stage.reduction_axes.back().name() && inner == 1) {
         S.unroll(window);
-        int64_t steps = *n; // of the window's rows too, whose places are the same for all vectors
+        // includes the window's rows, which are at the same places for all vectors
+        int64_t steps = *n;
         for (size_t d = stage.reduction_axes.size() - 1; d-- > 0;) {
             const Axis &rows = stage.reduction_axes[d];
             steps *= constant_extent(rows).value_or(short_window + 1);
@@ -310,10 +312,10 @@ void finish_windows(Schedule &s, StageHandle S, const Stage &stage, const LoopNa
     finish_in_reader(s, S, stage, unfinished);
 }
 
-// Stages without vectors unroll records of so many elements at most, as a small matrix is.
+// Stages without vectors unroll records of at most this many elements, for example a small matrix.
 constexpr int64_t elements_of_record = 16;
 
-// Whether an element takes a division of floats or a square root.
+// Whether an element needs a float division or a square root.
 bool divides_values(const Stage &stage) {
     struct Divides : Halide::Internal::IRVisitor {
         using IRVisitor::visit;
@@ -332,12 +334,12 @@ bool divides_values(const Stage &stage) {
 }
 
 // Candidate record ranks: how many last axes form a record. One vector holds the same element of
-// several records. A record is the last axis, as the components of a point, or several axes of a
-// small matrix if its elements take enough operations, since their accesses are far apart: then it
-// needs whole vectors of records, and elements of 32 bits or more which instructions scatter or
-// which take a division each.
+// several records. A record is the last axis, for example the components of a point, or several
+// axes, for example a small matrix. The latter pays only if elements take enough operations, since
+// their accesses are far apart. It requires whole vectors of records, elements of at least 32 bits,
+// and either scatter instructions or a division per element.
 std::vector<size_t> record_ranks(const Stage &stage, const Machine &machine) {
-    constexpr int64_t fewest_operations = 6; // of an element, beside its strided store
+    constexpr int64_t fewest_operations = 6; // per element, besides its strided store
     std::vector<size_t> ranks;
     if (stage.is_reduction() || !stage.strides.empty()) return ranks;
     int64_t elements = 1;
@@ -356,10 +358,10 @@ std::vector<size_t> record_ranks(const Stage &stage, const Machine &machine) {
     return ranks;
 }
 
-// Vectors along the axis before a record of `rank` axes, whose elements are shuffled together. A
-// last vector that is partly empty could not be shuffled and would be stored lane by lane, so it
-// moves inwards. Returns the loop over vectors; nothing, and the schedule as it was, where reads
-// are farther apart.
+// Vectorizes the axis before a record of `rank` axes, whose elements are shuffled together. A
+// partial last vector could not be shuffled and would be stored lane by lane, so it is moved
+// inwards. Returns the loop over vectors. Returns nothing and leaves the schedule unchanged if
+// reads are farther apart.
 std::optional<LoopName> vectorize_across_records(Schedule &s, StageHandle S, const Stage &stage, size_t rank,
                                                  int lanes) {
     const size_t first = stage.axes.size() - rank;
@@ -396,8 +398,8 @@ std::optional<LoopName> vectorize_across_records(Schedule &s, StageHandle S, con
     return o;
 }
 
-// Unrolls the last axes if they are a record. Its copies compute common
-// subexpressions once. For stages without vectors.
+// Unrolls the last axes if they form a record, so that common subexpressions of its elements are
+// computed once. For stages without vectors.
 void unroll_record(StageHandle S, const Stage &stage) {
     constexpr int64_t most_operations = 512;
     if (stage.is_reduction()) return;
@@ -413,11 +415,11 @@ void unroll_record(StageHandle S, const Stage &stage) {
     }
 }
 
-// Whether vectors along the last axis pay although some elements are gathered from where data say:
-// the processor has an instruction for that, everything else is read side by side, and there is
-// enough of it.
+// Whether vectors along the last axis pay although some elements are gathered at data-dependent
+// indices: the processor has a gather instruction, all other reads are contiguous, and there are
+// enough operations.
 bool pays_to_gather(const Op &op, const Stage &stage, const Machine &machine) {
-    constexpr int64_t fewest_operations = 6; // beside each element that is gathered
+    constexpr int64_t fewest_operations = 6; // per gathered element
     if (stage.is_reduction() || machine.architecture != "x86-64" || machine.vector_bits < 256) return false;
     const std::string &last = stage.axes.back().name();
     const auto gathers = [](const Halide::Internal::Call *read) {
@@ -435,25 +437,26 @@ bool pays_to_gather(const Op &op, const Stage &stage, const Machine &machine) {
            operations(stage) >= fewest_operations * static_cast<int64_t>(gathered.size());
 }
 
-// Whether `where` keeps steps of the reduction from some of the elements along the axis.
+// Whether `where` excludes steps of the reduction for some elements along the axis.
 bool bounded_along(const Stage &stage, const std::string &axis) {
     const auto bounds = term_bounds(stage);
     return std::any_of(bounds.begin(), bounds.end(),
                        [&](const Expr &bound) { return Halide::Internal::expr_uses_var(bound, axis); });
 }
 
-// Computes stages in the loops of the op's largest output, or of the reduction that it is finished
-// in, where their results would leave the second cache. If `where` bounds the steps of that
-// reduction by its row, as in causal attention, the stages are computed for a block of rows at a
-// time, and only at the elements that the block reads. Stages in `apart` stay where they are.
-// Returns the stages that are computed in such blocks.
+// Computes stages in the loops of the op's largest output, or of the reduction that it is an
+// epilogue of, if their results would not stay in L2. If `where` bounds the steps of that reduction
+// by its row, as in causal attention, the stages are computed for a block of rows at a time, and
+// only at the elements that the block reads. Stages in `apart` stay in place. Returns the stages
+// that are computed in such blocks.
 std::map<std::string, RowsOfPart> hold_stages(Schedule &s, const std::set<std::string> &apart,
                                               const std::set<std::string> &unfinished, bool parallel) {
     const Op op = s.op();
     if (reads_before_update(op)) return {};
     const bool several = op.outputs().size() > 1;
     std::string host = several ? "" : op.outputs()[0], end;
-    for (const std::string &output : op.outputs()) { // of several, one whose loops others can share
+    // of several, the largest whose loops others can share
+    for (const std::string &output : op.outputs()) {
         const Stage &stage = op.stage(output);
         if (!several || is_extern(stage) || stage.reads_itself() || !s.state().readers(output).empty()) continue;
         if (host.empty() || work(stage) > work(op.stage(host))) host = output;
@@ -466,10 +469,10 @@ std::map<std::string, RowsOfPart> hold_stages(Schedule &s, const std::set<std::s
         if (tiled) fixed[stage.name].insert(rows_of_tile(stage));
         const bool along = folds_in_lanes(op, stage, s.machine());
         if (tiled || !along) fixed[stage.name].insert(stage.axes.back().name());
-        for (const size_t rank : record_ranks(stage, s.machine())) // vectors may run across these
+        for (const size_t rank : record_ranks(stage, s.machine())) // vectors may run across records
             fixed[stage.name].insert(stage.axes[stage.axes.size() - 1 - rank].name());
         if (!stage.is_reduction() || !end.empty() || finishing_reader(s, stage, unfinished) != host) continue;
-        if (!along && !tiled) return {}; // a window, which ends in its own loops
+        if (!along && !tiled) return {}; // a window, which finishes in its own loops
         if (tiled) end = stage.name;
     }
     if (!end.empty()) std::swap(host, end);
@@ -477,7 +480,8 @@ std::map<std::string, RowsOfPart> hold_stages(Schedule &s, const std::set<std::s
     if (folds_in_lanes(op, op.stage(host), s.machine()) && !gets_tile(op, op.stage(host), s.machine())) return {};
     const auto held = stages_to_hold(s, host, end, fixed, apart);
     if (!held) return {};
-    for (const Stage &stage : op.stages()) { // an output that a tile or a window finishes runs in its loops
+    // an output that is the epilogue of a tile or window runs in its loops
+    for (const Stage &stage : op.stages()) {
         if (stage.is_reduction() && held->beside.count(finishing_reader(s, stage, unfinished)) &&
             (gets_tile(op, stage, s.machine()) || !folds_in_lanes(op, stage, s.machine())))
             return {};
@@ -487,26 +491,28 @@ std::map<std::string, RowsOfPart> hold_stages(Schedule &s, const std::set<std::s
     const Stage &h = op.stage(host);
     const std::string rows = gets_tile(op, h, s.machine()) ? rows_of_tile(h) : "";
     LoopName blocks = held->loop;
-    constexpr int64_t rows_of_block = 12; // whole register tiles; more would read more keys than each row needs
+    constexpr int64_t rows_of_block = 12; // whole register tiles; more would read unneeded keys
     if (held->beside.empty() && held->depth < h.axes.size() && rows == h.axes[held->depth].name() &&
         bounded_along(h, rows) && constant_extent(h.axes[held->depth]).value_or(0) >= 2 * rows_of_block) {
         blocks = s.stage(host).split(rows, rows_of_block, {rows + ".b", rows + ".r"}).first;
         for (const std::string &name : held->rows) parts[name] = {host, held->loop, rows_of_block};
     }
-    if (!held->beside.empty() && parallel && work(h) >= (1 << 16)) { // sharing asks for equal kinds of loops
+    // compute_with requires equal kinds of loops
+    if (!held->beside.empty() && parallel && work(h) >= (1 << 16)) {
         s.stage(host).parallel(h.axes[0].name());
         for (const std::string &name : held->beside) s.stage(name).parallel(h.axes[0].name());
     }
     for (const std::string &name : held->beside) s.stage(name).compute_with(host, held->loop);
-    for (auto stage = op.stages().rbegin(); stage != op.stages().rend(); ++stage) { // readers first
+    // consumers first
+    for (auto stage = op.stages().rbegin(); stage != op.stages().rend(); ++stage) {
         if (held->stages.count(stage->name))
             s.stage(stage->name).compute_at(host, parts.count(stage->name) ? blocks.name : held->loop);
     }
     return parts;
 }
 
-// Whether one iteration of the loop in which the stage is computed, or of the innermost loop that
-// it shares, needs one element of it: all its axes are loops outside, under the same names.
+// Whether one iteration of the loop at which the stage is computed, or of the innermost loop that
+// it shares, needs one element of it: all its axes are loops outside, with the same names.
 bool one_element_of_iteration(const Schedule &s, const StageState &stage) {
     const Placement &at = stage.placement;
     const bool inside = at.kind == Placement::Kind::At;
@@ -518,18 +524,19 @@ bool one_element_of_iteration(const Schedule &s, const StageState &stage) {
                        [&](const Axis &a) { return std::find(host.order.begin(), outside, a.name()) != outside; });
 }
 
-// Whether iterations of the loop compute planes of another stage one after another.
+// Whether iterations of the loop compute consecutive planes of another stage.
 bool computes_planes(const Schedule &s, const std::string &stage, const LoopName &loop) {
     return std::any_of(s.state().stages.begin(), s.state().stages.end(), [&](const StageState &other) {
         return rolls(other) && other.computed->consumer == stage && other.computed->loop == loop.name;
     });
 }
 
-// Keeps padding of narrow numbers in a ring of rows of its reader, where neighbours along rows are
-// read: loads of which only some lanes exist are made lane by lane, once for each row instead of at
-// every read. Not where few vectors of a row are such, and rows of a block share what they load.
+// Keeps padding of narrow types in a ring of rows of its reader if the reader reads neighbours
+// along rows. A load with missing lanes is done lane by lane: then once per row instead of once per
+// read. Not worthwhile if few vectors of a row have missing lanes and rows of a block share loads.
 void roll_padding(Schedule &s, const Stage &padding, const ElementwiseParameters &p) {
-    constexpr int64_t fewest_rows = 8, most_rows = 64; // of a ring, each of which begins with its border again
+    // of a ring; each ring recomputes its border rows
+    constexpr int64_t fewest_rows = 8, most_rows = 64;
     constexpr int64_t rings_of_thread = 4;
     const auto consumers = s.state().consumers(padding.name);
     if (padding.type.bits() >= 32 || consumers.size() != 1) return;
@@ -552,7 +559,7 @@ void roll_padding(Schedule &s, const Stage &padding, const ElementwiseParameters
         }
     }
     if (neighbours.size() < 2) return;
-    constexpr int64_t many_vectors = 8; // of a row, of which the first and the last have such loads
+    constexpr int64_t many_vectors = 8; // per row; only the first and the last have missing lanes
     if (*constant_extent(reader.axes.back()) >= many_vectors * vector_lanes(s.machine(), reader.type) &&
         rows_of_block(s, reader))
         return;
@@ -586,11 +593,11 @@ std::set<std::string> stages_read_in_place(const Schedule &s, const StageDecisio
     return names;
 }
 
-// Computes a stage in the nest of its reader, or in the one that all its readers share,
-// for each block of vectors before them. Returns false, and leaves it at the root, if there is no
-// such nest.
+// Computes a stage in the nest of its reader, or in the nest that all its readers share, for each
+// block of vectors before the readers. Returns false and leaves it at the root if there is no such
+// nest.
 bool compute_before_readers(Schedule &s, const Stage &stage) {
-    std::set<std::string> hosts; // of the readers
+    std::set<std::string> hosts; // nests of the readers
     for (const std::string &name : s.state().consumers(stage.name)) hosts.insert(host_of_nest(s, name).name());
     std::string leader = *hosts.begin();
     for (const std::string &name : hosts) {
@@ -617,16 +624,16 @@ bool compute_before_readers(Schedule &s, const Stage &stage) {
     return true;
 }
 
-// Multiplies out products of elements with zero points where an instruction multiplies the
-// elements, and schedules what that makes. Nothing if there is no such product.
+// Multiplies out products of elements with zero points if an instruction can then multiply the
+// elements, and schedules the resulting stages. Nothing if there is no such product.
 std::optional<Schedule> schedule_expanded(const Op &op, const Machine &machine, const ElementwiseParameters &p,
                                           const StageDecisions &decided) {
     if (decided.hold) return std::nullopt;
-    std::optional<Schedule> s; // once there is such a product
+    std::optional<Schedule> s; // set by the first such product
     for (const Stage &stage : op.stages()) {
         if (!is_shifted_contraction(stage) || decided.loops.count(stage.name) || decided.places.count(stage.name))
             continue;
-        constexpr int64_t fewest_steps = 16; // for which the sums of both factors are little
+        constexpr int64_t fewest_steps = 16; // so that the sums of both factors cost little
         int64_t steps = 1;
         for (const Axis &k : stage.reduction_axes) steps *= constant_extent(k).value_or(fewest_steps);
         if (steps < fewest_steps) continue;
@@ -654,7 +661,7 @@ bool is_elementwise(const Op &) { return true; }
 ElementwiseParameters elementwise_parameters(const Op &op, const Machine &machine) {
     ElementwiseParameters p;
     const bool functions = std::any_of(op.stages().begin(), op.stages().end(), calls_functions);
-    // Where several outputs are computed together, longer runs of each join more parts of lines.
+    // If several outputs are computed together, longer runs of each complete more cache lines.
     const auto partial_outputs = std::count_if(op.stages().begin(), op.stages().end(), [&](const Stage &stage) {
         return op.is_output(stage.name) && !stage.is_reduction() && stores_partial_lines(stage, machine);
     });
@@ -673,7 +680,7 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
     Schedule s(op, machine);
     const bool in_place = reads_before_update(op);
     std::set<std::string> apart;
-    std::map<std::string, int64_t> inlined; // operations of the stages that are, as trees
+    std::map<std::string, int64_t> inlined; // operations of inlined stages, counted as trees
     for (const Stage &stage : op.stages()) {
         const auto place = decided.places.find(stage.name);
         if (place == decided.places.end()) continue;
@@ -689,13 +696,13 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
         return holds_stages(s, name) ||
                std::any_of(below.begin(), below.end(), [&](const auto &b) { return b.reader == name; });
     };
-    // A pointwise stage that one other stage reads costs nothing more when it is computed where it is read; one that is read several
-    // times, padded, is kept for the elements that share it.
+    // Inlining a pointwise stage with one reader costs nothing. A stage that is read several times
+    // through padding is kept for the elements that share it.
     for (const Stage &stage : op.stages()) {
         if (decided.places.count(stage.name)) continue;
         if (stage.kind != Stage::Kind::Pointwise || op.is_output(stage.name) || stage.reads_itself()) continue;
         if (is_extern(stage)) continue;
-        if (in_place) continue; // what reads a tensor that is updated is computed whole before that
+        if (in_place) continue; // readers of an updated tensor are computed before the update
         const auto readers = s.state().readers(stage.name), consumers = s.state().consumers(stage.name);
         const Stage *padding = readers.size() == 1 ? &s.state().stage(readers[0]).def : nullptr;
         if (!holds(stage.name) && pays_to_inline(s, stage, inlined))
@@ -749,10 +756,10 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
             return;
         }
         const int widest = vector_lanes(machine, stage.type);
-        // Partial results of many values leave the registers, and joining lanes of them costs more
-        // than loading lanes that are apart.
+        // Partial results of many components spill, and horizontal reduction of them costs more
+        // than strided loads.
         const bool many_values = stage.components.size() > 4;
-        // Of a row's reduction. Rows of bounded ones begin and end anywhere.
+        // For the reduction of a row. Bounded rows begin and end anywhere.
         const int64_t partial_vectors = many_values ? 1 : stage.bounded ? std::max(1, 16 / widest) : 4;
         const bool any_order = !stage.is_reduction() || (stage.properties.associative && stage.properties.commutative);
         const bool along = any_order && !in_place && !scattered(stage) && folds_in_lanes(op, stage, machine);
@@ -768,12 +775,12 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
         const int lanes = fitting_lanes(stage.type, widest, extent);
         const bool inside = S.state().placement.kind == Placement::Kind::At;
         LoopName outer = S.state().order.front();
-        for (const std::string &l : S.state().order) { // loops of one iteration leave nothing to spread
+        for (const std::string &l : S.state().order) { // skip loops of one iteration
             if (Halide::Internal::is_const_one(S.state().loop(l).extent)) continue;
             outer = l;
             break;
         }
-        bool whole = false; // partial results are kept through the outer loop's one iteration
+        bool whole = false; // partial results are kept through the outer loop's only iteration
         const auto step = farthest_step(op, stage, stage.axes.back().name());
         const bool tiled = gets_tile(op, stage, machine);
         const bool fills = lanes > 1 && (!extent || *extent >= lanes);
@@ -786,8 +793,7 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
             reduce_row(s, stage.name, widest, partial_vectors);
         } else if (vectors) {
             const auto together = last == stage.axes.back().name() ? rows_of_block(s, stage) : std::nullopt;
-            // Stages that may share a nest get equal blocks. Unrolled rows take the place of
-            // vectors.
+            // Stages that may share a nest get equal blocks. Unrolled rows replace vectors.
             int64_t block = std::max<int64_t>(lanes, lanes_of_narrowest_neighbour(s, stage)) * p.unroll;
             if (together && together->unrolled && together->inside) block = together->vectors * lanes;
             if (inside && read_in_place.count(stage.name))
@@ -796,7 +802,7 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
                 LoopName blocks = last;
                 if (p.parallel && !inside && work(stage) >= (1 << 16) && outer.name == last && extent &&
                     *extent % block) {
-                    // The split into tasks comes first. Then only the last block has masks.
+                    // Splits into tasks first, so that only the last block has masks.
                     const int64_t n = (*extent + block - 1) / block, task = iterations_of_task(stage, n);
                     if (task > 1 && n >= 2 * task) std::tie(outer, blocks) = S.split(last, task * block);
                 }
@@ -820,11 +826,11 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
                                           part == parts.end() ? std::nullopt : std::optional(part->second));
                 finish_in_reader(s, S, stage, decided.unfinished);
             } else if (stage.is_reduction()) {
-                // Steps of the reduction outside of the vectors: each adds to a run of elements.
+                // The reduction's steps are outside the vectors: each adds to a run of elements.
                 const int64_t pieces = p.parallel && outer.name == last ? threads_of(machine) : 1;
                 int64_t block = elements_of_step(stage, machine, lanes, extent, pieces);
                 if (last != stage.axes.back().name()) {
-                    // Whole runs of the last axis, so that its index in each lane is constant.
+                    // Whole runs of the last axis, so that its index is constant in each lane.
                     const int64_t runs = std::lcm(int64_t(lanes), *constant_extent(stage.axes.back())),
                                   most = std::min<int64_t>(block, accumulator_registers(machine) * lanes);
                     block = std::max(runs, most / runs * runs);
@@ -850,7 +856,7 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
         }
         if (!rows && !vectors) {
             std::optional<LoopName> across;
-            const bool records = widest > 1 && !rolls(S.state()); // which split planes
+            const bool records = widest > 1 && !rolls(S.state()); // rolled stages split planes
             for (const size_t rank : records ? record_ranks(stage, machine) : std::vector<size_t>())
                 across = across ? across : vectorize_across_records(s, S, stage, rank, widest);
             if (across && !S.state().has_loop(outer.name)) outer = *across;
@@ -865,7 +871,8 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
             S.parallel(divide ? S.split(outer, task).first : outer);
         }
     };
-    const auto may_join = [&](const Stage &stage) { // what it would join has its loops first
+    // the reduction that it would join gets its loops first
+    const auto may_join = [&](const Stage &stage) {
         const auto folds_as_many = [&](const Stage &other) {
             return other.axes.empty() && other.reduction_axes.size() == stage.axes.size();
         };
@@ -881,7 +888,7 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
         if (!read_in_place.count(stage.name) && may_join(stage) && !join_partial_sums(s, stage)) schedule_loops(stage);
     }
     if (decided.share_nests) share_nests(s, read_in_place);
-    bool some_apart = false; // outputs that could still share a nest
+    bool some_apart = false; // some outputs could still share a nest
     for (auto stage = op.stages().rbegin(); stage != op.stages().rend(); ++stage) {
         if (!read_in_place.count(stage->name)) continue;
         const bool placed = decided.share_nests && compute_before_readers(s, *stage);

@@ -1,8 +1,8 @@
-// Any op: stages one after the other, each by the loops that its own reads ask for. Pointwise
-// producers are inlined where that is cheap. Vectors run along a stage's last axis where its reads
-// are at most 4 elements apart. A reduction that reads rows keeps partial results in vectors; one
-// whose rows share vectors, as a product or a convolution, runs in register tiles. The outermost
-// loop of each stage is spread over cores.
+// Any op. Stages run one after the other, each with loops chosen from its own reads. Pointwise
+// producers are inlined if that is cheap. Vectors run along a stage's last axis if its reads are at
+// most 4 elements apart. A reduction along rows keeps partial results in vectors; one whose rows
+// share vectors, as in a product or a convolution, uses register tiles. The outermost loop of each
+// stage is distributed over cores.
 #pragma once
 
 #include "schedules/library/space.h"
@@ -14,7 +14,8 @@ namespace kumiko::library {
 
 struct ElementwiseParameters {
     BOOST_HANA_DEFINE_STRUCT(ElementwiseParameters, (Tile, unroll), // vectors per iteration
-                             (Flag, parallel));                     // spread the outermost loop over cores
+                             // distribute the outermost loop over cores
+                             (Flag, parallel));
 };
 
 bool is_elementwise(const Op &op); // any op whatsoever
@@ -23,7 +24,7 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
 
 // Decisions that replace the rules for single stages. The rules make all other decisions.
 struct StageDecisions {
-    enum class Place { Inline, Kept }; // Kept: not inlined, and held by no loop that the rules choose
+    enum class Place { Inline, Kept }; // Kept: not inlined, nor placed by the rules
     std::map<std::string, Place> places;
     // Splits the loops of one stage, and computes other stages in them. Runs after stages have been
     // inlined. Null: the rules choose the stages.

@@ -11,8 +11,8 @@ namespace kumiko::library {
 
 namespace {
 
-// Whether the stage's axes from d on are one run of elements of all that it reads: a tensor has them side by side as its last ones,
-// or none of them.
+// Whether the stage's axes from d on are contiguous in every tensor that it reads: each has them as
+// its adjacent last axes, or has none of them.
 bool one_run(const Op &op, const Schedule &s, const Stage &stage, size_t d) {
     const auto variable = [](const Expr &e) {
         const auto *v = e.as<Halide::Internal::Variable>();
@@ -36,7 +36,7 @@ bool one_run(const Op &op, const Schedule &s, const Stage &stage, size_t d) {
             const Axis &mine = stage.axes[d + k];
             const size_t at = index.size() - run + k;
             Expr e = index[at];
-            if (k == 0) { // the outermost may begin elsewhere
+            if (k == 0) { // the outermost may have an offset
                 const Expr begin =
                     Halide::Internal::simplify(e - Halide::Internal::Variable::make(Int(32), mine.name()));
                 if (!uses(begin)) continue;
@@ -47,7 +47,8 @@ bool one_run(const Op &op, const Schedule &s, const Stage &stage, size_t d) {
     return true;
 }
 
-// How many reads of the stage, and of those inlined into it, may lie outside of what is read, and so stand under conditions.
+// The number of reads, by the stage or by stages inlined into it, that may be out of bounds and so
+// are guarded.
 size_t padded_reads(const Schedule &s, const Stage &stage) {
     size_t n = 0;
     for (const Expr &e : stage.expressions()) {
@@ -107,14 +108,15 @@ std::pair<std::string, std::optional<int64_t>> join_last_axes(const Op &op, Sche
     if ((stage.is_reduction() && !short_window) || !stage.strides.empty() ||
         S.state().placement.kind != Placement::Kind::Root)
         return {last, extent};
-    // Arrays behind each other are read far outside of each other where vectors hold elements of several: each by rows of its own.
+    // Vectors across the ends of arrays would access several arrays far out of bounds: each keeps
+    // rows of its own.
     const size_t padded = padded_reads(s, stage);
     if (padded > 1 || (padded == 1 && extent && *extent >= lanes)) return {last, extent};
     for (size_t d = stage.axes.size() - 1; d-- > 0 && extent && *extent % block != 0;) {
         const auto outer = constant_extent(stage.axes[d]);
         if (!outer || *outer < 1 || *extent < 1 || !one_run(op, s, stage, d)) break;
         if (!S.state().has_loop(stage.axes[d].name()) || holds_stages(s, stage.name, stage.axes[d].name())) break;
-        if (*outer * *extent > std::numeric_limits<int32_t>::max()) break; // loops have 32-bit variables
+        if (*outer * *extent > std::numeric_limits<int32_t>::max()) break; // of loop variables
         last = LoopName(S.fuse(stage.axes[d].name(), last)).name;
         extent = *outer * *extent;
     }

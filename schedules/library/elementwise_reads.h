@@ -1,4 +1,4 @@
-// What elementwise stages read, where others are inlined into them.
+// The reads of elementwise stages, through inlined stages.
 #pragma once
 
 #include "schedules/schedule.h"
@@ -9,18 +9,18 @@ namespace kumiko::library {
 
 using Reads = std::vector<std::pair<std::string, std::vector<Expr>>>; // a tensor, its indices
 
-// What the stage reads once the stages that are not kept are inlined.
+// The reads of the stage once the stages that are not kept are inlined.
 Reads reads_of(const Op &op, const Stage &stage, const std::set<std::string> &kept);
 
 // The stages that are not inlined, and the tensors of their components.
 std::set<std::string> kept_tensors(const ScheduleState &state);
 
-// Stages that have fewer axes than the output, as the scale of a channel: they are computed once for the elements that share them. They are
-// read at axes of the output, which are theirs.
+// Stages with fewer axes than the output, such as the scale of a channel, that are computed once
+// for the elements that share them. They are read at axes of the output that are also theirs.
 std::set<std::string> kept_stages(const Op &op, const Stage &out);
 
-// How the stage's reads have axes d and d + 1 of it: all side by side or not at all; or, of the last axis, also that one by itself, a row
-// for all rows.
+// How axes d and d + 1 of the stage can be joined. Plain: every read has both as adjacent axes, or
+// neither. Rows: also, for the last axis, reads of one row shared by all rows.
 enum class Join { No, Plain, Rows };
 Join joins(const Op &op, const Stage &out, const Reads &reads, size_t d);
 

@@ -12,7 +12,7 @@ struct GemvRoles {
     std::string j, k;               // results along the matrix, and the reduction
     std::vector<std::string> outer; // the other axes of the result
     Operand matrix;
-    bool dots = false;    // the reduction is what is contiguous in the matrix
+    bool dots = false;    // the reduction is contiguous in the matrix
     bool one_row = false; // all axes that only the vector has are of one element
     std::optional<int64_t> N, K;
 };
@@ -28,8 +28,8 @@ std::optional<GemvRoles> gemv_roles(const Op &op) {
     GemvRoles r;
     r.k = c->sum->reduction_axes[0].name();
     if (!c->has(0, r.k) || !c->has(1, r.k)) return std::nullopt;
-    // The axis that one operand has alone; the last of those not known to be one element, and where all are, one of an operand that is
-    // contiguous along the reduction.
+    // The axis that only one operand has. Of several, the last that is not known to be one element;
+    // if all are, prefers the operand that is contiguous along the reduction.
     size_t of_matrix = 2;
     for (size_t d = c->sum->axes.size(); d-- > 0;) {
         const Axis &a = c->sum->axes[d];
@@ -64,8 +64,8 @@ GemvRoles required_roles(const Op &op) {
                     op.to_string());
 }
 
-// Some results at a time, which share the vector's elements, the sum of each in several vectors; rows that are read side by side also
-// come from memory faster than one.
+// Computes some results at a time, which share the vector's elements, each sum in several vectors.
+// Rows that are read side by side also stream faster from memory than one.
 void several_dots(Schedule &s, const GemvRoles &r, int lanes, const GemvParameters &p, const LoopName &at) {
     StageHandle C = s.stage(r.contraction.sum->name);
     auto [blocks, row] = C.split(at, p.rows);
@@ -73,7 +73,7 @@ void several_dots(Schedule &s, const GemvRoles &r, int lanes, const GemvParamete
     StageHandle P = C.rfactor(lane); // partial results
     P.compute_at(C.name(), blocks);
     const std::string own = P.state().def.axes.back().name(), along = P.state().def.reduction_axes.back().name();
-    auto [block, rows] = P.split(r.j, p.rows); // one block, where it is computed
+    auto [block, rows] = P.split(r.j, p.rows); // one iteration where the stage is computed
     std::vector<LoopName> order(r.outer.begin(), r.outer.end());
     order.insert(order.end(), {block, along, rows, own});
     P.reorder(order).unroll(rows).vectorize(own, lanes);
@@ -82,7 +82,7 @@ void several_dots(Schedule &s, const GemvRoles &r, int lanes, const GemvParamete
     C.vectorize(C.state().order.back());
 }
 
-// Each result by itself, its sum in several vectors, or several together.
+// Computes dot products one by one, each in several vectors, or several together.
 void schedule_dots(Schedule &s, const GemvRoles &r, int lanes, const Machine &machine, const GemvParameters &p) {
     StageHandle C = s.stage(r.contraction.sum->name);
     std::vector<LoopName> order(r.outer.begin(), r.outer.end());
@@ -96,7 +96,8 @@ void schedule_dots(Schedule &s, const GemvRoles &r, int lanes, const Machine &ma
     order.insert(order.end(), {at, r.k});
     C.reorder(order);
     if (p.parallel) C.parallel(order[order.size() - 3]);
-    if (r.K && *r.K < lanes && r.N.value_or(lanes) >= lanes) { // rows shorter than a vector: a vector of results
+    // rows shorter than a vector: vectors of results
+    if (r.K && *r.K < lanes && r.N.value_or(lanes) >= lanes) {
         auto [blocks, row] = C.split(at, lanes);
         order.erase(order.end() - 2, order.end());
         order.insert(order.end(), {blocks, LoopName(r.k), row});
@@ -158,7 +159,8 @@ GemvParameters gemv_parameters(const Op &op, const Machine &machine) {
     const bool several = r.dots && lanes > 1 && r.N.value_or(4) >= 4 && r.K && *r.K >= lanes;
     p.rows = several ? Tile(4, {1, 2, 4, 8}) : Tile(1, {1});
     p.vectors = Tile::nearest(!several ? 8 : *r.K < 4 * lanes ? 1 : 2, vectors);
-    // A matrix that does not stay in the second cache is read in whole rows, some at a time; from memory, few as one.
+    // A matrix that exceeds L2 is read in whole rows, some at a time; from memory, a few rows are
+    // read as one.
     const int64_t bytes = r.N.value_or(1 << 20) * K * type.bytes();
     const bool streams = bytes > cache_bytes(machine, "L2", 512 << 10),
                far = streams && bytes > cache_bytes(machine, "L3", 0);

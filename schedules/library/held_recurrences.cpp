@@ -11,7 +11,7 @@ namespace kumiko::library {
 
 namespace {
 
-// The only reader of the recurrence, where it can hold rows of it.
+// The only reader of the recurrence, if rows can be computed in its loops.
 std::optional<Stage> reader_of_rows(const Schedule &s, const Stage &stage) {
     const auto consumers = s.state().consumers(stage.name);
     if (stage.takes_steps() || s.op().is_output(stage.name) || consumers.size() != 1 || stage.axes.size() < 2 ||
@@ -35,15 +35,15 @@ std::optional<Stage> reader_of_rows(const Schedule &s, const Stage &stage) {
 } // namespace
 
 RecurrenceBlock block_of_recurrence(const Stage &stage) {
-    constexpr int64_t most_operations = 256; // of the steps and rows together
+    constexpr int64_t most_operations = 256; // of all steps and rows together
     const int64_t fit = std::max<int64_t>(1, most_operations / std::max<int64_t>(1, operations(stage)));
     const int64_t steps = std::clamp<int64_t>(fit, 1, 8);
     return {steps, std::clamp<int64_t>(fit / steps, 1, 4)};
 }
 
 void hold_recurrences(Schedule &s, const std::set<std::string> &apart) {
-    constexpr int64_t fewest_elements = 1 << 13; // of a task
-    constexpr int64_t shortest_row = 512;        // the reader's vectors go over ends of shorter ones
+    constexpr int64_t fewest_elements = 1 << 13; // per task
+    constexpr int64_t shortest_row = 512;        // the reader's vectors would cross row ends
     const int64_t cache = cache_bytes(s.machine(), "L2", 512 << 10);
     const Op op = s.op();
     for (const Stage &stage : op.stages()) {

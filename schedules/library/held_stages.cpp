@@ -8,7 +8,7 @@ namespace kumiko::library {
 
 namespace {
 
-// For each axis of a stage the position of the host's axis that it equals wherever the stage is
+// For each axis of a stage, the position of the host's axis that it equals wherever the stage is
 // read.
 using Positions = std::vector<std::optional<size_t>>;
 
@@ -26,8 +26,8 @@ double bytes_of(Type type, const std::vector<Axis> &axes) {
     return bytes;
 }
 
-// Of an output that may run in the first loops of the host: the positions of these. Empty if it has
-// not the same axes there, or is no plain stage that nothing reads.
+// For an output that may run in the first loops of the host: the positions of these. Empty if it
+// does not have the same axes there, or is not a pointwise stage at the root without readers.
 Positions beside(const Schedule &s, const Stage &stage, const Stage &host, size_t depth) {
     if (!s.op().is_output(stage.name) || stage.kind != Stage::Kind::Pointwise || is_extern(stage) ||
         stage.reads_itself() || stage.axes.size() < depth || !s.state().readers(stage.name).empty() ||
@@ -71,8 +71,8 @@ std::optional<HeldStages> stages_to_hold(const Schedule &s, const std::string &h
             positions[other] = std::move(leading);
     }
     std::map<std::string, std::vector<std::string>> readers;
-    std::map<std::string, std::set<std::string>> inputs; // that stages read
-    for (size_t n = op.stages().size(); n-- > 0;) {      // readers first
+    std::map<std::string, std::set<std::string>> inputs; // read by each stage
+    for (size_t n = op.stages().size(); n-- > 0;) {      // consumers first
         const Stage &reader = op.stages()[n];
         if (!kept.count(reader.name)) continue;
         const auto known = positions.find(reader.name);
@@ -103,7 +103,7 @@ std::optional<HeldStages> stages_to_hold(const Schedule &s, const std::string &h
         HeldStages held{h.axes[depth - 1].name(), depth, {}, {}, {}};
         std::set<std::string> again; // inputs that the host reads too
         double bytes = 0, input_bytes = 0;
-        bool whole = true; // no axis of `fixed` stands outside
+        bool whole = true; // no axis of `fixed` is outside
         const auto cuts = [&](const std::string &stage) {
             const auto found = fixed.find(stage);
             const std::vector<Axis> &axes = op.stage(stage).axes;
@@ -133,7 +133,8 @@ std::optional<HeldStages> stages_to_hold(const Schedule &s, const std::string &h
             }
             if (found.size() < depth) continue;
             const bool one = stage.kind == Stage::Kind::Pointwise && found.size() == stage.axes.size();
-            whole = whole && (one || !cuts(stage.name)); // one element of an iteration needs no vectors
+            // A stage with one element per iteration needs no vectors.
+            whole = whole && (one || !cuts(stage.name));
             held.stages.insert(stage.name);
             const Positions &all = known->second;
             if (std::find(all.begin(), all.end(), std::optional(depth)) != all.end()) held.rows.insert(stage.name);

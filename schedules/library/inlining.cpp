@@ -10,13 +10,13 @@ namespace kumiko::library {
 
 namespace {
 
-// Of an expression as a tree: of more, passes and the compiler take longer than they gain.
+// Per expression, as a tree. Beyond this, passes and the compiler take longer than inlining gains.
 constexpr int64_t most_operations = 256;
 constexpr int64_t operations_of_function = 16; // exp; most others have more
 
-// How many operations the stage's expressions have as trees, where a read counts as many as `sizes`
-// has for its tensor, and a function as many as its code has. Saturates. The time is linear in the
-// number of nodes, since a shared one is visited once.
+// The operations of the stage's expressions, counted as trees. A read counts as many as `sizes` has
+// for its tensor, a function call as many as its code has. Saturates. Takes time linear in the
+// number of nodes, since a shared node is visited once.
 int64_t expanded_operations(const Stage &stage, const std::map<std::string, int64_t> &sizes) {
     struct Count : Halide::Internal::IRGraphVisitor {
         const std::map<std::string, int64_t> &sizes;
@@ -46,8 +46,8 @@ int64_t expanded_operations(const Stage &stage, const std::map<std::string, int6
     return count.sum;
 }
 
-// Whether no two iterations of the reader read the same element: the indices of `read` are its axes, all
-// of them.
+// Whether no two iterations of the reader read the same element: the indices of `read` are all of
+// its axes.
 bool reads_own_element(const Stage &reader, const Halide::Internal::Call *read) {
     std::set<std::string> axes;
     for (const Expr &index : read->args) {
@@ -66,11 +66,8 @@ bool reads_own_element(const Stage &reader, const Halide::Internal::Call *read) 
 
 int64_t operations(const Stage &stage) { return expanded_operations(stage, {}); }
 
-// Whether inlining the stage keeps its reader's expression small and computes little twice. Reads
-// through padding stages count, which are inlined too. `sizes` has the operations of the stages that
-// are inlined already, as trees. If the answer is yes, the stage and its padding are added.
 bool inlines_cheaply(const Op &op, const Stage &stage, const Stage &reader, std::map<std::string, int64_t> &sizes) {
-    constexpr int64_t most_repeated = 30; // operations that each element of the reader computes more than once
+    constexpr int64_t most_repeated = 30; // repeated operations per element of the reader
     auto with = sizes;
     const int64_t own = with[stage.name] = expanded_operations(stage, sizes);
     std::set<Expr, Halide::Internal::IRDeepCompare> places;
@@ -121,7 +118,8 @@ bool pays_to_inline(const Schedule &s, const Stage &stage, std::map<std::string,
         if (expanded_operations(state.stage(name).def, with) > most_operations) return false;
     }
     int64_t once = operations;
-    for (const Halide::Internal::Call *read : tensor_reads(stage.value)) // others are loaded once for a row
+    // other tensors are loaded once per row
+    for (const Halide::Internal::Call *read : tensor_reads(stage.value))
         once += expr_uses_var(Expr(read), stage.axes.back().name());
     // If L2 does not hold the stage, its stores and loads take as long as twice as many operations.
     // Inlining a stage that loads a stage of its own size saves no loads. Both may be held in the

@@ -9,7 +9,8 @@ namespace kumiko::library {
 
 namespace {
 
-// The stage of the sums of parts of the reduction, so many steps each; C adds them in their order.
+// Splits the reduction into parts of `steps` steps, each summed by a stage that is returned; C adds
+// the parts in order.
 StageHandle parts_of_sums(Schedule &s, StageHandle C, const MatmulPlan &plan, int64_t steps) {
     const MatmulRoles &r = plan.r;
     StageHandle parts = C.rfactor(C.split(r.k, steps, {r.k + ".part", r.k + ".rest"}).first);
@@ -32,7 +33,7 @@ StageHandle parts_of_sums(Schedule &s, StageHandle C, const MatmulPlan &plan, in
     return parts;
 }
 
-// One way to multiply; `needs` is what the values have to be for it.
+// Schedules one multiplication strategy. `needs`: the value range that it requires.
 Schedule schedule_one(const Op &op, const Machine &machine, const MatmulRoles &r, const MatmulParameters &p,
                       const std::string &way, const std::optional<ValuesWithin> &needs) {
     const Contraction &c = r.contraction;
@@ -58,7 +59,7 @@ Schedule schedule_one(const Op &op, const Machine &machine, const MatmulRoles &r
     std::string k = r.k;
     std::optional<int64_t> K = r.K;
 
-    // Blocks: rows for the second cache, rows or columns for threads, depth for the first cache.
+    // Blocks: rows for L2, rows or columns for threads, depth for L1.
     const bool by_rows = p.parallel.is("rows"), by_columns = p.parallel.is("columns"), by_grid = p.parallel.is("grid");
     const int64_t threads = std::max<int64_t>(2, threads_of(machine));
     std::vector<LoopName> order;
@@ -89,7 +90,7 @@ Schedule schedule_one(const Op &op, const Machine &machine, const MatmulRoles &r
     }
     auto [jo, ji] = C.split(jt, plan.columns, {j + ".o", j + ".i"});
     auto [ko, ki] = C.split(k, p.depth, {r.k + ".o", r.k + ".i"});
-    LoopName shared = ic; // by the cores
+    LoopName shared = ic; // the loop that cores divide
     if (by_columns) order.push_back(shared = jc);
     if (by_grid) {
         std::vector<LoopName> all = order;
@@ -100,8 +101,9 @@ Schedule schedule_one(const Op &op, const Machine &machine, const MatmulRoles &r
         order.insert(order.end(), {ic, ko, jo, io, ki});
     else
         order.insert(order.end(), {ko, ic, jo, io, ki});
-    // A copied from rows keeps a vector's worth of each row together, so that copying it takes whole vectors; not where the
-    // depth leaves a rest, for which all tiles would stand in the code once more.
+    // A's packed rows keep a vector's worth of contiguous steps together, so that packing uses
+    // whole vectors. Not if the depth leaves a remainder, which would duplicate the code of all
+    // tiles.
     plan.copies_a = p.pack_a || wider_a || (group > 1 && !contiguous_in(r.a, r.k));
     plan.copies_b = !p.pack_b.is("none") || wider_b || group > 1;
     plan.panels = !p.pack_b.is("blocks") && !p.pack_b.is("ahead");
@@ -170,7 +172,8 @@ Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParam
     Schedule s = schedule_one(op, machine, r, p, p.multiply, std::nullopt);
     if (!p.narrow || p.pack_b.is("ahead")) return s;
     const NarrowWay way = *narrow_way(r.contraction, op, r.a, r.b, machine);
-    // Blocks of as many bytes as the other kernel's are of more steps where the copies' elements are smaller.
+    // Blocks of as many bytes as the other kernel's have more steps if the copies' elements are
+    // smaller.
     const Product wide = product(p.multiply, r.contraction, op, r.a, r.b, machine),
                   narrow = product(way.instruction, r.contraction, op, r.a, r.b, machine);
     const int64_t times = std::max(1, std::min(wide.a.bytes() / narrow.a.bytes(), wide.b.bytes() / narrow.b.bytes()));

@@ -22,7 +22,7 @@ int64_t parts_of_depth(const MatmulRoles &r, const Product &product, int64_t mos
     const Stage &sum = *r.contraction.sum;
     if (!r.K || product.tiles() || !sum.properties.associative || !sum.properties.commutative) return 1;
     int64_t parts = std::max<int64_t>(1, std::min(most, *r.K));
-    while (parts > 1 && *r.K % (parts * product.group)) parts--; // each takes whole groups
+    while (parts > 1 && *r.K % (parts * product.group)) parts--; // each part takes whole groups
     return parts;
 }
 
@@ -64,7 +64,8 @@ void copy_rows(const Op &op, const MatmulPlan &plan, StageHandle A) {
     }
 }
 
-// B by panels as wide as the tile, the steps that an instruction takes at once side by side; one panel has no number.
+// B in panels as wide as the tile, with an instruction's steps side by side; a single panel has no
+// panel index.
 std::vector<std::string> columns_layout(const MatmulPlan &plan) {
     const MatmulRoles &r = plan.r;
     const int group = plan.product.group;
@@ -76,21 +77,23 @@ std::vector<std::string> columns_layout(const MatmulPlan &plan) {
     return batched_layout(plan, r.b, terms);
 }
 
-// Whole vectors of rows of B go to the copy; the steps that an instruction takes at once are interleaved.
+// Packs rows of B in whole vectors; the steps of an instruction are interleaved.
 void copy_columns(const Op &op, const MatmulPlan &plan, StageHandle B) {
     const MatmulRoles &r = plan.r;
     const int lanes = plan.product.lanes, group = plan.product.group;
     std::vector<LoopName> loops = batches_of(plan, r.b);
     if (plan.product.b != op.find_input(r.b.tensor)->type) B.hold_as(type_name(plan.product.b));
     LoopName in = r.j, k = r.k, inner = "", four = "";
-    // The lanes beyond the last column are read with the others: they hold numbers, not what memory held, which may be slow to add.
+    // Lanes beyond the last column are read too. They are padded with numbers, because values left
+    // in memory may be slow to add (denormals).
     const Tail tail = plan.p.pack_b.is("ahead") ? Tail::Auto : Tail::Pad;
-    if (!plan.panels) { // some panels at a time, so that whole pages of B's rows are read
+    if (!plan.panels) { // several panels at a time, so that whole pages of B's rows are read
         auto [panel, column] = B.split(r.j, plan.columns, {r.j + ".n", r.j + ".q", tail});
         auto [o, of] = B.split(panel, 4, {r.j + ".p", r.j + ".f"});
         loops.push_back(o);
         in = column, four = of;
-        const bool all = plan.p.parallel.is("rows") || plan.p.parallel.is("grid"); // cores read all of it
+        // all cores read all of B
+        const bool all = plan.p.parallel.is("rows") || plan.p.parallel.is("grid");
         if (all && plan.p.outer.is("depth") && !plan.p.pack_b.is("ahead")) B.parallel(o);
     }
     if (group > 1) std::tie(k, inner) = B.split(r.k, group, {r.k + ".p", r.k + ".g"});

@@ -1,5 +1,5 @@
-// Products of matrices by tiles. Panels of B, as deep as the reduction, are packed in the order
-// that tiles take; A serves as it lies where its rows follow the reduction.
+// Matrix products by tile instructions. Panels of B, as deep as the reduction, are packed in tile
+// order. A is read in place if it is contiguous along the reduction.
 #include "dsl/types.h"
 #include "schedules/library/matmul_plan.h"
 #include "schedules/library/tiles.h"

@@ -14,10 +14,10 @@ namespace kumiko::library {
 
 namespace {
 
-// So many arrays at once are followed by the hardware's prefetchers.
+// The number of arrays that hardware prefetchers can follow at once.
 constexpr size_t most_arrays = 10;
 
-// By the stage, and by those that are computed in its loops.
+// Arrays read by the stage and by the stages that are computed in its loops.
 std::set<std::string> arrays_read(const ScheduleState &state, const StageState &stage) {
     std::set<std::string> names;
     for (const Expr &e : stage.def.expressions()) names.merge(tensors_read(e));
@@ -28,7 +28,7 @@ std::set<std::string> arrays_read(const ScheduleState &state, const StageState &
     return names;
 }
 
-// Calls of functions in the stage, and reads of stages that are inlined and call some.
+// Function calls in the stage, and reads of inlined stages that call functions.
 using Calls = std::set<Expr, Halide::Internal::IRDeepCompare>;
 Calls functions_of(const ScheduleState &state, const StageState &s) {
     struct Find : Halide::Internal::IRGraphVisitor {
@@ -47,18 +47,18 @@ Calls functions_of(const ScheduleState &state, const StageState &s) {
     return find.calls;
 }
 
-// Whether two sets of calls have one in common, or are empty. In one nest it is computed once; of
-// different functions each is a long chain of its own.
+// Whether two sets of calls share one, or are both empty. In one nest, a shared call is computed
+// once; different functions are separate long chains.
 bool common_or_none(const Calls &a, const Calls &b) {
     if (a.empty() && b.empty()) return true;
     return std::any_of(a.begin(), a.end(), [&](const Expr &call) { return b.count(call) != 0; });
 }
 
-// Vector registers that partial results take through the reduction.
+// Vector registers that hold partial results throughout the reduction.
 int64_t accumulators(const StageState &s, const Machine &machine) {
     if (!s.def.is_reduction()) return 0;
     int64_t elements = 1;
-    bool inside = false; // of the loop in which they are kept
+    bool inside = false; // the loop at which they are kept
     for (const std::string &l : s.order) {
         const LoopState &loop = s.loop(l);
         const bool copied = loop.kind == LoopKind::Unrolled || loop.kind == LoopKind::Vectorized;
@@ -71,7 +71,7 @@ int64_t accumulators(const StageState &s, const Machine &machine) {
     return registers;
 }
 
-// In how many loops of other stages it stands.
+// The nesting depth of the stage in loops of other stages.
 int depth_of(const ScheduleState &state, const StageState &s) {
     return s.placement.kind == Placement::Kind::At ? 1 + depth_of(state, state.stage(s.placement.consumer)) : 0;
 }
@@ -92,8 +92,8 @@ Places places_read(const ScheduleState &state, const std::string &stage) {
     return all;
 }
 
-// Whether an iteration of the loop at which both are computed needs the same part of both. Stages at
-// the root are computed whole.
+// Whether an iteration of the loop at which both are computed needs the same part of both. Stages
+// at the root are computed whole.
 bool same_parts(const ScheduleState &state, const std::string &a, const std::string &b) {
     if (state.stage(a).placement.kind != Placement::Kind::At) return true;
     const Places of_a = places_read(state, a), of_b = places_read(state, b);
@@ -102,7 +102,7 @@ bool same_parts(const ScheduleState &state, const std::string &a, const std::str
 }
 
 // The innermost of the leader's `loops` outermost loops that the stage can share; "" if there is
-// none. Inside of that each stage may have its own vectors, unrolled copies and reduction.
+// none. Inside of it, each stage may have its own vectors, unrolled copies and reduction.
 std::string shared_loop(const ScheduleState &state, const std::string &name, const std::string &leader, size_t loops) {
     const StageState &l = state.stage(leader);
     for (size_t n = std::min(l.order.size(), loops); n-- > 0;) {
@@ -118,7 +118,7 @@ struct Group {
     std::set<std::string> arrays; // read, or written
     Calls calls;
     int64_t registers = 0;
-    size_t loops = SIZE_MAX; // outermost ones of the leader that all of its stages share
+    size_t loops = SIZE_MAX; // outermost loops of the leader that all stages share
 };
 
 // The partial results of a reduction, one for each lane of a block (reduce_row).
@@ -137,7 +137,8 @@ std::optional<PartialSums> partial_sums(const StageState &s) {
     return PartialSums{&s, *block, s.def.axes[0].name()};
 }
 
-// Whether the stage's elements, with its last axis in blocks, are the steps of the reduction.
+// Whether the stage's elements, with the last axis in blocks, correspond to the steps of the
+// reduction.
 bool same_elements(const Stage &stage, const PartialSums &sums) {
     const std::vector<Axis> &steps = sums.stage->def.reduction_axes;
     if (stage.axes.size() != steps.size()) return false;
@@ -171,7 +172,7 @@ bool join_partial_sums(Schedule &schedule, const Stage &stage) {
         const int64_t lanes = std::min<int64_t>(vector_lanes(schedule.machine(), stage.type), sums->block);
         S.vectorize(sums->lane, lanes);
         if (lanes < sums->block) S.unroll(sums->lane + ".o");
-        std::string innermost = outer; // of the loops around the lanes
+        std::string innermost = outer; // innermost loop around the lanes
         for (const Relation &r : other.relations) {
             const auto *split = std::get_if<SplitRelation>(&r);
             if (!split || !other.loop(split->parent).reduction) continue;
@@ -189,7 +190,7 @@ bool join_partial_sums(Schedule &schedule, const Stage &stage) {
 void share_nests(Schedule &schedule, const std::set<std::string> &left_out) {
     const ScheduleState &state = schedule.state();
     if (state.stages.size() > most_stages || state.op.stages().size() < 2) return;
-    std::vector<std::pair<int, std::string>> stages; // those that others stand in first
+    std::vector<std::pair<int, std::string>> stages; // hosts before the stages computed in them
     for (const StageState &s : state.stages) stages.emplace_back(depth_of(state, s), s.name());
     std::stable_sort(stages.begin(), stages.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
     std::vector<Group> groups;
@@ -199,7 +200,7 @@ void share_nests(Schedule &schedule, const std::set<std::string> &left_out) {
         const Calls calls = functions_of(schedule.state(), s);
         const std::set<std::string> read = arrays_read(schedule.state(), s);
         const int64_t registers = accumulators(s, schedule.machine());
-        std::string loop; // that it shares with the group found
+        std::string loop; // shared with the group that is found
         const auto joins = [&, name = name](const Group &g) {
             std::set<std::string> all = g.arrays;
             all.insert(read.begin(), read.end());
@@ -213,7 +214,8 @@ void share_nests(Schedule &schedule, const std::set<std::string> &left_out) {
         const auto g = std::find_if(groups.begin(), groups.end(), joins);
         if (g != groups.end()) {
             const bool deeper = s.shared && s.shared->stage == g->leader &&
-                                s.position(loop) > s.position(s.shared->loop); // than where stages stand that both read
+                                // than the loop at which stages are computed that both read
+                                s.position(loop) > s.position(s.shared->loop);
             if (!s.shared || deeper) schedule.stage(name).compute_with(g->leader, loop);
             g->loops = std::min(g->loops, schedule.state().stage(g->leader).position(loop) + 1);
             g->arrays.insert(read.begin(), read.end());

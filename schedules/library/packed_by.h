@@ -2,10 +2,10 @@
 
 namespace kumiko {
 
-// Who packs an operand that a space may pack ahead of time: the kernel in each call, or its caller
-// once ("ahead", which makes another kernel, called differently). A space of kernels that pack has
-// all values of such a parameter and a reason against "ahead"; a space of kernels whose callers
-// pack has that value alone.
+// Who packs an operand that a space may pre-pack: the kernel in each call, or its caller once
+// ("ahead"; such a kernel has another signature). If the kernel packs, the parameter keeps all its
+// values and the space has a reason against "ahead"; if the caller packs, "ahead" is the only
+// value.
 enum class PackedBy { Kernel, Caller };
 inline PackedBy packed_by(bool ahead) { return ahead ? PackedBy::Caller : PackedBy::Kernel; }
 

@@ -1,4 +1,4 @@
-// Typed parameters of library schedules. A struct described by Boost.Hana is all that is written down:
+// Typed parameters of library schedules. A struct described by Boost.Hana is the only definition:
 //
 //   struct MatmulParameters {
 //       BOOST_HANA_DEFINE_STRUCT(MatmulParameters,
@@ -7,16 +7,16 @@
 //           (Flag, parallel)); // spread the columns over cores
 //   };
 //   MatmulParameters p;
-//   p.rows = Tile(6, {1, 2, 4, 6, 8});            // value, then what is legal
+//   p.rows = Tile(6, {1, 2, 4, 6, 8});            // value, then the legal values
 //   p.pack_b = Choice("L2", {"none", "L1", "L2"});
-//   p.parallel = Flag(true);                      // Flag(true, {true}) where there is only one choice
+//   p.parallel = Flag(true);                      // Flag(true, {true}) if it is the only choice
 //
-// Names, JSON, command-line text, search space, random points and one-step mutations come from reflection, here for
-// structs and in space.h behind an interface; adding a parameter touches its line in the struct and nothing else of
-// this.
+// Names, JSON, command-line text, search space, random points and one-step mutations are derived by
+// reflection: here for structs, and in space.h behind an interface. Adding a parameter changes only
+// its line in the struct.
 //
-// A parameter holds its value and the values that are legal for this op and machine, in the order in which a search may
-// step through them: neighbouring values of a Tile should behave alike.
+// A parameter holds its value and the values that are legal for this op and machine, in the order
+// in which a search steps through them. Neighbouring values of a Tile should behave alike.
 #pragma once
 
 #include "support/error.h"
@@ -32,12 +32,13 @@
 
 namespace kumiko {
 
-// What all parameter types share: the position of the value among the legal ones.
+// Base of all parameter types: the legal values and the index of the current one.
 template<typename T>
 class LegalValue {
 public:
     LegalValue() = default;
-    // Requires that `value` is among `legal` and that no value stands there twice; throws InternalError.
+    // Requires that `value` is among `legal` and that `legal` has no duplicates; throws
+    // InternalError.
     LegalValue(T value, std::vector<T> legal);
     explicit LegalValue(T value) : LegalValue(value, std::vector<T>{value}) {}
 
@@ -47,9 +48,9 @@ public:
     size_t index() const { return index_; }
     // Requires index < count().
     void set_index(size_t index);
-    // Throws UserError that names the parameter and lists what is legal.
+    // Throws UserError that names the parameter and lists the legal values.
     void set(const T &value, const std::string &name);
-    // The same from JSON, which holds the value itself, and from the text of a command line.
+    // Like set(), from JSON, which holds the value itself, and from command-line text.
     void set_json(const Json &json, const std::string &name);
     void set_text(const std::string &text, const std::string &name);
     Json json() const { return value(); }
@@ -62,21 +63,22 @@ private:
     size_t index_ = 0;
 };
 
-// A whole number: the factor of a split, a width, a distance. Its neighbours are the next smaller and larger legal
-// values.
+// An integer: the factor of a split, a width, a distance. Its neighbours are the next smaller and
+// larger legal values.
 class Tile : public LegalValue<int64_t> {
 public:
     using LegalValue::LegalValue;
     operator int64_t() const { return value(); }
     static constexpr bool ordered = true;
-    // The legal values of [low, high] as a tile of an axis of this extent: powers of two and their three-halves,
-    // divisors of the extent, and the extent itself, ascending; never empty (the nearest of low and extent).
+    // The legal tile sizes in [low, high] for an axis of this extent, ascending: powers of two, 3/2
+    // of them, divisors of the extent, and the extent itself. Never empty: at least the value
+    // nearest to low.
     static std::vector<int64_t> sizes(int64_t extent, int64_t low, int64_t high);
-    // With the legal value that is nearest to `wish`.
+    // A Tile whose value is the legal one nearest to `wish`.
     static Tile nearest(int64_t wish, std::vector<int64_t> legal);
 };
 
-// One of several names. Every other value is a neighbour.
+// One of several names. All other values are neighbours.
 class Choice : public LegalValue<std::string> {
 public:
     using LegalValue::LegalValue;
@@ -96,10 +98,9 @@ public:
     static constexpr bool ordered = false;
 };
 
-// ---- A struct of parameters
-// -------------------------------------------------------------------------------------------
+// ---- A struct of parameters ---------------------------------------------------------------------
 
-// Calls f(name, parameter) for each member in the order in which they are declared; P may be const.
+// Calls f(name, parameter) for each member in declaration order; P may be const.
 template<typename P, typename F>
 void for_each_parameter(P &parameters, F &&f) {
     boost::hana::for_each(boost::hana::accessors<std::remove_const_t<P>>(), [&](auto &&member) {
@@ -124,23 +125,22 @@ Json parameters_to_json(const P &parameters) {
     return json;
 }
 
-// Sets the parameters that the object names and leaves the others. Throws UserError for an unknown name, a wrong type
-// or a value that is not legal; `parameters` is then as it was.
+// Sets the parameters that the object names and leaves the others. Throws UserError for an unknown
+// name, a wrong type or a value that is not legal, and then leaves `parameters` unchanged.
 template<typename P>
 void parameters_from_json(P &parameters, const Json &json);
 
-// The same from command-line text, "rows=6,pack_b=L2".
+// Like parameters_from_json, from command-line text, "rows=6,pack_b=L2".
 template<typename P>
 void parameters_from_text(P &parameters, const std::string &text);
 template<typename P>
 std::string parameters_text(const P &parameters);
 
-// Equal for equal names and values, on every machine.
+// Equal names and values give equal hashes on every machine.
 template<typename P>
 std::string parameters_hash(const P &parameters);
 
-// ---- What follows implements the above
-// --------------------------------------------------------------------------------
+// ---- Implementation -----------------------------------------------------------------------------
 
 // Splits "a=1,b=x" into pairs. Throws UserError for a part without '='.
 std::vector<std::pair<std::string, std::string>> split_parameter_text(const std::string &text);

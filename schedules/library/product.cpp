@@ -9,7 +9,7 @@ using namespace Halide::Internal;
 
 namespace {
 
-// The term casts each operand to the sum's type and does nothing else to it.
+// Whether the term only casts each operand to the sum's type.
 bool casts_once(const Contraction &c) {
     const auto *product = c.sum->components[0].term.as<Mul>();
     for (const Expr &e : {product->a, product->b}) {
@@ -19,14 +19,15 @@ bool casts_once(const Contraction &c) {
     return true;
 }
 
-// The type of an input, or of one that a stage pads; nothing of other stages.
+// The type of an input, or of the stage that pads it; nothing for other stages.
 std::optional<Type> type_of(const Op &op, const std::string &tensor) {
     if (const Input *in = op.find_input(tensor)) return in->type;
     const Stage *s = op.find_stage(tensor);
     return s && s->kind == Stage::Kind::Padding ? std::optional(s->type) : std::nullopt;
 }
 
-// Dot products of a few neighbours each: c(i) = sum over k of a(i, k) * b(i, k), every element in its own lane.
+// Whether the instruction computes dot products of neighbours: c(i) = sum over k of a(i, k) * b(i,
+// k), with every element in a lane of its own.
 bool is_dot_product(const Instruction &i) {
     const Stage &s = i.meaning.stages().front();
     if (i.placed || i.operands.size() != 3 || s.axes.size() != 1 || s.reduction_axes.size() != 1) return false;
@@ -38,7 +39,8 @@ bool is_dot_product(const Instruction &i) {
     return *groups > 1;
 }
 
-// Tiles of rows and columns, in memory: c(i, j) = sum over k, g of a(i, k, g) * b(k, j, g), all row-major.
+// Whether the instruction multiplies tiles in memory: c(i, j) = sum over k, g of a(i, k, g) * b(k,
+// j, g), all row-major.
 bool is_tile_product(const Instruction &i) {
     const Stage &s = i.meaning.stages().front();
     if (!i.in_memory || i.operands.size() != 3 || s.axes.size() != 2 || s.reduction_axes.size() != 2) return false;
@@ -50,14 +52,14 @@ bool is_tile_product(const Instruction &i) {
            i.operands[2].lane_strides == std::vector<int>{columns * group, group, 1};
 }
 
-// Which operands of the instruction the sum's are, as types in which they are read.
+// Which of the instruction's operands are those of the sum, and the types in which these are read.
 struct Fit {
     int a = 0, b = 0; // among the instruction's operands
     Type of_a, of_b;
     int64_t offset = 0; // of the rows' operand
 };
 
-// Nothing where the instruction does not compute this product.
+// Nothing if the instruction does not compute this product.
 std::optional<Fit> fit_of(const Instruction &i, Type sum, Type a, Type b, bool rewritten) {
     if (i.operands[0].type != sum) return std::nullopt;
     if (is_tile_product(i) && i.operands[1].type == a && i.operands[2].type == b) return Fit{1, 2, a, b};
@@ -75,7 +77,7 @@ std::optional<Fit> fit_of(const Instruction &i, Type sum, Type a, Type b, bool r
     return std::nullopt;
 }
 
-// What has to hold of the operands' values beyond their types for the instruction to be exact.
+// Conditions on the operands' values, beyond their types, under which the instruction is exact.
 std::vector<ValuesWithin> needs_of(const Instruction &i, const Fit &fit, const Op &op, const Operand &a,
                                    const Operand &b) {
     std::vector<ValuesWithin> needs;
@@ -101,7 +103,7 @@ Product shape_of(const Instruction &i) {
 
 namespace {
 
-// The instructions that compute the product, the one with the most operations first.
+// The instructions that compute the product, those with the most operations first.
 std::vector<const Instruction *> fitting(const Contraction &c, const Op &op, const Operand &a, const Operand &b,
                                          const Machine &machine, bool rewritten) {
     const Type sum = c.sum->type;
@@ -115,7 +117,7 @@ std::vector<const Instruction *> fitting(const Contraction &c, const Op &op, con
     for (const Instruction *i : InstructionSet::builtin().available_on(machine)) {
         if (!fit_of(*i, sum, *x, *y, rewritten)) continue;
         const Product p = shape_of(*i);
-        const Axis *along = nullptr, *across = nullptr; // the results' axes that lie along the lanes, and the rows
+        const Axis *along = nullptr, *across = nullptr; // the results' axes along lanes and rows
         for (const Axis &axis : c.sum->axes) {
             if (b.axes.count(axis.name()) && !a.axes.count(axis.name())) along = &axis;
             if (a.axes.count(axis.name()) && !b.axes.count(axis.name())) across = &axis;
@@ -159,7 +161,7 @@ std::optional<NarrowWay> narrow_way(const Contraction &c, const Op &op, const Op
     std::optional<NarrowWay> found;
     for (const Instruction *i : best) {
         const std::vector<ValuesWithin> needs = needs_of(*i, c, op, a, b);
-        if (needs.empty()) return std::nullopt; // as good, for all values
+        if (needs.empty()) return std::nullopt; // as fast, and exact for all values
         if (!found && needs.size() == 1 && values_refused(op, needs[0]).empty()) found = NarrowWay{i->name, needs[0]};
     }
     return found;

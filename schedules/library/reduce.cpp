@@ -10,10 +10,10 @@ namespace kumiko::library {
 
 namespace {
 
-// The op's one reduction; what else there is is computed of its results, element by element.
+// The op's only reduction; all other stages compute elementwise from its results.
 struct ReduceRoles {
     const Stage *reduction = nullptr;
-    bool whole = false; // nothing is left of the axes
+    bool whole = false; // all axes are reduced
 };
 
 bool reads_scalars(const Stage &s) {
@@ -31,7 +31,7 @@ std::optional<ReduceRoles> reduce_roles(const Op &op) {
     for (const Stage &s : op.stages()) {
         if (s.kind == Stage::Kind::Padding || s.reads_itself()) return std::nullopt;
         if (!s.is_reduction()) continue;
-        if (is_shifted_contraction(s)) return std::nullopt; // which has a form for instructions
+        if (is_shifted_contraction(s)) return std::nullopt; // it has a form for instructions
         if (r.reduction || !s.properties.associative || !s.properties.commutative) return std::nullopt;
         r.reduction = &s;
     }
@@ -39,7 +39,8 @@ std::optional<ReduceRoles> reduce_roles(const Op &op) {
     r.whole = r.reduction->axes.empty();
     const Axis &last = r.whole ? r.reduction->reduction_axes.back() : r.reduction->axes.back();
     if (reads_scalars(*r.reduction) || !reads_along(*r.reduction, last.name())) return std::nullopt;
-    // Two or four columns fill no vector; rules fold them along the rows.
+    // Two or four columns do not fill a vector; the rules of elementwise.h fold them along the
+    // rows.
     const int64_t columns = r.whole ? 0 : constant_extent(last).value_or(0);
     if (columns == 2 || columns == 4) return std::nullopt;
     for (const Stage &s : op.stages()) {
@@ -51,9 +52,10 @@ std::optional<ReduceRoles> reduce_roles(const Op &op) {
     return r;
 }
 
-// Whether what is computed of the sums can follow them block by block: it reads them at its own place, replaces nothing that they are
-// made of, and there are blocks of one length. Sums of many rows whose last vector is partial are stored and loaded under masks there, which
-// costs more than another pass.
+// Whether the stages after the sums can run block by block: they read the sums at their own
+// indices, replace nothing that the sums read, and all blocks have the same length. Sums of many
+// rows with a partial last vector would be stored and loaded under masks, which costs more than
+// another pass.
 bool can_follow(const Op &op, const ReduceRoles &r, int64_t lanes, int64_t block) {
     const auto extent = constant_extent(r.reduction->axes.back());
     if (op.stages().size() < 2 || !extent || *extent < lanes || reads_before_update(op)) return false;
@@ -140,7 +142,7 @@ Schedule schedule_reduce(const Op &op, const Machine &machine, const ReduceParam
         R.reorder(order);
     }
     if (lanes > 1 && (!extent || *extent >= lanes)) R.vectorize(lane, lanes);
-    for (size_t n = op.stages().size(); n-- > 0;) { // readers before what they read
+    for (size_t n = op.stages().size(); n-- > 0;) { // consumers before producers
         const Stage &stage = op.stages()[n];
         if (stage.name == H.name()) continue;
         StageHandle S = s.stage(stage.name);

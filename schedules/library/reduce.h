@@ -1,5 +1,5 @@
-// Reductions that keep the last axis of what they read, or keep none: rows are added to rows, many at a time, or everything to vectors of
-// partial results.
+// Reductions that keep the last axis of the tensor they read, or keep none. Rows are added to rows,
+// several at a time; a reduction over all axes uses vectors of partial results.
 #pragma once
 
 #include "schedules/library/space.h"
@@ -8,10 +8,14 @@ namespace kumiko::library {
 
 struct ReduceParameters {
     BOOST_HANA_DEFINE_STRUCT(ReduceParameters,
-                             (Tile, steps),     // of the reduction, between which results stay in registers
-                             (Tile, vectors),   // of results, side by side
-                             (Tile, block),     // results whose partial sums wait in the first cache
-                             (Flag, parallel)); // spread results over cores
+                             // reduction steps per visit to the results
+                             (Tile, steps),
+                             // vectors of results side by side
+                             (Tile, vectors),
+                             // results whose partial sums stay in L1
+                             (Tile, block),
+                             // distribute results over cores
+                             (Flag, parallel));
 };
 
 bool is_reduce(const Op &op);

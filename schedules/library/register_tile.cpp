@@ -10,8 +10,8 @@ namespace kumiko::library {
 
 namespace {
 
-// How many elements further the read is at the next index of the axis; 1 where only its last index
-// uses the axis. Nothing when that is not constant.
+// By how many elements the read moves at the next index of the axis; 1 if only its last index uses
+// the axis. Nothing if that is not constant.
 std::optional<int64_t> step_of(const Op &op, const Halide::Internal::Call *read, const std::string &axis) {
     const auto used = [&](const Expr &index) { return Halide::Internal::expr_uses_var(index, axis); };
     if (read->args.empty() || std::none_of(read->args.begin(), read->args.end() - 1, used)) return 1;
@@ -35,20 +35,20 @@ std::optional<int64_t> step_of(const Op &op, const Halide::Internal::Call *read,
     return std::abs(distance);
 }
 
-// A tensor that is copied for vectors along the stage's last axis.
+// A tensor that is copied so that vectors along the stage's last axis are contiguous.
 struct TransposedCopy {
-    size_t dimension; // of the tensor, along that axis
-    int64_t elements; // for one index of that axis and of the stage's other axes
-    int64_t times;    // that each of its elements is read
-    bool again;       // also at iterations of loops outside of the tile's rows
+    size_t dimension; // the tensor's dimension along that axis
+    int64_t elements; // elements per index of that axis and of the stage's other axes
+    int64_t times;    // how often each element is read
+    bool again;       // also read by iterations of loops outside of the tile's rows
 };
 
-// The tensors that are read far apart along the stage's last axis, at one place only, and at axes
-// and numbers only. Nothing if a read far apart is not of this form, if it uses the axis of the
-// rows, so that a copy is read once, or if a panel of the copy is too large for the second cache.
+// The tensors that are read far apart along the stage's last axis, each at one place only, indexed
+// by axes and constants. Nothing if such a read has another form, if it uses the axis of the rows
+// (its copy would be read once), or if a panel of the copy exceeds L2.
 std::optional<std::map<std::string, TransposedCopy>> transposed_for_vectors(const Op &op, const Stage &stage,
                                                                             const std::string &rows) {
-    // With the columns of a tile at most half of L2.
+    // With the columns of a tile, at most half of L2.
     constexpr int64_t most_elements = 2048, unknown_extent = 8;
     const std::string &last = stage.axes.back().name();
     std::map<std::string, TransposedCopy> copies;
@@ -84,9 +84,9 @@ std::optional<std::map<std::string, TransposedCopy>> transposed_for_vectors(cons
     return copies;
 }
 
-// The innermost axis whose iterations share loaded vectors: some read uses the last axis and does
-// not use this one. Of a recurrence's steps there is one at a time, so that their axis comes after
-// all others. Empty when there is none.
+// The innermost axis whose iterations share loaded vectors: some read uses the last axis but not
+// this one. A recurrence runs one step at a time, so its step axis comes after all others. Empty if
+// there is none.
 std::string axis_that_shares_vectors(const Stage &stage) {
     const std::string &last = stage.axes.back().name();
     std::vector<Axis> axes(stage.axes.begin(), stage.axes.end() - 1);
@@ -114,11 +114,12 @@ double reduction_steps(const Stage &stage) {
     return steps;
 }
 
-// The number of steps in a block that all tiles take before the next block. Without blocks, tiles
-// of few rows and columns would each load both operands from L3 or memory. Half of L2 holds the
-// operands of a block. Nothing if the operands fit.
+// The number of steps in a block that all tiles take before the next block, such that half of L2
+// holds a block's operands. Without blocks, tiles of few rows and columns would each load both
+// operands from L3 or memory. Nothing if the operands fit.
 std::optional<int64_t> depth_of_tiles(const Stage &stage, const std::string &rows, const Machine &machine) {
-    constexpr int64_t least = 64; // steps, for which loading and storing the accumulators is little
+    // steps, so that loading and storing the accumulators costs little
+    constexpr int64_t least = 64;
     const auto steps = constant_extent(stage.reduction_axes.front()), height = constant_extent(*find_axis(stage, rows)),
                width = constant_extent(stage.axes.back());
     if (stage.reduction_axes.size() != 1 || !steps || !height || !width) return std::nullopt;
@@ -152,7 +153,7 @@ std::string rows_of_tile(const Stage &stage) {
 }
 
 bool pays_to_tile(const Op &op, const Stage &stage) {
-    constexpr int64_t fewest_reads = 8; // of each element of a copy
+    constexpr int64_t fewest_reads = 8; // of each copied element
     const std::string rows = rows_of_tile(stage);
     const auto copies = rows.empty() ? std::nullopt : transposed_for_vectors(op, stage, rows);
     return copies && std::all_of(copies->begin(), copies->end(),
@@ -174,10 +175,11 @@ LoopName tile_in_registers(Schedule &s, StageHandle S, const Stage &stage, int l
     const std::string &last = stage.axes.back().name();
     const Machine &machine = s.machine();
     const auto extent = constant_extent(stage.axes.back()), height = constant_extent(*find_axis(stage, rows));
-    // A part ends anywhere along the last axis: narrow tiles compute little beyond it.
+    // Partial blocks end anywhere along the last axis; narrow tiles compute little beyond the end.
     const int64_t all = extent ? (*extent + lanes - 1) / lanes : 4;
     int64_t vectors = std::min<int64_t>(even_vectors(all), has_wide_tiles(machine) && !part ? 4 : 2);
-    constexpr int64_t many_vectors = 16; // of which one beyond the end costs less than a narrow tile's loads
+    // an extra vector then costs less than a narrow tile's loads
+    constexpr int64_t many_vectors = 16;
     if (vectors == 1 && all >= many_vectors) vectors = 2;
     const int64_t width = vectors * lanes;
     std::string rows_loop = rows;
@@ -196,14 +198,14 @@ LoopName tile_in_registers(Schedule &s, StageHandle S, const Stage &stage, int l
     auto [i, row] = S.split(rows_loop, tile);
     auto [j, lane] = S.split(last, width);
 
-    // Blocks of rows outside read the vectors again from the second cache; where these do not fit
-    // it, blocks of columns stand outside, whose vectors stay in the first.
+    // With row blocks outside, vectors are reread from L2. If they do not fit, column blocks are
+    // outside, whose vectors stay in L1.
     const double bytes = steps * static_cast<double>(stage.type.bytes() * extent.value_or(1 << 20));
     const bool rows_outside = copies.empty() && 2 * bytes <= static_cast<double>(cache_bytes(machine, "L2", 512 << 10));
     const std::optional<int64_t> depth = copies.empty() && !part ? depth_of_tiles(stage, rows, machine) : std::nullopt;
     LoopName steps_loop = stage.reduction_axes.front().name(), tiles = rows_outside ? i : j;
     if (depth) {
-        // Threads share the tiles outside of the blocks of steps, whose loop is not parallel.
+        // Threads divide the tiles outside of the blocks of steps, whose loop is not parallel.
         const auto count = Halide::Internal::as_const_int(S.state().loop(tiles).extent);
         if (const int64_t threads = threads_of(machine); threads > 1 && order.empty() && count) {
             const auto [share, inside] = S.split(tiles, (*count + threads - 1) / threads);
@@ -224,7 +226,7 @@ LoopName tile_in_registers(Schedule &s, StageHandle S, const Stage &stage, int l
     if (vectors > 1) S.unroll(lane.name + ".o");
     S.unroll(row);
     s.accumulate_in(S.name(), "registers", inner);
-    for (const auto &[tensor, copy] : copies) { // a panel for each block of columns
+    for (const auto &[tensor, copy] : copies) { // one panel per block of columns
         const std::string level = smallest_level(machine, copy.elements * width * s.state().type_of(tensor).bytes());
         const std::vector<Axis> axes = s.state().axes_of(tensor);
         const std::string &x = axes[copy.dimension].name(), w = std::to_string(width);
@@ -239,7 +241,7 @@ LoopName tile_in_registers(Schedule &s, StageHandle S, const Stage &stage, int l
         const Input *in = s.op().find_input(tensor);
         if (copy.again && !part && in && !in->inout) made.compute_root();
         const std::string &along = axes.back().name();
-        constexpr int64_t across_lanes = 8, run = 4; // a block that is turned in registers
+        constexpr int64_t across_lanes = 8, run = 4; // a block that is transposed in registers
         if (along == x || constant_extent(axes.back()).value_or(run) < run) continue;
         auto [xo, xi] = made.split(x, across_lanes);
         auto [ao, ai] = made.split(along, run);

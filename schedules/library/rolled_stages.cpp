@@ -23,16 +23,16 @@ namespace ir = Halide::Internal;
 struct Moving {
     size_t axis = 0;    // of the stage
     int64_t step = 1;   // elements along that axis
-    int64_t planes = 1; // that an iteration of a reader reads
+    int64_t planes = 1; // read by one iteration of a reader
     int64_t border = 0; // planes of the output's loop by which a strip of the stage is larger
 };
 
-// The stages that roll, readers first, with the output at the front.
+// The stages that roll, consumers first, with the output at the front.
 struct Rings {
     std::vector<std::string> stages;
     std::map<std::string, Moving> moving;
     bool overlap = false;
-    int64_t border = 0; // the largest one of the stages
+    int64_t border = 0; // the largest border of the stages
 };
 
 // The least and the greatest value of the index at moving = 0, over all steps of the reader's
@@ -70,8 +70,8 @@ std::string padded_stage(const Schedule &s, const Stage &padding, const std::set
     return of->name();
 }
 
-// Whether the loops of the stage, which may stand apart from all others, can be divided by planes:
-// it gets no register tile, and no partial results in lanes.
+// Whether the stage's loops can be divided by planes: it gets no register tile and no partial
+// results in lanes. Stages in `apart` cannot.
 bool has_planes(const Schedule &s, const Stage &stage, const std::set<std::string> &apart) {
     return stage.axes.size() > 1 && is_plain(stage) && !apart.count(stage.name) && !holds_stages(s, stage.name) &&
            !(stage.is_reduction() &&
@@ -168,7 +168,7 @@ private:
             if (!along) return std::nullopt;
         }
         if (!moving || moving->axis + 1 == stage.axes.size()) return std::nullopt;
-        // If all reads are behind, the first iterations need no plane at all but the border.
+        // If all reads are behind, the first iterations need no plane but the border.
         if (last < 0) return std::nullopt;
         moving->planes = last - first + 1;
         moving->border += (moving->planes - 1) / moving->step;
@@ -198,7 +198,7 @@ Sizes sizes_of(const Op &op, const Rings &rings) {
 } // namespace
 
 bool roll_stages(Schedule &s, const std::set<std::string> &apart, bool parallel) {
-    constexpr int64_t fewest_planes = 8; // of a strip, for each of its border
+    constexpr int64_t fewest_planes = 8; // per border plane of a strip
     constexpr int64_t strips_of_thread = 4;
     const Op op = s.op();
     if (op.stages().size() < 2 || op.stages().size() > most_stages) return false;
@@ -214,7 +214,7 @@ bool roll_stages(Schedule &s, const std::set<std::string> &apart, bool parallel)
         if (!rings.overlap) continue;
         const Sizes sizes = sizes_of(op, rings);
         const int64_t l2 = cache_bytes(s.machine(), "L2", 512 << 10), l3 = cache_bytes(s.machine(), "L3", 0);
-        if (2 * sizes.largest <= l2) return false; // the next stage finds it there
+        if (2 * sizes.largest <= l2) return false; // the next stage finds it in L2
         const int64_t planes = std::max<int64_t>(1, constant_extent(host.axes[axis]).value_or(1 << 10)),
                       least = fewest_planes * rings.border;
         StageHandle H = s.stage(host.name);

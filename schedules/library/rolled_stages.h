@@ -1,4 +1,4 @@
-// Which stages are kept in rings of planes in the loops of an output.
+// Stages that are kept in rings of planes in the loops of an output (sliding window).
 #pragma once
 
 #include "schedules/schedule.h"

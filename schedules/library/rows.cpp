@@ -16,11 +16,11 @@ namespace kumiko::library {
 
 namespace {
 
-// The op's rows: every reduction runs along the last axis of what it reads, and maybe along others, and its own axes are those of a row's
-// place, which every stage has, in this order.
+// The op's rows. Every reduction runs along the last axis of the tensors it reads, and maybe along
+// others. Its own axes select the row; every stage has them, in this order.
 struct RowsRoles {
-    const Stage *output = nullptr;    // that no stage reads
-    std::vector<std::string> leading; // axes of a row's place
+    const Stage *output = nullptr;    // the stage that no stage reads
+    std::vector<std::string> leading; // axes that select a row
 };
 
 bool is_leading(const RowsRoles &r, const Axis &a) {
@@ -42,7 +42,7 @@ std::optional<RowsRoles> rows_roles(const Op &op) {
         }
         if (s.kind == Stage::Kind::Padding || s.reads_itself()) return std::nullopt;
         if (!s.is_reduction()) continue;
-        // Rules look for instructions.
+        // The rules of elementwise.h look for instructions.
         if (s.axes.empty() || is_shifted_contraction(s)) return std::nullopt;
         if (!s.properties.associative || !s.properties.commutative) return std::nullopt;
         if (reduction &&
@@ -63,7 +63,8 @@ std::optional<RowsRoles> rows_roles(const Op &op) {
     return r;
 }
 
-// Whether every stage reads only the rows at its own place, so that rows may be replaced one after the other.
+// Whether every stage reads only rows at its own leading indices, so that rows may be updated in
+// place one after the other.
 bool keeps_to_rows(const Op &op, const RowsRoles &r) {
     for (const Stage &s : op.stages()) {
         for (const Expr &e : s.expressions()) {
@@ -83,13 +84,14 @@ bool keeps_to_rows(const Op &op, const RowsRoles &r) {
     return true;
 }
 
-// Whether the elements of a row lie in pieces, each beside those of its neighbours along the last axis of a row's place.
+// Whether the elements of a row are stored in pieces, each beside those of the neighbouring rows
+// along the last leading axis.
 bool lies_in_pieces(const Op &op, const RowsRoles &r) {
     const Stage &s = *r.output;
     if (op.stages().size() > 1 || s.reduction_axes.size() < 2) return false;
     for (const Expr &e : s.expressions()) {
         for (const Halide::Internal::Call *read : tensor_reads(e)) {
-            bool outer = false; // an axis of the reduction stands before
+            bool outer = false; // an axis of the reduction comes before
             for (size_t d = 0; d + 1 < read->args.size(); d++) {
                 const auto *v = read->args[d].as<Halide::Internal::Variable>();
                 if (v && v->name == r.leading.back()) return outer;
@@ -101,13 +103,14 @@ bool lies_in_pieces(const Op &op, const RowsRoles &r) {
     return false;
 }
 
-// Of all rows of a block the same piece, and then the next: pieces that lie far apart are read at half of the speed.
+// Reads the same piece of all rows of a block before the next piece. Reading pieces that are far
+// apart runs at half the speed.
 void reduce_pieces(Schedule &s, const RowsRoles &r, int lanes, int64_t accumulators, const LoopName &block) {
     reduce_row(s, r.output->name, lanes, accumulators, block.name);
     const std::string partial = r.output->name + ".rf", rows = r.leading.back();
     const StageState *p = s.state().find(partial);
     if (!p) return;
-    std::vector<LoopName> order, inside; // from the reduction's last axis
+    std::vector<LoopName> order, inside; // the loops from the reduction's last axis on
     for (size_t n = p->order.size(); n-- > 0;) {
         const std::string &loop = p->order[n];
         if (inside.empty() || !p->loop(inside.front().name).reduction)
@@ -120,7 +123,7 @@ void reduce_pieces(Schedule &s, const RowsRoles &r, int lanes, int64_t accumulat
     s.stage(partial).reorder(order);
 }
 
-// 0 where an extent is not known.
+// 0 if an extent is unknown.
 int64_t known_bytes(Type t, const std::vector<Axis> &axes) {
     int64_t bytes = t.bytes();
     for (const Axis &a : axes) bytes *= constant_extent(a).value_or(0);
@@ -137,8 +140,9 @@ std::vector<std::string> inputs_read(const Op &op, const Stage &stage) {
     return names;
 }
 
-// Stages that read inputs and during which memory is idle, so that they can fetch the next row: those that compute functions of elements,
-// or else the last that reads a row again. None that writes the elements of an output.
+// Stages that read inputs while memory is idle, so that they can prefetch the next row: those that
+// call functions per element, otherwise the last one that rereads a row. Stages that write the
+// elements of an output are excluded.
 std::vector<const Stage *> stages_that_fetch(const Op &op) {
     std::vector<const Stage *> with_functions, again;
     for (const Stage &stage : op.stages()) {
@@ -148,15 +152,16 @@ std::vector<const Stage *> stages_that_fetch(const Op &op) {
         again.push_back(&stage);
     }
     if (!with_functions.empty()) return with_functions;
-    if (again.size() < 2) return {}; // the first brings the row in
+    if (again.size() < 2) return {}; // the first one loads the row
     return {again.back()};
 }
 
 void fetch_next_rows(Schedule &s, const std::string &output, const LoopName &row) {
     for (const Stage *stage : stages_that_fetch(s.op())) {
-        const std::string partial = stage->name + ".rf"; // of a sum in vectors: the stage that reads
+        // the stage that reads, if the sum is in vectors
+        const std::string partial = stage->name + ".rf";
         const std::string reader = s.state().find(partial) ? partial : stage->name;
-        if (reader == output) continue; // not in the loops of another
+        if (reader == output) continue; // not in the loops of another stage
         StageHandle S = s.stage(reader);
         const StageState &state = S.state();
         if (host_of_nest(s, reader).name() != output) continue;
@@ -165,7 +170,7 @@ void fetch_next_rows(Schedule &s, const std::string &output, const LoopName &row
         if (vectors == state.order.end()) continue;
         while (vectors != state.order.begin() && state.loop(*(vectors - 1)).kind == LoopKind::Unrolled) vectors--;
         if (vectors == state.order.begin()) continue;
-        const LoopName around = *(vectors - 1); // of this state, which a directive replaces
+        const LoopName around = *(vectors - 1); // copied, since a directive replaces the state
         for (const std::string &tensor : inputs_read(s.op(), *stage)) S.prefetch(tensor, around, 1, output, row);
     }
 }
@@ -175,9 +180,9 @@ void fetch_next_rows(Schedule &s, const std::string &output, const LoopName &row
 bool is_rows(const Op &op) {
     const auto r = rows_roles(op);
     if (!r) return false;
-    // In the loops of another an output is written row by row.
+    // An output that is computed in the loops of another is written row by row.
     if ((reads_before_update(op) || op.outputs().size() > 1) && !keeps_to_rows(op, *r)) return false;
-    // Rows that share what they read are for tiles, which read it less often.
+    // Rows that share what they read use register tiles, which load it less often.
     return std::none_of(op.stages().begin(), op.stages().end(), [&](const Stage &s) { return pays_to_tile(op, s); });
 }
 
@@ -214,7 +219,7 @@ Schedule schedule_rows(const Op &op, const Machine &machine, const RowsParameter
     StageHandle Y = s.stage(r.output->name);
     const int widest = vector_lanes(machine, r.output->type);
 
-    // The outermost loops: all places of rows as one loop, in tasks.
+    // The outermost loops: all rows as one loop, divided into tasks.
     const bool pieces = lies_in_pieces(op, r);
     std::vector<std::string> order = r.leading;
     for (const std::string &l : Y.state().order) {
@@ -245,7 +250,7 @@ Schedule schedule_rows(const Op &op, const Machine &machine, const RowsParameter
     }
     const auto is_inlined = [&](const Stage &stage) { return inlined.count(stage.name) > 0; };
     if (!r.output->is_reduction()) {
-        for (size_t n = op.stages().size(); n-- > 0;) { // readers before what they read
+        for (size_t n = op.stages().size(); n-- > 0;) { // consumers before producers
             const Stage &stage = op.stages()[n];
             if (stage.name != r.output->name && !is_inlined(stage)) s.stage(stage.name).compute_at(Y.name(), at);
         }
@@ -270,7 +275,7 @@ Schedule schedule_rows(const Op &op, const Machine &machine, const RowsParameter
                     S.vectorize(i, lanes);
                     S.unroll(i.name + ".o");
                 } else {
-                    // A last vector that is moved inwards stores no lanes by masks, behind which loads wait.
+                    // A shifted last vector needs no masked store, which would delay later loads.
                     const bool inwards = extent && *extent % lanes && may_shift(op);
                     S.vectorize(last, lanes, inwards ? Tail::Shift : Tail::Auto);
                 }

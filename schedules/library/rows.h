@@ -1,5 +1,6 @@
-// Ops that work row by row: reductions, softmax, norms, whose rows may have several axes. Every stage of a row is computed while the row
-// is in the nearest cache; reductions along the row run in several vectors of partial results.
+// Row-by-row ops: reductions, softmax and norms, where a row may have several axes. All stages of a
+// row are computed while the row is in L1 or L2. Reductions along the row use several vectors of
+// partial results.
 #pragma once
 
 #include "schedules/library/space.h"
@@ -7,11 +8,15 @@
 namespace kumiko::library {
 
 struct RowsParameters {
-    BOOST_HANA_DEFINE_STRUCT(RowsParameters, (Tile, accumulators), // vectors of partial results of a reduction
-                             (Tile, unroll),                       // vectors per iteration of an elementwise stage
-                             (Tile, rows),      // rows in one task, of which pieces are read together
-                             (Flag, prefetch),  // fetch the next row while functions of this one are computed
-                             (Flag, parallel)); // spread tasks over cores
+    BOOST_HANA_DEFINE_STRUCT(RowsParameters, (Tile, accumulators), // vectors of partial results
+                             // vectors per iteration of an elementwise stage
+                             (Tile, unroll),
+                             // rows per task; of rows in pieces, rows read together
+                             (Tile, rows),
+                             // prefetch the next row while functions are computed
+                             (Flag, prefetch),
+                             // distribute tasks over cores
+                             (Flag, parallel));
 };
 
 bool is_rows(const Op &op);

@@ -17,7 +17,7 @@ namespace {
 
 using Elements = std::set<Expr, Halide::Internal::IRDeepCompare>;
 
-// The index where it does not wrap around: x + c - 1 in (x + c - 1) % c is x - 1.
+// The index without wrap-around: x + c - 1 in (x + c - 1) % c is x - 1.
 Expr without_wrapping(const Expr &index) {
     struct Unwrap : Halide::Internal::IRMutator {
         using IRMutator::visit;
@@ -32,7 +32,7 @@ Expr without_wrapping(const Expr &index) {
     return unwrap.mutate(index);
 }
 
-// The elements that `rows` iterations of the axis read. Reads that do not move with the axis are
+// The elements that `rows` iterations of the axis read. Reads that do not depend on the axis are
 // left out.
 Elements elements_read(const Reads &reads, const std::string &axis, int64_t rows) {
     namespace ir = Halide::Internal;
@@ -57,16 +57,16 @@ struct Loads {
     double alone = 0, together = 0;
 };
 
-// How many rows of arrays `rows` iterations of axis `d` load and store.
+// The number of array rows that `rows` iterations of axis `d` load and store.
 struct RowsOfArrays {
-    int64_t all = 0, met = 0; // met: of arrays whose rows meet in pages
+    int64_t all = 0, met = 0; // met: of arrays whose rows share L1 sets
 };
 
 RowsOfArrays rows_of_arrays(const Schedule &s, const Stage &stage, const Reads &reads, size_t d, int64_t rows) {
     const std::string &axis = stage.axes[d].name();
     Reads all, met;
     for (auto [tensor, indices] : reads) {
-        size_t moves = 0; // the index that does
+        size_t moves = 0; // the first index that uses the axis
         while (moves < indices.size() && !Halide::Internal::expr_uses_var(indices[moves], axis)) moves++;
         if (moves + 1 >= indices.size()) continue;
         indices.pop_back();
@@ -79,7 +79,7 @@ RowsOfArrays rows_of_arrays(const Schedule &s, const Stage &stage, const Reads &
             static_cast<int64_t>(elements_read(met, axis, rows).size()) + (stores ? rows : 0)};
 }
 
-// The rows take their own branches: the stage divides the axis.
+// The same if rows take different branches because the stage divides the axis.
 Loads loads_by_branch(const Schedule &s, const Stage &stage, const std::string &axis, int64_t rows) {
     const std::set<std::string> kept = kept_tensors(s.state());
     Loads loads;
@@ -93,7 +93,7 @@ Loads loads_by_branch(const Schedule &s, const Stage &stage, const std::string &
     return loads;
 }
 
-// Whether some choice of the stage depends on the axis.
+// Whether a select condition of the stage depends on the axis.
 bool selects_by(const Stage &stage, const std::string &axis) {
     struct Find : Halide::Internal::IRGraphVisitor {
         using IRGraphVisitor::visit;
@@ -109,16 +109,16 @@ bool selects_by(const Stage &stage, const std::string &axis) {
     return find.found;
 }
 
-// Rows to unroll where different rows read the same elements, as in a stencil, so that each element
-// is loaded once, or where each takes branches of its own.
+// Rows to unroll: rows that read the same elements, as in a stencil, so that each element is loaded
+// once, or rows that take different branches.
 std::optional<RowsOfBlock> rows_that_share(const Schedule &s, const Stage &stage, const Reads &reads) {
-    constexpr double worth = 0.8;            // of the loads are left
-    constexpr double worth_twice = 0.9;      // that are left by half as many rows
+    constexpr double worth = 0.8;            // at most this fraction of the loads may remain
+    constexpr double worth_twice = 0.9;      // of the loads that half as many rows leave
     constexpr int64_t most_operations = 256; // of all rows
     // On Emerald Rapids rows of 260 to 320 f32 that begin within lines are as fast either way.
     constexpr int64_t long_row = 1 << 10;    // bytes
-    constexpr double pays_for_partial = 4.0; // loads that each store of a long row saves
-    constexpr double pays_anyway = 0.3;      // of the loads are left
+    constexpr double pays_for_partial = 4.0; // loads that must be saved per store of a long row
+    constexpr double pays_anyway = 0.3;      // this fraction of the loads suffices anyway
     // Hardware prefetchers follow few streams. Beyond L2 several rows of more streams than this are
     // slower than one row (wave of the suite own-ops on Zen 3).
     constexpr int64_t most_streams = 12;
@@ -131,17 +131,18 @@ std::optional<RowsOfBlock> rows_that_share(const Schedule &s, const Stage &stage
     for (const auto &[tensor, indices] : reads) tensors.insert(tensor);
     const int64_t bytes = bytes_of(stage.type, stage.axes, 0, 0);
     const bool beyond_l2 = bytes * static_cast<int64_t>(tensors.size()) > cache_bytes(s.machine(), "L2", 512 << 10);
-    const int64_t ways = cache_bytes(s.machine(), "L1", 32 << 10) / page_bytes; // of L1
+    // associativity of L1
+    const int64_t ways = cache_bytes(s.machine(), "L1", 32 << 10) / page_bytes;
     const auto row = constant_extent(stage.axes.back());
     const bool is_long = row && *row * stage.type.bytes() > long_row;
     const bool narrow = 2 * s.machine().vector_bits == 8 * line_bytes; // two vectors fill a line
-    const int vectors = partial || (narrow && is_long) ? 2 : 1;        // of a row
+    const int vectors = partial || (narrow && is_long) ? 2 : 1;        // per row
     std::optional<RowsOfBlock> best;
     double least = worth;
     for (size_t d = stage.axes.size() - 1; d-- > 0;) {
         const std::string &axis = stage.axes[d].name();
         const int64_t parts = divisor_of(stage, stage.axes[d]);
-        const size_t any = elements_read(reads, axis, 1).size(); // of all branches
+        const size_t any = elements_read(reads, axis, 1).size(); // over all branches
         if (any == 0) continue;
         for (int64_t rows = 2; rows <= most && rows <= constant_extent(stage.axes[d]).value_or(rows); rows *= 2) {
             if (rows % parts) continue;
@@ -168,8 +169,9 @@ std::optional<RowsOfBlock> rows_that_share(const Schedule &s, const Stage &stage
     return best;
 }
 
-// The axis before the last, where all that is read along the last axis is the same for each of its
-// rows, at two places or more: rows inside of a block of columns read, and compute from it, once.
+// The axis before the last, if all reads along the last axis are the same for each of its rows, at
+// two places or more. Rows inside of a block of columns then load these, and compute from them,
+// once.
 std::optional<RowsOfBlock> rows_of_pairs(const Stage &stage, const Reads &reads) {
     constexpr int64_t fewest_rows = 8, rows_of_block = 32;
     const std::string &rows = stage.axes[stage.axes.size() - 2].name(), &last = stage.axes.back().name();

@@ -1,4 +1,4 @@
-// Which rows of a pointwise stage are computed together.
+// Rows of a pointwise stage that are computed together.
 #pragma once
 
 #include "schedules/schedule.h"
@@ -12,15 +12,15 @@ struct RowsOfBlock {
     std::string axis;
     int64_t rows;
     bool unrolled;
-    bool inside = true; // of the loop over blocks of the last axis; else outside of it
-    int vectors = 1;    // of a row in a block, if unrolled inside
+    bool inside = true; // inside the loop over blocks of the last axis; else outside
+    int vectors = 1;    // per row in a block, if unrolled inside
 };
 
-// The rows that share what they read: neighbours in a stencil, which are unrolled so that each
-// element is loaded once, or rows that all read the same two places or more along the last axis.
-// Otherwise rows that take different branches, such as even and odd rows: they are unrolled outside
+// Finds rows that share reads: neighbours in a stencil, which are unrolled so that each element is
+// loaded once, or rows that all read the same places, at least two, along the last axis. Otherwise
+// finds rows that take different branches, such as even and odd rows, which are unrolled outside
 // the column loop, so that each reads only what its branch needs. Nothing for other stages, and for
-// those in whose loops others are computed.
+// stages in whose loops others are computed.
 std::optional<RowsOfBlock> rows_of_block(const Schedule &s, const Stage &stage);
 
 } // namespace kumiko::library

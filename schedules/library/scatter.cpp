@@ -11,16 +11,15 @@ namespace {
 
 struct ScatterRoles {
     const Stage *sum = nullptr;
-    std::string consumer; // the elementwise stage of its results, an output; ""
+    std::string consumer; // an elementwise output computed from its results, or ""
 };
 
-// The last axis, if it is not the one along which it scatters; else "". Its neighbours are
-// neighbours in memory.
+// The last axis, which is contiguous, if it is not the scattered one; else "".
 std::string columns_of(const Stage &sum, const std::string &at) {
     return sum.axes.back().name() == at ? "" : sum.axes.back().name();
 }
 
-// A scatter is the first stage, and of its results at most one is made, element by element.
+// The scatter must be the first stage, followed by at most one elementwise stage of its results.
 std::optional<ScatterRoles> scatter_roles(const Op &op) {
     if (op.outputs().size() != 1 || op.stages().size() > 2) return std::nullopt;
     const Stage &sum = op.stages().front();
@@ -93,7 +92,7 @@ void visit_elements(Schedule &s, const Stage &stage, int64_t block, bool paralle
     sum.reorder(order);
     const auto extent = last.empty() ? std::optional<int64_t>(0) : constant_extent(stage.axes.back());
     if (lanes > 1 && (!extent || *extent >= lanes)) {
-        constexpr int64_t few = 8; // vectors, for which a loop costs as much as they do
+        constexpr int64_t few = 8; // vectors; a loop over so few costs as much as they do
         sum.vectorize(inner, lanes);
         if (block > lanes && block <= few * lanes) sum.unroll(inner.name + ".o");
     }

@@ -1,7 +1,8 @@
-// A space of schedules for one op on one machine, behind an interface: what a search walks through.
+// A space of schedules for one op on one machine, as an interface that a search explores.
 //
-// A space is a finite product of parameters; a point is the index of each parameter's value among the legal ones.
-// Points are meaningful only to their own space; what is kept in databases is to_json(point), which holds the values.
+// A space is a finite product of parameters. A point holds, for each parameter, the index of its
+// value among the legal ones. Points are meaningful only in their own space; databases store
+// to_json(point), which holds the values.
 #pragma once
 
 #include "dsl/op.h"
@@ -24,14 +25,15 @@ struct ParameterInfo {
     bool ordered; // neighbouring values behave alike
 };
 
-// A point beside which the default point was chosen.
+// A point with which the default point was compared.
 struct ComparedPoint {
-    std::string change; // from the point that was the best one till then: "s.loops = sketch"
-    // Cost estimate, relative to that point's own: below 1 is faster. 0: it can't be counted.
+    std::string change; // from the best point up to then: "s.loops = sketch"
+    // Cost estimate relative to that point's: below 1 is faster. 0: it cannot be computed.
     double relative_time = 0;
-    // Score of the cost model, less that point's own: above 0 is faster. Nothing if the times decided.
+    // Score of the cost model minus that point's: above 0 is faster. Nothing if measured times
+    // decided.
     std::optional<double> score;
-    bool chosen = false; // as the best one
+    bool chosen = false; // as the best point
 };
 
 class Space {
@@ -41,35 +43,38 @@ public:
     const Op &op() const { return op_; }
     const Machine &machine() const { return machine_; }
     const std::vector<ParameterInfo> &parameters() const { return parameters_; }
-    // How many points the product has (legal or not); saturates at 2^63 - 1.
+    // The number of points in the product, legal or not; saturates at 2^63 - 1.
     int64_t size() const;
 
     virtual Point default_point() const = 0;
-    // Others worth a trial of their own before a search changes anything.
+    // Further points that deserve a trial before a search changes anything.
     virtual std::vector<Point> starts() const { return {}; }
-    // Whether another value of the parameter may give another schedule; false where the point's
-    // other values leave it without meaning.
+    // Whether another value of the parameter may give another schedule; false if the point's other
+    // values make it irrelevant.
     virtual bool matters(const Point &, size_t /*parameter*/) const { return true; }
-    // Why a point need not even be scheduled, in a few words that are the same for like causes; empty: nothing known.
+    // Why a point need not be scheduled, in a few words, the same for like causes; empty: no reason
+    // is known.
     virtual std::string reason_against(const Point &) const { return ""; }
-    // What the schedule's author expects it to cost, in a unit of his own; 0: he does not say.
+    // The cost that the schedule's author estimates, in a unit of his own; 0: no estimate.
     virtual double estimate(const Point &) const { return 0; }
-    // Throws UserError or Unsupported when the point is not legal here.
+    // Throws UserError or Unsupported if the point is not legal here.
     virtual Schedule schedule(const Point &point) const = 0;
 
-    // Uniform over the points that have no reason against them; after 1000 draws without one, the default point.
+    // Draws uniformly from the points without a reason against them; the default point after 1000
+    // failed draws.
     Point sample(Random &random) const;
-    // All points one step away and with no reason against them, in a fixed order: the next values of an ordered
-    // parameter, every other value of another. Parameters that do not matter keep their values.
+    // All points one step away that have no reason against them, in a fixed order: for an ordered
+    // parameter the next values, for others every other value. Parameters that do not matter keep
+    // their values.
     std::vector<Point> neighbours(const Point &point) const;
 
     Json to_json(const Point &point) const;
     // Throws UserError for unknown or missing names and values that are not legal here.
     Point from_json(const Json &json) const;
-    // The default point, but for what is given. Throws as from_json.
+    // The default point with the given values replaced. Throws as from_json.
     Point default_with(const Json &given) const;
     std::string text(const Point &point) const; // "rows=6,columns=16"
-    // The parameters in which two points differ, with the values of the second: "rows = 6, unroll = 2".
+    // The parameters in which two points differ, with the second's values: "rows = 6, unroll = 2".
     std::string difference(const Point &from, const Point &to) const;
 
     // Alternatives that were compared before the default point was chosen, in that order.
@@ -93,7 +98,8 @@ public:
     using Against = std::function<std::string(const Op &, const Machine &, const P &)>;
     using Estimate = std::function<double(const Op &, const Machine &, const P &)>;
 
-    // `defaults` holds the legal values and the point to begin with. Throws Unsupported where nothing can be packed ahead and shall be.
+    // `defaults` holds the legal values and the initial point. Throws Unsupported if the caller
+    // asked for pre-packed weights and no operand can be pre-packed.
     StructSpace(Op op, Machine machine, P defaults, Make make, Against against = nullptr, Estimate estimate = nullptr,
                 PackedBy packed_by = PackedBy::Kernel)
         : Space(std::move(op), std::move(machine)), defaults_(std::move(defaults)), make_(std::move(make)),
@@ -141,7 +147,7 @@ private:
         });
         return any;
     }
-    // Where a parameter may be so.
+    // Restricts each parameter that may have this value to it; returns whether there is one.
     bool keep_only(const char *name) {
         bool any = false;
         for_each_parameter(defaults_, [&](const std::string &, auto &p) {
@@ -159,15 +165,17 @@ private:
     PackedBy packed_by_;
 };
 
-// One entry of the library: which ops it fits, and its space for one of them.
+// One entry of the library: the ops that it matches, and its space for one of them.
 struct LibraryTemplate {
     std::string name;
     std::string summary;
     std::function<bool(const Op &)> matches;
     std::function<std::unique_ptr<Space>(const Op &, const Machine &, PackedBy)> make;
-    std::function<bool(const Op &)> packs_ahead = nullptr; // fits it where the caller packs; null: no op
+    // matches if the caller packs; null: no op
+    std::function<bool(const Op &)> packs_ahead = nullptr;
 
-    // Requires matches(op), or packs_ahead(op) where the caller packs. Throws Unsupported where nothing can be packed ahead and shall be.
+    // Requires matches(op), or packs_ahead(op) if the caller packs. Throws Unsupported if the
+    // caller asked for pre-packed weights and no operand can be pre-packed.
     std::unique_ptr<Space> make_space(const Op &op, const Machine &machine,
                                       PackedBy packed_by = PackedBy::Kernel) const {
         return make(op, machine, packed_by);
@@ -175,8 +183,10 @@ struct LibraryTemplate {
 };
 
 // For the table:
-//   make_template<MatmulParameters>("matmul", "products of matrices", is_matmul, matmul_parameters, schedule_matmul)
-// `defaults` gives the parameters with their legal values, and may ask who packs; `against` may name a reason not to try a combination.
+//   make_template<MatmulParameters>("matmul", "products of matrices", is_matmul,
+//                                   matmul_parameters, schedule_matmul)
+// `defaults` returns the parameters with their legal values, and may take who packs; `against` may
+// return a reason not to try a combination.
 template<typename P, typename Defaults>
 LibraryTemplate make_template(std::string name, std::string summary, std::function<bool(const Op &)> matches,
                               Defaults defaults, typename StructSpace<P>::Make make,

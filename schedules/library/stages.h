@@ -1,5 +1,5 @@
-// Any op. Each stage has loops of its own, with vectors along its last axis where those are legal.
-// The last schedule of the library: it is taken where no other applies.
+// Any op. Each stage has loops of its own, with vectors along its last axis if those are legal. The
+// last schedule of the library, used if no other applies.
 #pragma once
 
 #include "schedules/library/space.h"
@@ -7,7 +7,8 @@
 namespace kumiko::library {
 
 struct StagesParameters {
-    BOOST_HANA_DEFINE_STRUCT(StagesParameters, (Flag, vectors)); // false: the plain nest, which every op has
+    // false: the plain nest, which every op has
+    BOOST_HANA_DEFINE_STRUCT(StagesParameters, (Flag, vectors));
 };
 
 bool is_stages(const Op &op); // any op whatsoever

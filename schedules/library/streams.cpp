@@ -7,7 +7,8 @@ namespace kumiko::library {
 
 namespace {
 
-// Bytes of an output, when its elements follow each other and its rows are so many pieces, or it is one row of whole vectors; else 0.
+// Bytes of an output if it is dense and its rows are multiples of `piece` bytes, or if it is one
+// row of whole vectors; else 0.
 int64_t dense_bytes(const Stage &stage, int64_t vector, int64_t piece) {
     const int64_t bytes = stage.type.bytes();
     int64_t elements = 1;
@@ -41,7 +42,7 @@ bool splits_lines_of_rows(const Schedule &schedule, const std::string &stage) {
     const StageState &s = schedule.state().stage(stage);
     if (vector_bytes(schedule.machine()) >= line_bytes || s.def.axes.empty()) return false;
     const std::string &last = s.def.axes.back().name();
-    bool inside = false; // of a loop along rows
+    bool inside = false; // inside a loop along rows
     for (size_t d = 0; d < s.order.size(); d++) {
         if (s.derived_from(s.order[d], last)) {
             inside = true;

@@ -41,7 +41,8 @@ Operand operand(const Call *read, const Stage &stage) {
     return o;
 }
 
-// A reduction of what `name` computes, read once, at an index for each axis that uses that axis alone and steps.
+// Whether the stage reduces the results of `name` over windows. It must read them once, and the
+// index along each axis must use the pool's axis there and no other.
 bool is_pool(const Stage &s, const std::string &name) {
     if (s.components.size() != 1 || scattered(s) || !s.properties.associative || !s.properties.commutative)
         return false;
@@ -58,7 +59,7 @@ bool is_pool(const Stage &s, const std::string &name) {
     return windows;
 }
 
-// Elementwise, of the stage's results and of inputs.
+// Whether the stage is elementwise, reading only results of `of` at its own axes, and inputs.
 bool finishes(const Op &op, const Stage &s, const Stage &of) {
     if (!same_axes(s, of)) return false;
     for (const Halide::Internal::Call *read : tensor_reads(s.value)) {
@@ -75,9 +76,10 @@ bool finishes(const Op &op, const Stage &s, const Stage &of) {
 } // namespace
 
 std::optional<Contraction> find_contraction(const Op &op, bool readers) {
-    if (reads_before_update(op) || has_extern(op)) return std::nullopt; // what is fused would read what is replaced
+    // fused stages would read updated values
+    if (reads_before_update(op) || has_extern(op)) return std::nullopt;
     Contraction c;
-    const Stage *last = nullptr; // what the next stage is to read
+    const Stage *last = nullptr; // the stage that the next one has to read
     for (const Stage &s : op.stages()) {
         if (s.is_reduction() && c.sum) {
             if (!readers || !c.reader.empty() || !c.pool.empty() || !is_pool(s, last->name)) return std::nullopt;
@@ -103,7 +105,7 @@ std::optional<Contraction> find_contraction(const Op &op, bool readers) {
         if (c.sum) last = &s;
     }
     if (!c.sum || op.outputs().size() != 1 || !op.is_output(last->name)) return std::nullopt;
-    // A finished result that is pooled is so itself, not the sum beside it.
+    // A consumer whose results are pooled must finish the sum elementwise.
     if (!c.pool.empty() && !c.consumer.empty() && !finishes(op, op.stage(c.consumer), *c.sum)) return std::nullopt;
     const auto *product = c.sum->components[0].term.as<Mul>();
     if (!product) return std::nullopt;
@@ -235,7 +237,7 @@ bool stores_partial_lines(const Stage &stage, const Machine &machine) {
     const auto row = constant_extent(stage.axes.back());
     if (row && *row * stage.type.bytes() % line_bytes == 0) return false;
     const int64_t bytes = bytes_of(stage.type, stage.axes, 0, 1 << 20);
-    return bytes > cache_bytes(machine, "L1", 32 << 10) / 4; // what it reads needs room too
+    return bytes > cache_bytes(machine, "L1", 32 << 10) / 4; // the operands need room too
 }
 
 int64_t bytes_of(Type type, const std::vector<Axis> &axes, size_t first, int64_t unknown) {
@@ -263,12 +265,14 @@ std::string smallest_level(const Machine &machine, int64_t bytes) {
 
 namespace {
 
-// Of several components there is no instruction that joins lanes: of `partial` results P vectors are joined, and then halves or quarters
-// of one, lane by lane, before R takes the few that are left one after the other.
+// No instruction reduces the lanes of several components. Vectors of `partial` results are combined
+// by P; then halves or quarters of one vector, lane by lane; R combines the remaining few one by
+// one.
 std::vector<StageHandle> join_in_steps(StageHandle R, StageHandle P, int64_t partial, int lanes) {
     constexpr int64_t few = 4;
     std::vector<StageHandle> joins;
-    if (R.state().placement.kind != Placement::Kind::Root) return joins; // rfactor comes before placing
+    // rfactor must precede placement
+    if (R.state().placement.kind != Placement::Kind::Root) return joins;
     while (partial > few) {
         partial = partial > lanes ? lanes : few;
         (joins.empty() ? P : joins.back()).compute_root();
@@ -291,7 +295,8 @@ bool reads_along(const Stage &stage, const std::string &axis) {
         for (const Halide::Internal::Call *read : tensor_reads(e)) {
             for (size_t d = 0; d < read->args.size(); d++) {
                 const Expr index = beside_unit_axes(stage, read->args[d]);
-                const auto *shifted = index.as<Halide::Internal::Add>(); // by a number, as in x + 16
+                // by a constant, as in x + 16
+                const auto *shifted = index.as<Halide::Internal::Add>();
                 const Expr base = shifted && is_const(shifted->b) ? shifted->a : index;
                 const auto *v = base.as<Halide::Internal::Variable>();
                 if (!v || (v->name == axis && d + 1 < read->args.size())) return false;
@@ -308,7 +313,8 @@ void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumul
     size_t reduced = axes.size();
     LoopName along = axes.back().name();
     auto extent = constant_extent(axes.back());
-    // Axes that are short by themselves, as those of small images and windows, are one: its elements follow each other where theirs do.
+    // Short axes, such as those of small images and windows, are fused with the axis outside if
+    // both are contiguous together.
     const auto is_short = [&] { return *extent < lanes || (*extent % lanes && *extent < 4 * lanes); };
     for (size_t d = axes.size() - 1; d-- > 0 && lanes > 1 && extent && is_short();) {
         const auto outer = constant_extent(axes[d]);
@@ -318,13 +324,13 @@ void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumul
         reduced--;
     }
     lanes = fitting_lanes(R.state().def.type, lanes, extent);
-    constexpr int64_t joined = 256; // lanes at most: all partial results are one vector in the end
+    constexpr int64_t joined = 256; // lanes at most: in the end all partial results are one vector
     accumulators = std::min(accumulators, std::max<int64_t>(1, joined / std::max(1, lanes)));
     int64_t vectors = extent ? std::clamp<int64_t>(*extent / lanes, 1, accumulators) : accumulators;
-    if (reduced < axes.size() && *extent < 8 * lanes) vectors = 1; // few lanes beyond the end
-    const int64_t least = reduced > 1 ? lanes : 2 * lanes;         // steps along other axes add to the same vectors
+    if (reduced < axes.size() && *extent < 8 * lanes) vectors = 1; // fewer lanes beyond the end
+    const int64_t least = reduced > 1 ? lanes : 2 * lanes;         // others add to the same
     if (lanes < 2) return;
-    if (extent && *extent < least) { // a few whole vectors, joined at once
+    if (extent && *extent < least) { // a few whole vectors, reduced at once
         const Stage &row = R.state().def;
         const int64_t divisor = std::gcd(*extent, int64_t(lanes));
         const bool whole = divisor * row.type.bits() >= narrowest_vector && row.components.size() == 1;
@@ -340,7 +346,7 @@ void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumul
     }
     const bool several = R.state().def.components.size() > 1 && P.state().def.axes.size() > 1;
     const auto joins = several ? join_in_steps(R, P, lanes * vectors, lanes) : std::vector<StageHandle>{};
-    for (size_t n = joins.size(); n-- > 0;) { // readers before what they read
+    for (size_t n = joins.size(); n-- > 0;) { // consumers before producers
         StageHandle Q = joins[n];
         Q.compute_at(name, row).vectorize(Q.state().def.axes.back().name());
     }
@@ -361,9 +367,10 @@ void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumul
         s.accumulate_in(P.name(), "registers", order[order.size() - 2 - reduced]);
     else if (P.state().def.axes.size() > 1)
         P.place_in("registers");
-    else // no loop stands outside of the reduction: rounds of it
+    else // no loop outside the reduction: its rounds
         s.accumulate_in(P.name(), "registers", reduced > 1 ? order[0] : P.split(order[0], 64).first);
-    // Few steps, as of a small image or window, have no loop: their addresses are constant offsets.
+    // Few steps, as for a small image or window, are unrolled: their addresses are constant
+    // offsets.
     constexpr int64_t few = 8;
     int64_t steps = calls_functions(P.state().def) ? few + 1 : 1;
     std::vector<LoopName> loops;

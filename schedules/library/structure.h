@@ -1,4 +1,5 @@
-// What library schedules need to know of an op: which stage does the work, what its axes mean for its operands.
+// The structure of an op that library schedules depend on: the stage that does the work, and the
+// roles of its axes for its operands.
 #pragma once
 
 #include "dsl/reads.h"
@@ -10,71 +11,75 @@ namespace kumiko::library {
 struct Operand {
     std::string tensor;
     std::vector<Expr> indices;
-    std::set<std::string> axes; // those that its indices use
+    std::set<std::string> axes; // axes that its indices use
 };
 
 // A sum of products of two tensors: matrix products, convolutions.
 struct Contraction {
     const Stage *sum = nullptr;
     std::vector<Operand> operands; // two
-    std::string consumer;          // the elementwise stage that finishes it, an output or pooled; else ""
-    std::string reader;            // an output that reads it at other places than its own; else ""
-    std::string pool;              // a reduction over windows of its finished results, axis by axis; else ""
-    std::string pool_end;          // the elementwise output that finishes that, when it is a stage of its own; else ""
+    std::string consumer;          // its elementwise epilogue, an output or pooled; else ""
+    std::string reader;            // an output that reads it at other indices; else ""
+    std::string pool;              // a reduction over windows of its finished results; else ""
+    std::string pool_end;          // the elementwise output stage after the pool, if any
     bool has(size_t operand, const std::string &axis) const { return operands[operand].axes.count(axis) != 0; }
 };
 
 // Those of the axes that the operand's indices use, in their order.
 std::vector<std::string> axes_in(const Operand &o, const std::vector<std::string> &axes);
 
-// Each index is an axis.
+// Whether each index is an axis.
 bool is_plain(const Operand &o);
 
-// The op's contraction: exactly one sum whose term is a product of two reads (through casts), and beyond it at most
-// padding stages of its operands and one elementwise consumer, or a reader or a pool of what that computes where those are asked for.
-// Nothing when the op is built otherwise.
+// The op's contraction: exactly one sum, whose term is a product of two reads (through casts).
+// Beyond it the op may have padding stages of its operands and one elementwise consumer; with
+// `readers`, also a stage that reads that consumer's results elsewhere, or a pool of them. Nothing
+// if the op has another structure.
 std::optional<Contraction> find_contraction(const Op &op, bool readers = false);
 
-// A contraction as a product of matrices: its axes are batches, rows i, columns j, and the reduction k.
+// A contraction as a matrix product: its axes are batches, rows i, columns j, and the reduction k.
 struct MatrixProduct {
     Contraction contraction;
     std::string i, j, k;
     std::vector<std::string> batches;
-    Operand a, b; // of the rows, of the columns: two inputs
+    Operand a, b; // operands of the rows and of the columns: two inputs
 };
 
-// The op's contraction as one; nothing when it is none.
+// Nothing if the op is no matrix product.
 std::optional<MatrixProduct> find_matrix_product(const Op &op);
 
-// Whether each read at `inner` has `outer` in the place before and takes all of inner's extent, and none has outer elsewhere: both are
-// one run of elements in all that is read.
+// Whether `outer` and `inner` are adjacent and contiguous in every tensor read that uses them, so
+// that the two loops can be fused into one.
 bool follow_each_other(const Op &op, const Stage &stage, const Axis &outer, const Axis &inner);
 
 // Whether both stages have axes of the same names in the same order.
 bool same_axes(const Stage &a, const Stage &b);
 
-// Of more stages, each directive is checked against too many.
+// For ops with more stages, checking each directive takes too long.
 inline constexpr size_t most_stages = 64;
 
-// The extent as a number; nothing when it is symbolic.
+// The extent if it is constant; nothing if it is symbolic.
 std::optional<int64_t> constant_extent(const Axis &axis);
 
-// Whether a last block may move inwards and compute some elements once more: they are not computed from what they replace.
+// Whether a last block may be shifted inwards and recompute some elements: no stage updates in
+// place what it reads.
 bool may_shift(const Op &op);
 
 // Lanes of the machine's vectors for a type, at least 1.
 int vector_lanes(const Machine &machine, Type type);
-// The widest vectors of which an extent has one at least, down to 128 bits; else `lanes`.
+// The widest vectors, down to 128 bits, of which the extent fills at least one; else `lanes`.
 int fitting_lanes(Type type, int lanes, std::optional<int64_t> extent);
-// How many accumulators of one vector each fit the registers, leaving room for operands.
+// The number of one-vector accumulators that fit the registers, with room for operands.
 int accumulator_registers(const Machine &machine);
-// Whether tiles may be as wide as high, and still have rows enough for the instruction's latency.
+// Whether tiles can be as wide as high and still have enough rows to hide the instruction's
+// latency.
 bool has_wide_tiles(const Machine &machine);
-// How many vectors of all a wide tile takes, so that the last tile wastes few: up to four, as many as may be.
+// Vectors per tile, up to four, such that the last of `all` vectors wastes the least; the largest
+// such number.
 int64_t even_vectors(int64_t all);
 int64_t threads_of(const Machine &machine); // cores, at least 1
-// Whether an op is spread over cores: there are several, and it has enough steps, or as many as only a run knows, to pay for waking
-// them.
+// Whether to distribute an op over cores: there are several, and it has enough steps, or an unknown
+// number, to pay for waking them.
 bool pays_to_share(const Op &op, const Machine &machine);
 inline constexpr int64_t line_bytes = 64, page_bytes = 4096;
 int64_t cache_bytes(const Machine &machine, const std::string &level, int64_t otherwise);
@@ -91,27 +96,30 @@ int64_t bytes_of(Type type, const std::vector<Axis> &axes, size_t first, int64_t
 // Whether two of `rows` addresses, each `distance` bytes after the one before, are in different
 // pages at offsets within 256 bytes of each other. Such addresses share sets of L1.
 bool meet_in_pages(int64_t distance, int64_t rows);
-// The nearest cache behind the first of which so many bytes leave half free; the memory where none has that room.
+// The smallest level behind L1 that so many bytes fill at most half; memory if no cache is large
+// enough.
 std::string smallest_level(const Machine &machine, int64_t bytes);
 
-// By how much an index grows with a variable; nothing if that is not constant.
+// The constant by which an index grows with a variable; nothing if it is not constant.
 std::optional<int64_t> slope_of(const Expr &index, const std::string &variable);
 
 // Whether the axis is the last index of some read of the stage, and no other index uses it. Indices
-// that are no axes, apart from axes of one element, count as uses.
+// that are not plain axes, apart from axes of one element, count as uses.
 bool reads_along(const Stage &stage, const std::string &axis);
 
-// The reduction of a row, along the stage's last reduction axis, in vectors of partial results that are joined at the end. `at`:
-// the loop in which a row stands; the last pure one when empty.
+// Schedules the reduction of a row, along the stage's last reduction axis, in vectors of partial
+// results that are reduced at the end. `at`: the loop at which a row is computed; if empty, the
+// last pure one.
 void reduce_row(Schedule &schedule, const std::string &stage, int lanes, int64_t accumulators,
                 const std::string &at = "");
 
-// Loops that follow each other as one, which gets the name where there are several.
+// Fuses adjacent loops into one, which is called `name` if there are several.
 LoopName fused(StageHandle stage, const std::vector<LoopName> &loops, const std::string &name);
 
-// The block size near `wish` that cuts `extent` into equal pieces, each a multiple of `unit` (the last may be smaller).
+// The block size near `wish` that cuts `extent` into equal pieces, each a multiple of `unit` (the
+// last may be smaller).
 int64_t even_block(int64_t extent, int64_t wish, int64_t unit);
-// Of equal blocks of at most so many.
+// The largest divisor of n that is at most `most`.
 int64_t largest_divisor(int64_t n, int64_t most);
 
 } // namespace kumiko::library

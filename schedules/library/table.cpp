@@ -37,7 +37,8 @@ namespace kumiko::library {
 
 namespace {
 
-// More accumulators than registers are spilled at every step: such a tile is slow to compile, and slow.
+// Accumulators beyond the registers are spilled at every step; such a tile is slow to compile and
+// to run.
 std::string against_spills(int64_t accumulators, const Machine &machine) {
     return accumulators > accumulator_registers(machine) + 3 ? "more accumulators than registers" : "";
 }
@@ -67,7 +68,7 @@ std::string against_depthwise_last(const Op &, const Machine &machine, const Dep
     return against_spills(p.pixels * p.vectors, machine);
 }
 
-// What the chip's planner would refuse, as far as the estimate of cycles knows it.
+// Points that the chip's planner would refuse, as far as the cycle estimate knows.
 std::string against_cycles(double cycles) { return std::isfinite(cycles) ? "" : "more than the chip's memories hold"; }
 
 std::string against_chip_matmul(const Op &op, const Machine &machine, const ChipMatmulParameters &p) {
@@ -195,7 +196,8 @@ const LibraryTemplate *fitting_template(const Op &op, const Machine &machine) {
     require_chip_program(op);
     for (const LibraryTemplate &t : chip_templates()) {
         if (t.name == "chip_matmul" && t.matches(op) && !chip_matmul_fits(op, machine)) continue;
-        // Rows that only one reduction reads may pass through LM; a few of them are dealt to several units each.
+        // Rows that only one reduction reads may stream through LM; a few rows are distributed over
+        // several units each.
         if (t.name == "chip_rows" && is_chip_reduce(op) && t.matches(op) &&
             !(chip_rows_fits(op, machine) && chip_rows_fill(op, machine)))
             continue;

@@ -1,4 +1,4 @@
-// The library's templates, the most special first.
+// The library's templates, the most specialized first.
 #pragma once
 
 #include "schedules/library/space.h"
@@ -7,21 +7,23 @@ namespace kumiko::library {
 
 const std::vector<LibraryTemplate> &templates();
 
-// The chip's, likewise.
+// The templates for the chip, in the same order.
 const std::vector<LibraryTemplate> &chip_templates();
 
-// The first template that matches; null when none does.
+// The first template that matches; null if none does.
 const LibraryTemplate *find_template(const Op &op);
-// What a program of the chip cannot be made for, whatever its schedule: throws UserError or Unsupported.
+// Checks that a program for the chip is possible under some schedule. Throws UserError or
+// Unsupported if not.
 void require_chip_program(const Op &op);
-// The first that matches on a machine, which may be a chip; null where the library has nothing for the op on the chip. Throws as
-// require_chip_program.
+// The first template that matches on a machine, which may be a chip; null if the library has none
+// for the op on the chip. Throws as require_chip_program.
 const LibraryTemplate *fitting_template(const Op &op, const Machine &machine);
-// The same, but throws Unsupported where there is none; of those whose callers pack weights, where asked so.
+// The same, but throws Unsupported if there is none. With PackedBy::Caller, considers only
+// templates whose callers pack weights.
 const LibraryTemplate *find_template(const Op &op, const Machine &machine, PackedBy packed_by = PackedBy::Kernel);
-// The space of that one. Throws likewise.
+// The space of that template. Throws as find_template.
 std::unique_ptr<Space> space_of(const Op &op, const Machine &machine, PackedBy packed_by = PackedBy::Kernel);
-// Throws UserError with a suggestion.
+// Throws UserError with a suggestion for an unknown name.
 const LibraryTemplate &template_named(const std::string &name);
 
 } // namespace kumiko::library

@@ -6,24 +6,24 @@ namespace kumiko::library {
 
 namespace {
 
-// How many tiles at a time, down or across: as many as the extent has, but for a limit.
+// Tiles at a time, down or across: as many as the extent has, at most `most`.
 int64_t tiles_at_once(const std::optional<int64_t> &extent, int64_t side, int64_t most) {
     return extent ? std::clamp<int64_t>(*extent / side, 1, most) : most;
 }
 
-// Whole blocks only: the last one moves inwards, where there is a whole one.
+// Only whole blocks: the last one is shifted inwards, if the extent holds one.
 Tail whole_blocks(bool moves, const std::optional<int64_t> &extent, int64_t block) {
     return moves && extent && *extent >= block ? Tail::Shift : Tail::Auto;
 }
 
-// The block from `wish` on, of whole units, that leaves no rest of less than a unit.
+// The smallest block >= `wish`, in whole units, that leaves no remainder shorter than a unit.
 int64_t block_of(const std::optional<int64_t> &extent, int64_t wish, int64_t unit) {
     int64_t block = (wish + unit - 1) / unit * unit;
     while (extent && block < *extent && *extent % block && *extent % block < unit) block += unit;
     return block;
 }
 
-// Of blocks the extent of the last one.
+// The extent of the last block.
 std::optional<int64_t> shortest(const std::optional<int64_t> &extent, int64_t block) {
     return extent ? std::optional(*extent > block && *extent % block ? *extent % block : std::min(*extent, block))
                   : std::nullopt;

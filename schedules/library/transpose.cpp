@@ -12,12 +12,14 @@ namespace kumiko::library {
 
 namespace {
 
-constexpr int64_t least_of_line = 16, most_of_line = 32; // bytes of a line in a store past the caches
-constexpr int64_t rows_at_once = 8;                      // whose lines are written piece by piece
+constexpr int64_t least_of_line = 16, most_of_line = 32; // bytes of a line in a non-temporal store
+constexpr int64_t rows_at_once = 8;                      // rows written piece by piece
 
-// The axis that the output's elements follow, and the one that those of an input follow. Where one of them is shorter than four
-// elements, it is `few`, and vectors lie along the other: a matrix of two or three columns, the colours of an image. Each stands for
-// the run of axes that ends with it, where these follow each other in the output and in all that is read: rows and columns of pixels.
+// The axis along which the output is contiguous (`along`), and the one along which an input is
+// (`across`). If one of them is shorter than four elements, it is `few`, and vectors run along the
+// other: a matrix of two or three columns, the colours of an image. Each stands for a run of axes
+// that ends with it and is contiguous in the output and in all reads, such as rows and columns of
+// pixels.
 struct TransposeRoles {
     const Stage *output = nullptr;
     std::string along, across, few;
@@ -34,7 +36,7 @@ struct TransposeRoles {
         }
         return n;
     }
-    int64_t bytes() const { // of the output, as far as its extents are known
+    int64_t bytes() const { // of the output, as far as extents are known
         int64_t all = output->type.bytes();
         for (const Axis &a : output->axes) all *= constant_extent(a).value_or(1);
         return all;
@@ -80,20 +82,22 @@ std::optional<TransposeRoles> transpose_roles(const Op &op) {
     return r;
 }
 
-// The greatest power of two up to `most` that divides the extent, but at least `least`; `most` where the extent is not known.
+// The largest power of two up to `most` that divides the extent, but at least `least`; `most` if
+// the extent is unknown.
 int64_t dividing(std::optional<int64_t> extent, int64_t least, int64_t most) {
     while (most > least && extent && (*extent % most != 0 && *extent < 8 * most)) most /= 2;
     while (most > 2 && extent && *extent < most) most /= 2;
     return most;
 }
 
-// Rows of the output that a block writes, a line of each at a time. Lines of rows that lie a power of two apart share few sets of the
-// first cache, whose ways are as long as a page: with more than eight of them to a set they drive each other out before the block comes
-// back to what lies beside them.
+// Output rows that a block writes, a line of each at a time. Lines of rows at power-of-two
+// distances share few L1 sets, whose ways are as long as a page. With more than eight lines per
+// set, they evict each other before the block returns to the neighbouring elements.
 int64_t rows_of_block(const TransposeRoles &r, const Machine &machine, int64_t bytes) {
     constexpr int64_t way = 4096, lines_of_set = 8;
     const int64_t least = line_bytes / bytes;
-    // Past the caches, of bytes, whose lines are read by quarters, or of a few rows: the fewer blocks the better.
+    // Fewer blocks are better for non-temporal stores, for bytes, whose lines are read by quarters,
+    // and for few rows.
     if (bytes == 1 || !r.few.empty() || exceeds_caches(r.bytes(), machine)) return 1024 / bytes;
     int64_t rows = 4 * least, stride = bytes;
     for (const Axis &a : r.output->axes) {
@@ -104,18 +108,19 @@ int64_t rows_of_block(const TransposeRoles &r, const Machine &machine, int64_t b
     return rows;
 }
 
-// Rows of the output, past the caches, that are no whole lines are stored past them by pieces of a line: the memory puts those together
-// that follow each other at once, in a few rows at a time. `length` elements of a row follow each other: lines of so many rows of the
-// input stay in the second cache while parts of them are taken.
+// Non-temporal stores of output rows that are not whole lines are made in pieces of a line. The
+// memory combines pieces that are written in close succession, in a few rows at a time. `length`
+// elements of a row are written consecutively; lines of as many input rows stay in L2 while parts
+// of them are read.
 struct RowPieces {
-    int64_t bytes = 0, length = 0; // 0 where rows are whole lines, or not of pieces
+    int64_t bytes = 0, length = 0; // 0 if rows are whole lines, or not multiples of pieces
 };
 
 RowPieces pieces_of_rows(const TransposeRoles &r, const Machine &machine, int64_t bytes) {
     const auto along = r.extent(r.along), across = r.extent(r.across);
     const bool many = bytes > 1 && r.few.empty() && across.value_or(0) >= rows_at_once;
     if (!many || !along || !exceeds_caches(r.bytes(), machine)) return {};
-    RowPieces p{std::gcd(*along * bytes, line_bytes), 1024}; // each on a page of its own
+    RowPieces p{std::gcd(*along * bytes, line_bytes), 1024}; // each input row on a page of its own
     if (p.bytes < least_of_line || p.bytes > most_of_line) return {};
     constexpr int64_t ways = 8;
     const int64_t way = cache_bytes(machine, "L2", 512 << 10) / ways, stride = *across * bytes;
@@ -180,7 +185,7 @@ TransposeParameters transpose_parameters(const Op &op, const Machine &machine) {
 
 namespace {
 
-// That axes hold a block at least whose length only a run tells.
+// Conditions that axes of unknown length hold at least one block.
 std::vector<Expr> blocks_fit(const TransposeRoles &r, const TransposeParameters &p) {
     std::vector<Expr> all;
     for (const auto &[axis, block] : {std::pair(r.along, p.lanes), std::pair(r.across, p.columns)}) {
@@ -189,7 +194,7 @@ std::vector<Expr> blocks_fit(const TransposeRoles &r, const TransposeParameters 
     return all;
 }
 
-// `fit`: of the axes whose length is not known.
+// `fit`: assume that axes of unknown length hold a block.
 Schedule schedule_one(const Op &op, const Machine &machine, const TransposeRoles &r, const TransposeParameters &p,
                       bool fit) {
     Schedule s(op, machine);
@@ -203,7 +208,7 @@ Schedule schedule_one(const Op &op, const Machine &machine, const TransposeRoles
         for (size_t n = 1; n < run.size(); n++) all = Y.fuse(all, run[n]);
         loop.emplace(axis, all);
     }
-    // A last block that moves inwards is a whole one too.
+    // A shifted last block is a whole block too.
     const auto tail = [&](const std::string &axis, int64_t block) {
         const auto extent = r.extent(axis);
         return (extent ? *extent >= block : fit) && may_shift(op) ? Tail::Shift : Tail::Auto;
@@ -236,7 +241,8 @@ Schedule schedule_one(const Op &op, const Machine &machine, const TransposeRoles
     if (p.parallel) {
         for (const LoopName &l : order) {
             if (Halide::Internal::is_const_one(Y.state().loop(l).extent)) continue;
-            const LoopName shared = ahead.name.empty() ? l : ahead; // blocks of long rows are too few
+            // there are too few blocks of long rows
+            const LoopName shared = ahead.name.empty() ? l : ahead;
             if (l.name != group.name && l.name != column.name && l.name != lane.name) Y.parallel(shared);
             break;
         }
@@ -256,7 +262,8 @@ Schedule schedule_transpose(const Op &op, const Machine &machine, const Transpos
     const TransposeRoles r = *transpose_roles(op);
     Schedule s = schedule_one(op, machine, r, p, false);
     if (p.whole)
-        s.specialize(blocks_fit(r, p)[0], schedule_one(op, machine, r, p, true)); // and the others, which it assumes
+        // it assumes the other conditions too
+        s.specialize(blocks_fit(r, p)[0], schedule_one(op, machine, r, p, true));
     return s;
 }
 

@@ -1,5 +1,6 @@
-// Pointwise ops that read along another axis than they write: matrices transposed, axes permuted. Blocks of both axes are read by rows
-// and transposed in registers; two or three columns or rows are taken apart, or put together, by shuffles.
+// Pointwise ops that read along another axis than they write: matrices transposed, axes permuted.
+// Blocks of both axes are read by rows and transposed in registers. Two or three columns or rows
+// are interleaved or deinterleaved by shuffles.
 #pragma once
 
 #include "schedules/library/space.h"
@@ -8,13 +9,20 @@ namespace kumiko::library {
 
 struct TransposeParameters {
     BOOST_HANA_DEFINE_STRUCT(TransposeParameters,
-                             (Tile, lanes),    // elements of a run of the output, one from each of so many rows
-                             (Tile, columns),  // elements of a row that are transposed at once
-                             (Tile, block),    // elements of rows, over which runs of the output go on
-                             (Tile, length),   // of a row of the output that follow each other in time; 0: a run
-                             (Flag, parallel), // spread blocks over cores
+                             // elements of an output run, one from each of as many rows
+                             (Tile, lanes),
+                             // elements of a row that are transposed at once
+                             (Tile, columns),
+                             // elements of rows for which output runs continue
+                             (Tile, block),
+                             // elements of an output row written consecutively; 0: one run
+                             (Tile, length),
+                             // distribute blocks over cores
+                             (Flag, parallel),
                              (Flag,
-                              whole)); // where axes of a length that a run tells hold a block, the last moves inwards
+                              // if axes of unknown length hold a block, the last block is shifted
+                              // inwards
+                              whole));
 };
 
 bool is_transpose(const Op &op);

@@ -1,11 +1,13 @@
-// Indices beside axes of one element, as those of the result of a window that is the whole image.
+// Indices that also use axes of one element, such as those of the result of a window over a whole
+// image.
 #pragma once
 
 #include "schedules/library/structure.h"
 
 namespace kumiko::library {
 
-// An index of several terms without the stage's axes of one element: x + kx is kx where x has no other value than 0.
+// Removes the stage's axes of one element from an index with several terms: x + kx becomes kx if x
+// is always 0.
 inline Expr beside_unit_axes(const Stage &stage, Expr index) {
     if (index.as<Halide::Internal::Variable>()) return index;
     bool any = false;

@@ -11,9 +11,9 @@ const Stage &stage_of(const Op &op, const char *name) { return *op.find_stage(na
 
 int64_t number(const Stage &s, const char *axis) { return extent_of(s, axis, 64); }
 
-// Tiles of the image are read with their channels as neighbours.
+// Image tiles are read with contiguous channels.
 void turn_patches(Schedule &s, const Machine &machine, const std::string &padded, int lanes) {
-    // A few channels of one tile, though before X_rows has its place it counts as all of them.
+    // A few channels of one tile; until X_rows is placed, this counts all of them.
     const Stage &products = stage_of(s.op(), "products");
     const int64_t side = number(stage_of(s.op(), "X_rows"), "j");
     const int64_t bytes = side * side * number(products, "c") * products.type.bytes();
@@ -44,8 +44,9 @@ WinogradParameters winograd_parameters(const Op &op, const Machine &machine) {
     const int64_t sums = vectors > 2 ? 24 : registers;
     WinogradParameters p;
     p.vectors = Tile::nearest(vectors, up_to(4, (filters + lanes - 1) / lanes));
-    // What a block of rows brings in and leaves stays in the second cache, if its tiles are enough for the weights, which each block
-    // reads; else in the third, with room for the weights; where those have none, one block reads them once.
+    // The data that a block of rows reads and writes stays in L2 if its tiles are enough for the
+    // weights, which each block reads; otherwise in L3, with room for the weights. If L3 cannot
+    // hold these, one block reads them once.
     const int64_t points = number(products, "u") * number(products, "v");
     const int64_t channels = number(products, "c"), bytes = products.type.bytes();
     const int64_t row = std::max<int64_t>(1, points * across * (channels + filters) * bytes);
@@ -57,10 +58,12 @@ WinogradParameters winograd_parameters(const Op &op, const Machine &machine) {
     if (rows * across < enough) rows = std::max(rows, largest_divisor(down, third / 8 / row));
     if (once) rows = down;
     p.rows = Tile::nearest(rows, up_to(64, down));
-    // As many tiles at once as registers hold, or a few less, so that the last of a block are as many.
+    // As many tiles at once as registers hold, or a few less, such that the last group of a block
+    // has as many.
     const int64_t most = std::max<int64_t>(1, sums / vectors), together = p.rows * across;
     p.tiles = Tile::nearest(even_block(together, most, 1), up_to(16, down * across));
-    // Channels that come last are read as they lie; others are turned tile by tile, which a padded copy makes simple.
+    // Channels that come last are read in place. Others are transposed tile by tile, for which a
+    // padded copy is simplest.
     const bool last = stage_of(op, "Y").axes.back().name() == "o";
     p.pad = last ? Choice("inline", {"inline", "whole"}) : Choice("whole", {"whole"});
     p.weights = Choice("transformed", {"transformed", "ahead"});
@@ -75,8 +78,8 @@ Schedule schedule_winograd(const Op &op, const Machine &machine, const WinogradP
     const std::string padded = "X.padded";
     Schedule s(op, machine);
 
-    // Results: rows of tiles in blocks; of a tile, a few filters at once, whose rows of pixels are stored in turn, or where channels come
-    // last, pixel by pixel.
+    // Results: rows of tiles in blocks. Of a tile, a few filters at a time are stored, row by row
+    // of pixels, or, with channels last, pixel by pixel.
     StageHandle Y = s.stage("Y");
     const bool last = Y.state().def.axes.back().name() == "o";
     auto [rows, y] = Y.split("y", tile);
@@ -87,7 +90,7 @@ Schedule schedule_winograd(const Op &op, const Machine &machine, const WinogradP
         Y.reorder({"n", block, row, column, filters, y, x, filter}).unroll(y).unroll(x).vectorize(filter, lanes);
     else
         Y.reorder({"n", block, row, column, filters, y, filter, x}).unroll(y).unroll(filter).vectorize(x, tile);
-    // Blocks are spread over cores, or where there are too few of them, the loops of each step.
+    // Cores divide blocks or, if there are too few of them, the loops of each step.
     const int64_t blocks = (number(products, "ty") + p.rows - 1) / p.rows * extent_of(stage_of(op, "Y"), "n", 1);
     const bool by_blocks = p.parallel && blocks >= threads_of(machine), by_steps = p.parallel && !by_blocks;
     if (by_blocks) share_out(Y, {"n", block}, threads_of(machine));

@@ -1,5 +1,5 @@
-// Convolutions by minimal filtering (ops/conv.h, winograd_conv2d): blocks of tile rows of the image are transformed, multiplied in
-// vectors of filters, and transformed back, while they are in the caches.
+// Convolutions by minimal filtering (ops/conv.h, winograd_conv2d). Blocks of tile rows of the image
+// are transformed, multiplied in vectors of filters, and transformed back while they are in cache.
 #pragma once
 
 #include "schedules/library/space.h"
@@ -7,12 +7,18 @@
 namespace kumiko::library {
 
 struct WinogradParameters {
-    BOOST_HANA_DEFINE_STRUCT(WinogradParameters, (Tile, tiles), // whose products are summed in registers side by side
-                             (Tile, vectors),                   // vectors of filters in registers
-                             (Tile, rows),                      // rows of tiles that go through all steps together
-                             (Choice, pad), // zeros around the image: a padded copy "whole"; or "inline", as it is read
-                             (Choice, weights), // transformed by the kernel: "transformed"; or "ahead" of it
-                             (Flag, parallel)); // spread blocks of rows over cores
+    // tiles whose products are summed in registers
+    BOOST_HANA_DEFINE_STRUCT(WinogradParameters, (Tile, tiles),
+                             // vectors of filters in registers
+                             (Tile, vectors),
+                             // tile rows that go through all steps together
+                             (Tile, rows),
+                             // zeros around the image: padded copy "whole", or "inline"
+                             (Choice, pad),
+                             // weights "transformed" by the kernel or "ahead" of it
+                             (Choice, weights),
+                             // distribute blocks of rows over cores
+                             (Flag, parallel));
 };
 
 bool is_winograd(const Op &op);
