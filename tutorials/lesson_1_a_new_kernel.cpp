@@ -1,7 +1,7 @@
 // Lesson 1: write a new kernel, run it, trust it.
 //
-// A formula is written once, with axes and tensors. compile() gives it a good schedule without being told how, and
-// interpret() says what the formula means, so that the kernel can be checked against it.
+// A formula is written once, with axes and tensors. compile() chooses a good schedule for it, and
+// interpret() defines the formula's result, so that the kernel can be checked against it.
 #include "driver/kumiko.h"
 
 #include <iostream>

@@ -1,7 +1,8 @@
 // Lesson 2: schedule it by hand and look.
 //
-// A schedule orders the work and never changes the result. Each directive is checked when it is given. The nest shows the
-// loops, who is computed where and who is kept where; a schedule is data, so it can be saved and replayed.
+// A schedule orders the work and never changes the result. Each directive is checked when it is
+// given. The nest shows the loops, where each stage is computed, and where it is stored. A schedule
+// is data, so it can be saved and replayed.
 #include "driver/kumiko.h"
 
 #include <iostream>
@@ -21,12 +22,12 @@ Op group_norm_silu(Expr N, Expr G, Expr C, Expr H, Expr W) {
 int main() {
     Op op = group_norm_silu(2, 8, 4, 32, 32);
     Schedule s(op);
-    s.stage("mean.sum").parallel("n").vectorize("x", 16); // x reduces: 16 partial sums, joined after the loop
+    s.stage("mean.sum").parallel("n").vectorize("x", 16); // x is reduced: 16 partial sums
     s.stage("var.sum").parallel("n").vectorize("x", 16);
     s.stage("Y").compute_root().fuse("n", "g", "ng").parallel("ng").vectorize("x", 16);
 
-    std::cout << s.nest();      // loops, who is computed where, who is kept where
-    s.nest().html("nest.html"); // the same to click through
+    std::cout << s.nest();      // loops, where stages are computed and stored
+    s.nest().html("nest.html"); // the same, interactive
     Kernel k = compile(s, Target::host());
     std::cout << k.assembly().size() << " characters of assembly, " << k.report().lowering + k.report().code
               << " ms to callable code\n";

@@ -1,7 +1,8 @@
-// Lesson 3: be told what is wrong.
+// Lesson 3: read the errors.
 //
-// A directive that is not legal is an error at the line that gives it: the cause, the loops with the spot marked, and what
-// would be legal. The schedule is then as it was before, so a program may catch the error and try something else.
+// An illegal directive is an error at the line that gives it: the cause, the loops with the place
+// marked, and the legal alternatives. The schedule is unchanged, so a program may catch the error
+// and try something else.
 #include "driver/kumiko.h"
 #include "schedules/primitive.h"
 
@@ -19,7 +20,7 @@ int main() {
     } catch (const UserError &e) {
         std::cout << e.what() << "\n";
     }
-    // A directive that only misses later ones is pending. It is an error when the schedule is used.
+    // A directive that only lacks later ones is pending. It is an error when the schedule is used.
     s.stage("Y").vectorize("y", 16); // y is not the innermost loop
     try {
         compile(s);
@@ -28,7 +29,7 @@ int main() {
     }
     s.stage("Y").reorder({"x", "y"}); // as the message proposes
 
-    // A later directive must not take away what an earlier one relies on; the message names both lines.
+    // A later directive must not invalidate an earlier one; the message names both lines.
     try {
         s.stage("Y").reorder({"n", "c", "y.v", "x", "y.o"});
     } catch (const UserError &e) {

@@ -1,8 +1,8 @@
 // Lesson 4: teach it an instruction.
 //
-// A tensor instruction is declared by what it means, a small formula. tensorize proves that a block of loops means the same,
-// addresses included; then the emitter writes LLVM for it. Here: four dot products of two floats each, written with
-// shuffles, products and sums.
+// A tensor instruction is declared by its meaning, a small formula. tensorize proves that a block
+// of loops has the same meaning, addresses included; then the emitter generates LLVM IR for it.
+// Here: four dot products of two floats each, by shuffles, products and sums.
 #include "driver/kumiko.h"
 #include "targets/cpu/emit.h"
 
@@ -42,7 +42,8 @@ int main() {
     } catch (const UserError &e) {
         std::cout << e.what() << "\n";
     }
-    s.place_in("B", "L2", "C", "i").layout({"j/4", "k/2", "j%4", "k%2"}); // now they lie as the instruction wants them
+    // in the instruction's order
+    s.place_in("B", "L2", "C", "i").layout({"j/4", "k/2", "j%4", "k%2"});
     C.tensorize(ji, dot2);
     std::cout << s.nest();
 

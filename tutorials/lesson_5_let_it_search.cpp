@@ -1,12 +1,14 @@
 // Lesson 5: let it search.
 //
-// tune() measures schedules of the library that fits the op, each first checked against the formula, in a process of its
-// own so that a bad one costs only itself. What it learns is kept in a database: a second call goes on where the first
-// ended, and the best schedule can be taken from there at any time. The command does the same:
+// tune() measures schedules of the library template that matches the op. Each is first checked
+// against the formula, in a process of its own, so that a crash only costs one candidate. Results
+// are kept in a database: a second call continues where the first ended, and the best schedule can
+// be read from it at any time. On the command line:
 //
 //   kumiko tune matmul --shape m=96,n=96,k=96 --trials 12 --db tuning.db
-//   kumiko tune ./libmyops.so:group_norm_silu --shape N=2,G=8,C=4,H=32,W=32      one's own op: ops/export.h
-//   kumiko best matmul --shape m=96,n=96,k=96 --db tuning.db --as cpp            to paste into a source
+//   kumiko tune ./libmyops.so:group_norm_silu --shape N=2,G=8,C=4,H=32,W=32    an op of yours:
+//                                                                              ops/export.h
+//   kumiko best matmul --shape m=96,n=96,k=96 --db tuning.db --as cpp          as C++ source
 #include "driver/kumiko.h"
 
 #include <filesystem>
@@ -32,13 +34,13 @@ int main() {
     k(a, b, c);
     check_close(c, interpret(op, a, b), {.relative = 1e-4, .absolute = 1e-4});
 
-    // What is known is not measured again.
+    // Known schedules are not measured again.
     TuneReport again;
     tune(op, Target::host(), {.trials = 12, .database = database, .threads = 1}, &again);
     if (again.measured != 0 || again.known != report.measured)
         throw UserError("the second session should have known all that the first one measured");
 
-    // Another program asks the database.
+    // Another program reads the database.
     auto known = tuned_schedule(op, Machine::host(), database, {.threads = 1});
     if (!known) throw UserError("the database should know a schedule");
     std::cout << "the database: " << known->rate << "\n";

@@ -1,7 +1,9 @@
 // Lesson 6: ship a library.
 //
-// A list of kernels becomes a static library with a C header. What links it needs nothing of Kumiko. Kernels may be compiled
-// for several processors, the best of which runs; "any_shape" makes one C function for all sizes, which hands those that
+// A list of kernels becomes a static library with a C header. Programs that link it need nothing
+// else of Kumiko. Kernels may be compiled for several processors; at run time the best one is
+// selected. "any_shape" makes one C function for all sizes, which dispatches to the kernels for
+// special sizes. On the command line:  kumiko build kernels.json -o out
 // have a kernel of their own on to it. The command does the same:  kumiko build kernels.json -o out
 #include "driver/kumiko.h"
 #include "support/atomic_file.h"
@@ -44,7 +46,7 @@ int main() {
     LibraryReport report = build_library(LibraryDescription::load("lesson_6.json"), "lesson_6");
     for (const auto &[file, purpose] : report.files) std::cout << file << ": " << purpose << "\n";
 
-    // The program that checks the library on the machine where it is used comes with it.
+    // The library includes a self-test for the machine where it is used.
     write_file_atomically("lesson_6/app.c", program);
     for (const char *source : {"mykernels_selftest.c", "app.c"}) {
         const std::string command =

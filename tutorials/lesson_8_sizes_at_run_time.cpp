@@ -1,7 +1,8 @@
 // Lesson 8: sizes known only at run time.
 //
-// A Size is bound when the kernel is called, from the shapes of its arrays. The kernel works for any; specialize() gives
-// some of them code of their own, where the condition is a fact and tails vanish.
+// A Size is bound when the kernel is called, from the shapes of its arrays. The kernel works for
+// any size. specialize() generates further code for some sizes, in which the condition is known to
+// hold and tails vanish.
 #include "driver/kumiko.h"
 
 #include <iostream>
