@@ -1,4 +1,4 @@
-// What the tests of the tuner's databases share: files of a test's own, records, and what errors say.
+// Helpers for tests of the tuner's databases: scratch files, records, and error messages.
 #pragma once
 
 #include "autotune/tune.h"
@@ -10,7 +10,7 @@
 
 namespace kumiko::testing {
 
-// <build>/<file of the test that runs>.scratch
+// <build>/<file of the running test>.scratch
 inline std::filesystem::path folder() {
     const std::filesystem::path file = doctest::getContextOptions()->currentTest->m_file.c_str();
     const auto path = std::filesystem::path(KUMIKO_BINARY_DIR) / (file.stem().string() + ".scratch");
@@ -22,13 +22,13 @@ inline void remove_database(const std::string &file) {
     for (const char *suffix : {"", "-wal", "-shm"}) std::filesystem::remove(file + suffix);
 }
 
-// In the folder; what was there before is gone.
+// A path in the folder; an older file there is removed.
 inline std::string fresh_file(const std::string &name) {
     remove_database((folder() / name).string());
     return (folder() / name).string();
 }
 
-// A good candidate of a product of matrices on this machine, whose rows are split by `factor`.
+// A successful candidate of a matrix product on this machine, with rows split by `factor`.
 inline Record record_of(const Op &op, int64_t factor, double seconds) {
     Schedule s(op);
     s.stage("C").split("i", factor);
@@ -44,7 +44,7 @@ inline Record record_of(const Op &op, int64_t factor, double seconds) {
     return r;
 }
 
-// Of the UserError that f throws.
+// The message of the UserError that f throws.
 template<typename F>
 std::string message(F f) {
     try {

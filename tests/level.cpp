@@ -1,6 +1,5 @@
-// --level=LEVEL of test programs that generate code: the test runs as on a processor that has no
-// more than the level has (limit_features). It is skipped where this processor lacks something of
-// the level.
+// --level=LEVEL of test programs that generate code: the test runs as on a processor with only the
+// level's features (limit_features). It is skipped if this processor lacks a feature of the level.
 #include "tests/level.h"
 
 #include "targets/cpu/cpu_target.h"

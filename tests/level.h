@@ -4,9 +4,8 @@
 
 namespace kumiko {
 
-// Limits this process to a level of processor features. Returns the reason why it can't be, or
-// nothing.
-// Weak: a program without code generation has none.
+// Limits this process to a level of processor features. Returns the reason if that is not possible,
+// otherwise nothing. Weak: programs without code generation do not define it.
 [[gnu::weak]] std::string limit_level(const std::string &level);
 
 // True in a test that was limited to a level below this processor's.

@@ -1,7 +1,7 @@
-// The entry point of every test executable: doctest's own, which takes filters and options such as `--test-case=NAME`. A filter
-// that no test case passes is an error. A test that cannot be made here says MESSAGE("left out: why"); where nothing else is wrong the exit
-// status then tells ctest that the test was skipped. `--level=x86-64-avx2` runs the test as on a
-// lesser processor (level.h).
+// The entry point of every test executable: doctest's, with filters and options such as
+// `--test-case=NAME`. A filter that matches no test case is an error. A test that cannot run here
+// says MESSAGE("left out: why"); if nothing fails, the exit status then tells ctest that the test
+// was skipped. `--level=x86-64-avx2` runs the test as on a processor of that level (level.h).
 #define DOCTEST_CONFIG_IMPLEMENT
 #include <doctest/doctest.h>
 

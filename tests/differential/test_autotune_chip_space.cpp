@@ -1,5 +1,6 @@
-// Spaces of the chip made from formulas: each point that has no reason against it is a program that computes what the formula means, but for
-// few that the compiler refuses; reasons are counted.
+// Spaces for the chip made from formulas. Each point without a reason against it must compile to a
+// program that computes the formula, except for a few that the compiler refuses. Reasons are
+// counted.
 // Links: ops
 // Cost: 40
 // Sanitized: --test-case=*elements*
@@ -26,7 +27,8 @@ struct Counts {
     std::map<std::string, int> late;    // by the compiler
 };
 
-// Points that are drawn evenly, until so many have no reason against them; each of those and the default is compiled, simulated and compared.
+// Draws points uniformly until `points` have no reason against them; compiles, simulates and
+// compares each of those and the default.
 Counts check_points(const Op &op, int points, uint64_t seed, const std::string &machine = "small") {
     CAPTURE(op.to_string());
     CAPTURE(machine);
@@ -71,7 +73,7 @@ Counts check_points(const Op &op, int points, uint64_t seed, const std::string &
     for (const auto &[reason, n] : counts.late) {
         INFO(n << " × " << reason);
         late += n;
-        CHECK(late * 10 <= points); // the space knows nearly all that the compiler would refuse
+        CHECK(late * 10 <= points); // the space predicts nearly all refusals
     }
     return counts;
 }
@@ -138,7 +140,7 @@ TEST_CASE("products of matrices, by the matrix units") {
     CHECK(counts.refused.size() >= 3);
     check_points(named("matmul", {{"m", 50}, {"n", 70}, {"k", 60}, {"bias", true}, {"activation", "relu"}}), 10, 2);
     check_points(named("matmul", rows), 4, 3, "medium");
-    // The choices are there, and what is chosen is used.
+    // The choices exist, and the chosen value is used.
     const auto space = auto_space(named("matmul", rows), chip("small"));
     Json point = space->to_json(space->default_point());
     CHECK_EQ(point.at("operands"), "rows");

@@ -1,5 +1,5 @@
-// Casts of floats to integers that cannot hold them, where the float is known before the kernel runs: the interpreter, LLVM and
-// Halide agree.
+// Casts of constant floats to integers that cannot hold them: the interpreter, LLVM and Halide must
+// agree.
 // Links: driver
 #include "driver/kernel.h"
 #include "dsl/interpret.h"
@@ -16,7 +16,7 @@ namespace {
 constexpr int n = 9;
 const std::vector<Type> integers = {boolean, i8, i16, i32, i64, u8, u16, u32, u64};
 
-// As the meaning has it, from what the machine does within the type.
+// A saturating cast as defined, by the machine's conversion for values in the type's range.
 uint64_t saturated(Type t, double x) {
     if (t.is_bool()) return x != 0;
     if (std::isnan(x)) return 0;
@@ -106,7 +106,7 @@ TEST_CASE("integers become bool by comparison with zero") {
     }
 }
 
-// Read at `index`, which is computed in floats: what that is comes first.
+// Reads at an `index` computed in floats, the value of which is known at compile time.
 TEST_CASE("indices") {
     Axis i("i", 3), a("a", 200);
     Tensor X = input("X", f32, {a});

@@ -1,4 +1,5 @@
-// Functions of Halide's that formulas may call, and indices that are read: the interpreter, LLVM and Halide agree.
+// Halide functions that formulas may call, and data-dependent indices: the interpreter, LLVM and
+// Halide must agree.
 // Links: driver
 #include "driver/kernel.h"
 #include "dsl/interpret.h"

@@ -1,6 +1,6 @@
-// Every operator of the registry, with parameters drawn at random, under its default schedule: interpret = LLVM = Halide. Ops
-// that only add, multiply, compare and move are exact on small integers, so their bits are equal; the others stay within the
-// error that interpret_with_bound allows.
+// Every operator of the registry, with random parameters, under its default schedule: interpret =
+// LLVM = Halide. Ops that only add, multiply, compare and move are exact on small integers, so
+// their bits are equal; others stay within the error bound of interpret_with_bound.
 #include "driver/default_schedule.h"
 #include "driver/kernel.h"
 #include "dsl/interpret.h"
@@ -16,7 +16,7 @@ using Kind = ops::Parameter::Kind;
 
 namespace {
 
-// No division, no function and no fraction: exact on small integers.
+// No division, function or fraction: exact on small integers.
 bool exact(const Op &op) {
     struct Visitor : Halide::Internal::IRGraphVisitor {
         using IRGraphVisitor::visit;
@@ -64,7 +64,7 @@ Json drawn(const ops::Parameter &p, Random &r) {
     return nullptr;
 }
 
-// nullopt when the parameters do not go together.
+// nullopt if the parameters do not fit together.
 std::optional<Op> drawn_op(const ops::Operator &o, Random &r) {
     Json parameters = Json::object();
     for (const ops::Parameter &p : o.parameters) {

@@ -1,4 +1,4 @@
-// A Redis server of a test's own, on a socket in a folder of its own; nothing of it is kept.
+// A Redis server for one test, on a socket in a temporary folder; its data is discarded.
 #pragma once
 
 #include "autotune/redis.h"
@@ -41,7 +41,7 @@ public:
 
     pid_t id() const { return id_; }
     void signal(int number) const { kill(id_, number); }
-    // Its exit status; −1: a signal ended it.
+    // Sends the signal and returns the exit status; −1 if a signal ended the process.
     int end(int number) {
         kill(id_, number);
         int status = 0;
@@ -73,7 +73,7 @@ public:
         process_.reset();
         std::filesystem::remove_all(folder_);
     }
-    // Ends the server with all that it holds, and starts another.
+    // Ends the server, discards its data, and starts another.
     void start() {
         process_.reset();
         process_ = std::make_unique<Process>(std::vector<std::string>{"redis-server", "--port", "0", "--unixsocket",

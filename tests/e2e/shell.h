@@ -1,4 +1,4 @@
-// Commands, and folders of a test's own.
+// Shell commands, and scratch folders for tests.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -27,7 +27,8 @@ inline std::filesystem::path scratch(const std::string &test, const std::string 
     return path;
 }
 
-// Runs a command; what it printed, on either stream, is left in `text`. −1: it was killed.
+// Runs a command and stores what it printed, on stdout or stderr, in `text`. Returns its exit
+// status, −1 if it was killed.
 inline int run(const std::string &command, std::string &text) {
     FILE *pipe = popen(("(" + command + ") 2>&1").c_str(), "r");
     REQUIRE(pipe);
@@ -38,7 +39,7 @@ inline int run(const std::string &command, std::string &text) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// What it printed; it must end well.
+// The output of a command that must succeed.
 inline std::string must_run(const std::string &command) {
     std::string text;
     const int status = run(command, text);

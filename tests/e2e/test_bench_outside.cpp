@@ -1,4 +1,4 @@
-// The suite `outside`: kernels in a C program against the same kernels in this process.
+// The suite `outside`: kernels in a C program compared with the same kernels in this process.
 // Links: bench
 // Levels: no
 // Sanitized: no
@@ -16,7 +16,7 @@ using namespace kumiko::bench;
 
 namespace {
 
-// $CC while one lives.
+// Sets $CC during its lifetime.
 class Compiler {
 public:
     explicit Compiler(const std::string &command) {
@@ -30,7 +30,7 @@ private:
     bool given_ = false;
 };
 
-// Packed weights, a size that is an argument of calls, and a kernel with neither.
+// Packed weights, a size as an argument, and a kernel with neither.
 std::vector<OutsideCase> tiny_cases() {
     std::vector<OutsideCase> cases = {{suite_cases("gemm-bf16", "m=17,n=32,k=16").at(0)},
                                       {suite_cases("gemm-f32", "m=9,n=20,k=12").at(0), {"m", "k"}},

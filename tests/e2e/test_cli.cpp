@@ -1,4 +1,4 @@
-// The command, as a shell meets it.
+// The kumiko command, run from a shell.
 #include "support/json.h"
 
 #include <doctest/doctest.h>
@@ -37,7 +37,7 @@ std::string scratch() {
     return path.string();
 }
 
-// `name`: of the files that it prints to.
+// `name`: of the files for its output.
 Outcome run(const std::string &arguments, const std::string &name = "") {
     const std::string out = scratch() + "/out" + name, err = scratch() + "/err" + name;
     const int status = std::system(
@@ -307,7 +307,7 @@ TEST_CASE("Control-C: what is kept is said, and the exit status is that of what 
     std::filesystem::remove(scratch() + "/int.db");
     std::filesystem::remove(scratch() + "/int.html");
     const std::string tune = "tune matmul --shape m=96,n=96,k=96 --trials 100000 --db int.db --quiet --report int.html";
-    // A shell would have its background processes ignore the signal.
+    // A shell would make its background processes ignore the signal.
     const Outcome o = [&] {
         const std::string line =
             "cd " + scratch() + " && exec " + command + " " + tune + " --json - >out 2>err </dev/null";
@@ -398,7 +398,7 @@ TEST_CASE("where no candidate is good, the page shows what failed") {
         CHECK(has(o.err, "kumiko: bad.html shows what failed\nkumiko: no candidate for matmul is good:\n"));
         const std::string page = read(scratch() + "/bad.html");
         CHECK(has(page, "No candidate is good"));
-        CHECK(has(page, "<p>No trial failed.</p>")); // what is refused before it is built is none
+        CHECK(has(page, "<p>No trial failed.</p>")); // a refusal before building is no failure
         const size_t at = page.find("</td><td>unbuildable: A.LM0 has elements of f6#"),
                      all = page.find(" candidates were not legal, or could not be lowered");
         REQUIRE(at != std::string::npos);
@@ -414,7 +414,8 @@ TEST_CASE("where no candidate is good, the page shows what failed") {
         const size_t told = o.err.find(" × unbuildable: A.LM0 has elements of f64");
         REQUIRE(told != std::string::npos);
         const int said = number_before(o.err, told);
-        CHECK((database == "bad.db" ? rejected <= said : rejected == said)); // it keeps each schedule once
+        // each schedule is stored once
+        CHECK((database == "bad.db" ? rejected <= said : rejected == said));
     }
 }
 
@@ -460,7 +461,7 @@ TEST_CASE("ops of a shared object are ops") {
     CHECK(json_of(run("run " + op + shape + "--seconds 0.01 --json -"))["checked"] == "within bounds");
     CHECK(json_of(run("run " + op + " --shape N=N,G=2,C=3,H=4,W=17 --sizes N=3 --seconds 0.01 --json -"))["checked"] ==
           "within bounds");
-    // Sizes that values alone depend on, up to the greatest.
+    // Sizes that only values depend on, up to the maximum.
     const std::string shifted = object + ":shifted --shape n=40,by=by";
     for (const char *by : {"3", "2147483647"}) {
         const std::string sizes = shifted + " --sizes by=" + by;
@@ -480,7 +481,7 @@ TEST_CASE("ops of a shared object are ops") {
     CHECK_MESSAGE(tuned.status == 0, tuned.err);
     const Outcome best = run("best " + op + shape + "--db ops.db --as cpp");
     CHECK_MESSAGE(has(best.out, "s.stage("), best.err);
-    // By name alone, and without the object: the directives are the database's.
+    // By name only, without the object: the directives come from the database.
     const Outcome alone = run("best group_norm_silu --db ops.db --as cpp");
     CHECK(alone.status == 0);
     CHECK(alone.out.substr(alone.out.find('\n')) == best.out.substr(best.out.find('\n')));
@@ -672,7 +673,8 @@ TEST_CASE("bad input ends with status 1 and a line on standard error") {
     bad("run matmul --threads many", "--threads");
     bad("docs primitives splitt", "did you mean 'split'?");
     bad("docs stories", "primitives");
-    const Outcome unwritable = run("machine --json /nonexistent/r.json"); // the report itself is printed before
+    // the report itself is printed first
+    const Outcome unwritable = run("machine --json /nonexistent/r.json");
     CHECK(unwritable.status == 1);
     CHECK(has(unwritable.err, "cannot write /nonexistent/r.json"));
 }
@@ -692,7 +694,8 @@ TEST_CASE("an op on the simulated chip: run, shown at each level, its words simu
     const Outcome words = run("show relu --shape n=4096 --type f16 --target chip:small --stage words");
     CHECK(words.out.find(".machine small") != std::string::npos);
     std::ofstream(scratch() + "/chip.kasm") << words.out;
-    const Outcome again = run("sim chip.kasm --zero"); // DRAM is empty, but the words are a program, and no hazard
+    // DRAM is empty, but the words are a program without hazards
+    const Outcome again = run("sim chip.kasm --zero");
     CHECK(again.status == 0);
     CHECK(run("machine chip:full").out.find("L2BM") != std::string::npos);
     const Outcome cpu = run("show" + op + " --stage asm");

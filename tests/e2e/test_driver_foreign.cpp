@@ -46,7 +46,7 @@ LibraryDescription kernels(const std::string &target) {
     return d;
 }
 
-// Runs the self-test, which must find every kernel right.
+// Runs the self-test, which must find every kernel correct.
 void check_self_test(const std::string &command, size_t count) {
     const std::string text = must_run("timeout 300 " + command), number = std::to_string(count);
     INFO(text);
@@ -54,7 +54,7 @@ void check_self_test(const std::string &command, size_t count) {
     CHECK(text.ends_with(" samples: " + number + " passed, 0 failed\n"));
 }
 
-// A PATH without compilers, while it lives.
+// A PATH without compilers, during its lifetime.
 struct NoCompilers {
     std::string before = std::getenv("PATH");
     NoCompilers() { setenv("PATH", "/nowhere", 1); }
@@ -89,7 +89,7 @@ TEST_CASE("libraries for other processors with Linux pass their self-tests") {
         for (const std::string &processor : m.processors)
             check_self_test(emulator + " -cpu " + processor + " " + (folder / "far_selftest").string(),
                             d.kernels.size());
-        // A processor that lacks what the kernels need is an error, not an illegal instruction.
+        // A processor without the required features gives an error, not an illegal instruction.
         if (m.target == "riscv64-v" || m.target == "aarch64-dotprod") {
             std::string text;
             CHECK(run(emulator + " -cpu " + (arch == "riscv64" ? "rv64" : "cortex-a53") + " " +
@@ -188,7 +188,7 @@ TEST_CASE("a freestanding library of this architecture passes its self-test here
     CHECK(report.compiler == "cc");
     must_run("cd " + folder.string() + " && cc -O1 -Wall -Wextra -Werror far_selftest.c libfar.a -o far_selftest");
     check_self_test((folder / "far_selftest").string(), kernels(target).kernels.size());
-    // With neither libm nor threads: these are all the functions that it takes from elsewhere.
+    // Without libm and threads: all functions that it takes from elsewhere.
     std::string text;
     REQUIRE(run("cd " + folder.string() + " && ld -r --whole-archive libfar.a -o all.o && nm -u all.o", text) == 0);
     std::istringstream lines(text);

@@ -1,5 +1,6 @@
 // Timeout: 300
-// `cmake --install` into an empty prefix, and programs of people who have nothing but that: CMake, pkg-config, the command.
+// `cmake --install` into an empty prefix, and programs of users who have only that: CMake,
+// pkg-config, the command.
 #include "support/atomic_file.h"
 #include "tests/e2e/shell.h"
 
@@ -35,7 +36,7 @@ TEST_CASE("what is installed serves by itself") {
     fs::remove_all(folder);
     fs::create_directories(folder);
     must_run("cmake --install " KUMIKO_BINARY_DIR " --prefix " + prefix.string());
-    // Somewhere else than where it was installed: nothing may depend on the place.
+    // Moved after installation: nothing may depend on the path.
     fs::rename(prefix, folder / "moved");
     const std::string at = folder.string(), moved = at + "/moved";
 
@@ -102,18 +103,18 @@ int main(void) {
     CHECK(said.find("group_norm_silu(X, scale) -> Y") == 0);
     CHECK(said.find("right\n") != std::string::npos);
 
-    // Story 5: the command, and ops of one's own.
+    // Story 5: the command, and ops of a user.
     const std::string tuned = must_run("cd " + at +
                                        " && moved/bin/kumiko tune ./build/libmyops.so:group_norm_silu "
                                        "--shape N=1,G=2,C=2,H=4,W=16 --trials 2 --quiet");
     CHECK(tuned.find("kept in tuning.db") != std::string::npos);
 
-    // Without CMake: the flags are the package's.
+    // Without CMake: the flags come from the package.
     std::string text;
     if (run("pkg-config --version", text) != 0) return;
     const std::string ask = "PKG_CONFIG_PATH=" + moved + "/lib/pkgconfig pkg-config ";
     CHECK(must_run(ask + "--cflags kumiko-ops").find("-std=c++20") != std::string::npos);
-    // README's program, as it stands there.
+    // The program of the README, verbatim.
     std::ifstream readme(KUMIKO_SOURCE_DIR "/README.md");
     std::string program;
     bool inside = false;

@@ -1,4 +1,4 @@
-// Libraries as a C programmer meets them: written, compiled against with cc, linked, run.
+// Libraries from a C programmer's view: written, compiled against with cc, linked, run.
 #include "driver/library.h"
 #include "driver/runtime_objects.h"
 #include "schedules/schedule.h"
@@ -89,7 +89,7 @@ TEST_CASE("two libraries link into one C program, and each checks itself") {
              "/libsecond.a -lm -lpthread -o " + at + "/main");
     CHECK(run(at + "/main", text) == 0);
     CHECK(text == "fine\n");
-    // Nothing but the library's own names is defined.
+    // The library defines only its own names.
     CHECK(run("nm -g --defined-only " + at + "/libfirst.a", text) == 0);
     std::istringstream lines(text);
     for (std::string line; std::getline(lines, line);) {
@@ -171,7 +171,7 @@ TEST_CASE("a disk that is full leaves nothing half-written") {
     const fs::path folder = scratch("full"), fresh = folder / "fresh";
     const LibraryDescription d = small("small");
     write_file_atomically((folder / "libsmall.a").string(), "what was there before");
-    // A limit on the size of files stands for the full disk: writing fails in the middle.
+    // A limit on file size simulates a full disk: writing fails in the middle.
     rlimit before{};
     getrlimit(RLIMIT_FSIZE, &before);
     rlimit limit = before;

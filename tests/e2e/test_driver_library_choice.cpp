@@ -1,4 +1,5 @@
-// Libraries whose C functions choose: by what the processor has, by the sizes; and those that take packed inputs.
+// Libraries whose C functions dispatch by processor features and by sizes, and libraries that take
+// packed inputs.
 #include "driver/library.h"
 #include "driver/runtime_objects.h"
 #include "ops/registry.h"
@@ -20,7 +21,8 @@ namespace {
 
 fs::path scratch(const std::string &name) { return e2e::scratch("test_driver_library_choice", name); }
 
-// Compiles a C program against the library in `folder`, runs it and gives back what it printed; it must end well.
+// Compiles a C program against the library in `folder`, runs it, and returns its output; it must
+// succeed.
 std::string output_of(const fs::path &folder, const std::string &library, const std::string &program) {
     write_file_atomically((folder / "main.c").string(), program);
     const std::string at = folder.string();
@@ -69,7 +71,7 @@ TEST_CASE("a function runs the best kernel that the processor can, and refuses w
             {"name": "mm", "op": "matmul", "parameters": {"m": 9, "n": 33, "k": 12}},
             {"name": "wide", "op": "relu", "parameters": {"n": 100}, "targets": ["x86-64-avx512", "x86-64-avx2"]}]})"),
         folder);
-    // The most demanding comes first; each kernel says for what it is there.
+    // The most demanding kernel comes first; each names its reason.
     const Json &kernels = (*report.manifest)["kernels"];
     REQUIRE(kernels[0]["targets"].size() == 3);
     CHECK(kernels[0]["targets"][0]["target"] == "x86-64-avx512");
@@ -118,7 +120,7 @@ int main(void) {
 )");
     CHECK(text == "lv_wide: this processor lacks fma, for which the kernel was built\n"
                   "lv_mm: this processor lacks sse3, ssse3, sse4.1, sse4.2, popcnt, for which the kernel was built\n");
-    // Which one ran, as a debugger sees it: the code of each level is there under its own name.
+    // Which one ran, as in a debugger: the code of each level has a name of its own.
     std::string symbols;
     CHECK(run("nm " + (folder / "liblv.a").string(), symbols) == 0);
     for (const char *level : {"lv_mm.x86-64-avx512", "lv_mm.x86-64-avx2", "lv_mm.x86-64-sse4.2", "lv_wide.x86-64-avx2"})
@@ -135,7 +137,8 @@ TEST_CASE("with less and less of the processor, each lesser kernel is entered in
     build_library(description(R"({"name": "mk", "targets": [)" + targets + R"(], "kernels": [
             {"name": "mm", "op": "matmul", "type": "bf16", "parameters": {"m": 40, "n": 32, "k": 64}}]})"),
                   folder);
-    // Functions of the program stand in for the kernels, so that it may say that the processor has what it has not.
+    // The program's functions replace the kernels, so that it may claim features that the processor
+    // lacks.
     const std::string text = output_of(folder, "mk", R"(
 #include "mk.h"
 #include <stdio.h>
@@ -170,7 +173,7 @@ int main(void) {
 }
 )");
     CHECK(text == ":6 amx-tile:5 avx512bf16:4 avx512vnni:3 avx512f:2 avx2:1 sse4.2:-9 ");
-    // What stands in each of them.
+    // The features of each level.
     for (size_t l = 0; l < levels.size(); l++) {
         std::string code;
         const std::string object = "mm." + levels[l] + ".o";
@@ -298,7 +301,8 @@ TEST_CASE("an input packed ahead of time: a function packs it, another says how 
     CHECK(kernels[0]["tensors"][1]["packed_from"] == "B");
     CHECK(kernels[1]["packs"][0]["elements"].is_null());
     CHECK(kernels[1]["packs"][0]["sizes"] == Json({"N", "K"}));
-    CHECK(kernels[1]["arguments"] == Json({"A", "B.packed", "C", "M", "N", "K"})); // as the op declares them
+    // in the op's order
+    CHECK(kernels[1]["arguments"] == Json({"A", "B.packed", "C", "M", "N", "K"}));
     const std::string header = read(folder / "pk.h");
     contains(header, "#define PK_MM_PACK_B_ELEMENTS 640\n");
     contains(header, "int64_t pk_mm_pack_B_elements(void);");
@@ -339,7 +343,8 @@ TEST_CASE("a convolution whose weights are packed ahead, with the default schedu
     CHECK_EQ((*report.manifest)["kernels"][0]["packs"][0]["symbol"], "ah_conv_pack_W");
     CHECK_EQ((*report.manifest)["kernels"][1]["packs"][0]["symbol"], "ah_mm_pack_B");
     contains(read(folder / "ah.h"), "int ah_conv_pack_W(");
-    // Packed, bytes may be wider; where targets hold them differently, no one function packs for both.
+    // Packed bytes may be wider. If targets store them differently, no single function can pack for
+    // both.
     const std::string bytes = R"( "kernels": [{"name": "mm", "op": "matmul", "type": "u8", "ahead": true,
         "parameters": {"m": 17, "n": 64, "k": 64, "b_type": "i8", "output": "i32"}}]})";
     const fs::path of_bytes = scratch("ahead_bytes");
@@ -355,7 +360,7 @@ TEST_CASE("a convolution whose weights are packed ahead, with the default schedu
                      scratch("never"), watched);
              }),
              "packed ahead of time, B is of i8 for x86-64-avx512-vnni and of i16 for x86-64-avx2");
-    CHECK_FALSE(compiled); // it is said before code is made
+    CHECK_FALSE(compiled); // refused before code is generated
 }
 
 TEST_CASE("lists that ask for what cannot be") {

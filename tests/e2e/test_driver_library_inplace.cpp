@@ -1,4 +1,5 @@
-// Libraries of kernels that update their arguments, and of kernels that call a function of the program's.
+// Libraries of kernels that update their arguments in place, and of kernels that call a function of
+// the program.
 #include "driver/library.h"
 #include "dsl/extern.h"
 #include "dsl/inout.h"

@@ -1,6 +1,6 @@
-// Kernels of a C library under valgrind's memcheck: no branch, address or result depends on memory
-// that nobody has written. Workspaces come from malloc, and are freed, so that memcheck sees each
-// as unwritten again.
+// Kernels of a C library under valgrind's memcheck: no branch, address or result depends on
+// unwritten memory. Workspaces come from malloc and are freed, so that memcheck sees each as
+// unwritten again.
 // Cost: 60
 // Sanitized: no
 #include "bench/stale_cases.h"
@@ -23,8 +23,8 @@ namespace {
 
 size_t bytes_of(const Buffer<> &b) { return b.number_of_elements() == 0 ? 0 : b.size_in_bytes(); }
 
-// A C program that calls each kernel once on small integers and hands its results to the system,
-// which memcheck looks at.
+// A C program that calls each kernel once on small integers and passes its results to the system,
+// so that memcheck checks them.
 std::string program(const LibraryDescription &d) {
     std::string text = R"(#include ")" + d.name + R"(.h"
 #include <fcntl.h>
@@ -118,12 +118,13 @@ bool runs_here(const std::string &level) { return CpuTarget::level(level).missin
 
 TEST_CASE("memcheck finds nothing in kernels of the library") {
     if (!memcheck_is_there()) return;
-    // What valgrind knows of: no AVX-512.
+    // Valgrind does not support AVX-512.
     for (const std::string level : {"x86-64-avx2", "x86-64-sse4.2"}) {
         if (!runs_here(level)) continue;
         LibraryDescription d = empty_library(level);
         for (const StaleCase &c : stale_cases()) {
-            if (level != "x86-64-avx2" && d.kernels.size() >= 40) break; // the same schedules for the most part
+            // the same schedules for the most part
+            if (level != "x86-64-avx2" && d.kernels.size() >= 40) break;
             const Json complete = ops::complete_parameters(ops::find_operator(c.op), c.parameters);
             d.kernels.push_back({"k" + std::to_string(d.kernels.size()), ops::make(c.op, complete)});
             d.kernels.back().op_name = c.op, d.kernels.back().parameters = complete;
@@ -147,7 +148,7 @@ TEST_CASE("memcheck finds nothing in kernels under random schedules") {
             const Nest nest = lower(s, LowerOptions());
             const auto packed = [](const TensorArgument &t) { return !t.packed_from.empty(); };
             if (std::any_of(nest.tensors.begin(), nest.tensors.end(), packed)) continue;
-        } catch (const UserError &) { // what only lowering finds
+        } catch (const UserError &) { // errors that only lowering finds
             continue;
         } catch (const Unsupported &) {
             continue;

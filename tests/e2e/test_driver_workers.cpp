@@ -1,4 +1,4 @@
-// Tuning with workers: programs of their own, killed and ended in the middle.
+// Tuning with workers in processes of their own, which are killed or ended in the middle.
 // Cost: 30
 #include "autotune/queue_judge.h"
 #include "autotune/tune.h"
@@ -31,7 +31,7 @@ std::unique_ptr<Process> start_worker(const RedisServer &server, const std::stri
                                      server.folder() + "/" + log);
 }
 
-// The name under which a process is a worker; waits for it.
+// The name of a process as a worker; waits for it.
 std::string name_of(Redis &redis, const Process &process) {
     for (int i = 0; i < 400; i++) {
         for (const std::string &name : redis.command({"SMEMBERS", "kumiko:3:workers"}).texts()) {
@@ -43,7 +43,7 @@ std::string name_of(Redis &redis, const Process &process) {
     return "";
 }
 
-// Waits until a worker has finished something and holds something else, stops it there, and does f.
+// Waits until a worker has finished some item and holds another, stops it there, and calls f.
 template<typename F>
 void in_the_middle(Redis &redis, const Process &process, F f) {
     const std::string held = "kumiko:3:held:" + name_of(redis, process);
@@ -95,12 +95,12 @@ TEST_CASE("two workers measure, and one of them is killed in the middle") {
     CHECK(report.by_worker[name_a] + report.by_worker[name_b] == 24);
     CHECK(report.exact);
     CHECK(report.clock_hz > 0);
-    CHECK(best.final_seconds); // compared by the one that is left
+    CHECK(best.final_seconds); // compared by the remaining worker
     CHECK(best.schedule(op).directives().size() > 0);
     CHECK(log.str().find("worker " + name_a + " is gone; ") != std::string::npos);
     for (const Record &r : report.records) CHECK(r.reason.find("two workers died") == std::string::npos);
 
-    // The other ends in order, and nothing is left.
+    // The other worker ends in order and leaves nothing behind.
     CHECK(b->end(SIGTERM) == 0);
     CHECK(e2e::read(server.folder() + "/b.log").find("matmul: ") != std::string::npos);
     const auto left = redis.command({"KEYS", "*"}).texts();
@@ -220,17 +220,17 @@ TEST_CASE("the command: no server, and tuning through workers") {
     const std::string json = e2e::must_run(tune + " --trials 6 --json - --workers " + server.url());
     CHECK(json.find("\"by_worker\"") != std::string::npos);
     CHECK(json.find("\"measured\": 6") != std::string::npos);
-    // Where none comes any more, what is known is shown.
+    // Without workers, known results are shown.
     worker->end(SIGTERM);
     CHECK(e2e::run(tune + " --trials 12 --budget 2 --workers " + server.url(), text) == 0);
     CHECK(text.find("matmul: nothing was measured, and this is what was known: no worker came within ") !=
           std::string::npos);
     CHECK(text.find("matmul: the budget ended it after 6 of 12 trials\n") != std::string::npos);
     CHECK(text.find(" GFLOP/s") != std::string::npos);
-    // Also where nothing is left to measure.
+    // Also if nothing is left to measure.
     CHECK(e2e::run(tune + " --trials 6 --workers redis://127.0.0.1:1", text) == 1);
     CHECK(text.find("no Redis at redis://127.0.0.1:1") != std::string::npos);
-    // What it idles for is its own business.
+    // Without work, a worker ends after --idle seconds.
     text = e2e::must_run(command + " worker --idle 0.5 --queue " + server.url());
     CHECK(text.find("nothing was asked for") != std::string::npos);
 }

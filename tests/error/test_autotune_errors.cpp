@@ -1,4 +1,4 @@
-// What tuning says when it is asked for what cannot be, or its database cannot be used.
+// Tuning's error messages for impossible requests and unusable databases.
 #include "autotune/sqlite.h"
 #include "autotune/tune.h"
 #include "ops/matmul.h"
@@ -81,7 +81,7 @@ TEST_CASE("a database that is locked") {
     CHECK(told([&] { Database db(file, Database::Mode::ReadWrite, 0.2); }) ==
           "the tuning database locked.db is locked: another program has held it for more than 200 ms; end that "
           "program, or try again when it is done");
-    // Reading goes on beside it.
+    // Reading continues meanwhile.
     CHECK(!best(op(), Machine::host(), file));
 }
 
@@ -94,7 +94,7 @@ TEST_CASE("a database that is read-only") {
     CHECK(told([&] { reader.add(op(), r); }) ==
           "the tuning database readonly.db is open for reading only: results cannot be kept in it");
 
-    // Permissions bind no superuser, so one becomes somebody else for a moment.
+    // Permissions do not apply to root, so the test switches user for a moment.
     const bool root = geteuid() == 0;
     if (root && seteuid(65534) != 0) return;
     const bool reachable = faccessat(AT_FDCWD, folder().c_str(), X_OK, AT_EACCESS) == 0;
@@ -143,7 +143,7 @@ TEST_CASE("a disk that becomes full: what was kept stays, and work can go on") {
         r.schedule_hash = std::to_string(n);
         return r;
     };
-    // A limit on the size of files stands for the disk.
+    // A limit on file size simulates a full disk.
     rlimit before{};
     getrlimit(RLIMIT_FSIZE, &before);
     rlimit limit = before;

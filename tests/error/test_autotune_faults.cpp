@@ -1,5 +1,6 @@
-// A database in trouble: damaged anywhere, locked, killed, shared, without room, without permission, changed by a newer
-// program. Whatever happens is a UserError that names the file, and nothing that was written is lost.
+// A database in trouble: damaged, locked, killed, shared, without space, without permission,
+// changed by a newer program. Each case is a UserError that names the file, and no written record
+// is lost.
 #include "autotune/database_care.h"
 #include "autotune/database_lines.h"
 #include "autotune/report.h"
@@ -32,7 +33,8 @@ using kumiko::testing::remove_database;
 
 namespace {
 
-// For files that are made hundreds of times: in memory where there is a place for it, since databases wait for disks.
+// For files that are created hundreds of times: in memory if possible, since databases wait for
+// disks.
 class QuickFile {
 public:
     explicit QuickFile(const std::string &name) {
@@ -79,7 +81,7 @@ void run_sql(const std::string &file, const std::string &sql) {
     c.run(sql.c_str());
 }
 
-// Everything that one may ask of a database. Returns what it complains of, and fails for any other exception than a
+// Runs every request on a database. Returns the error messages; fails on any exception other than
 // UserError.
 std::string ask_everything(const std::string &file, bool write) {
     std::string said;
@@ -117,7 +119,7 @@ std::string ask_everything(const std::string &file, bool write) {
 // 48 candidates of a small product.
 std::unique_ptr<Space> blocks(const Op &op) { return kumiko::testing::blocks(op, {1, 2, 3, 4, 6, 8}, {4, 8, 16, 32}); }
 
-// Tunes in the database; seconds of measuring are few.
+// Tunes in the database with few seconds of measuring.
 TuneReport tune_small(const std::string &file, int trials, uint64_t seed) {
     const Op op = ops::matmul(Float(32), 32, 32, 32);
     const auto space = blocks(op);
@@ -158,7 +160,7 @@ int status_of(pid_t child) {
 std::set<std::string> hashes_in(const std::string &file) {
     std::set<std::string> all;
     Database(file, Database::Mode::Read).for_each([&](const auto &, const Record &r) {
-        CHECK(all.insert(r.schedule_hash).second); // none twice
+        CHECK(all.insert(r.schedule_hash).second); // no duplicates
     });
     return all;
 }
@@ -366,7 +368,7 @@ TEST_CASE("an import without room leaves the database as it was") {
     for (int n = 1; n <= 600; n++) big.add(small(), record_of(n));
     std::ostringstream lines;
     write_lines(big, lines);
-    const int status = status_of(in_child([&] { // a limit on files' sizes stands for the disk
+    const int status = status_of(in_child([&] { // simulates a full disk
         std::signal(SIGXFSZ, SIG_IGN);
         rlimit limit{400000, 400000};
         setrlimit(RLIMIT_FSIZE, &limit);
@@ -383,7 +385,7 @@ TEST_CASE("an import without room leaves the database as it was") {
 }
 
 TEST_CASE("a disk that is full: an error, and work goes on where there is room again") {
-    // A file system of 300 KiB of this process's own takes rights that not everybody has.
+    // Requires the right to mount a file system of 300 KiB for this process.
     const std::filesystem::path disk = folder() / "disk";
     std::filesystem::create_directories(disk);
     const int status = status_of(in_child([&] {
@@ -439,7 +441,8 @@ TEST_CASE("a file and a folder that may not be written can be read") {
             return 2;
         const std::string fresh = message([&] { Database db((shut / "new.db").string()); });
         if (!has(fresh, "new.db cannot be opened")) return 3;
-        const std::string tuned = message([&] { tune_small(file, 3, 1); }); // before anything is measured
+        // before anything is measured
+        const std::string tuned = message([&] { tune_small(file, 3, 1); });
         return has(tuned, "shut.db") ? 0 : 4;
     }));
     chmod(shut.c_str(), 0755);

@@ -1,4 +1,5 @@
-// Wrong schedules for the chip, each with the text that its author is shown. Places in this file are written as FILE:LINE.
+// Illegal schedules for the chip, each with the error text that its author sees. Places in this
+// file are written as FILE:LINE.
 // Links: schedules/library ops
 #include "ops/ops.h"
 #include "schedules/library/chip_matmul.h"
@@ -43,7 +44,7 @@ Op product(int M, int N, int K, Type out = f32) {
     return ops::matmul(f16, M, N, K, o);
 }
 
-// A product on one MAB, up to where the tests go wrong.
+// A product on one MAB, up to the point where tests make it illegal.
 Schedule begun(const Op &op, bool packed = false) {
     Schedule s(op, chip_machine(small()));
     if (packed) {
@@ -235,7 +236,8 @@ TEST_CASE("chips of one's own") {
           }) == R"(
 unsupported: chip small has L2 links of 16 and 4 LW a cycle (broadcast, scatter), moves of 64 LW, granules of 16 and tables of 1024 entries; the compiler is built for 16 and 8, 64, 16, 1024
 )");
-    // No room for halves of the L1Bs: the library takes another form, and who asks for them is told.
+    // There is no room for halves of the L1Bs: the library chooses another form; an explicit
+    // request is refused.
     sim::Config narrow = sim::Config::load("full");
     narrow.sizes.l1bm = 4096;
     const Op op = product(4096, 4096, 4096, f16);

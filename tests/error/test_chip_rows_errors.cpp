@@ -1,4 +1,5 @@
-// Wrong schedules of chains and reductions for the chip, each with what its author is told.
+// Illegal schedules of chains and reductions for the chip, each with the error text that its author
+// sees.
 // Links: ops schedules/library
 #include "ops/ops.h"
 #include "schedules/library/table.h"
@@ -36,7 +37,7 @@ Op centred(int M = 8, int N = 64) {
     return Op("centred", {X}, {compute("Y", {i, j}, X(i, j) - T(i))});
 }
 
-// Rows over nothing, a row over lanes and the given levels, up to where the tests go wrong.
+// Rows in time, a row over lanes and PEs, up to the point where tests make it illegal.
 struct Begun {
     Schedule s;
     StageHandle Y, T;
@@ -77,7 +78,7 @@ TEST_CASE("results that stand elsewhere") {
     level.place();
     CHECK(told([&] { compile_chip(level.s, small()); }) ==
           "unsupported: stage T is kept in L1BM; results of a chain stand in GRF0, GRF1, LM0 or LM1");
-    // D is dealt over MABs as Y is not.
+    // D is distributed over MABs differently from Y.
     Axis i("i", 64);
     Tensor X = input("X", f32, {i});
     Tensor D = compute("D", {i}, X(i) + 1.0f);
@@ -107,7 +108,7 @@ TEST_CASE("copies inside the loops of a chain") {
     CHECK(told([&] { compile_chip(b.s, small()); }) ==
           "unsupported: copy X.LM01 is made inside loop i of T, which is computed at a loop of Y; the chip copies what "
           "the stages of a chain read around those of their loops that do not reduce");
-    b.T.reorder({"kp", "km", "i", "kv"}); // in which the sums would wait
+    b.T.reorder({"kp", "km", "i", "kv"}); // in which the sums would spill
     CHECK(told([&] { compile_chip(b.s, small()); }) == "no error");
 }
 

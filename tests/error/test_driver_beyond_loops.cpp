@@ -1,4 +1,5 @@
-// What the chip and the tuner say of ops with tensors that are updated, stages of C functions, scans and scatters.
+// Error messages of the chip and the tuner for in-place updates, extern functions, scans and
+// scatters.
 #include "autotune/task.h"
 #include "autotune/tune.h"
 #include "driver/default_schedule.h"

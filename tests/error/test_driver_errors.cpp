@@ -1,4 +1,4 @@
-// What wrong lists of kernels are told.
+// Error messages for wrong lists of kernels.
 #include "driver/library.h"
 #include "driver/op_text.h"
 #include "support/error.h"

@@ -1,4 +1,4 @@
-// What a wrong formula is told. Each case is one mistake with the text expected.
+// Error messages for wrong formulas. Each case has one mistake and the expected text.
 #include "dsl/interpret.h"
 #include "dsl/top_k.h"
 
@@ -49,7 +49,7 @@ TEST_CASE("axes and sizes") {
           }) == "here: the extent of axis \"t\" of tensor \"Y\" uses \"i\", which is an axis of it: extents cannot "
                 "depend on axes, and a size needs another name. For a part of the terms write select(condition, term, "
                 "identity)");
-    // An axis is no size, even where no tensor has it.
+    // An axis is not a size, even if no tensor has it.
     const auto told = [](const std::function<Expr(Axis, Axis)> &value, const Expr &extent = 4) {
         return error_of([&] {
             Axis i("i", extent), j("j", 3);
@@ -65,7 +65,7 @@ TEST_CASE("axes and sizes") {
           "here: op \"op\" uses \"i\" both as an axis and as a size; give one of them another name");
     CHECK(told([](Axis i, Axis) { return i; }, Axis("m", 8) + 1) ==
           "here: op \"op\" uses axis \"m\" in an extent or a stride; legal are numbers and sizes, as Size(\"m\")");
-    // Names for shared parts keep the two apart.
+    // Axes and sizes are also told apart in expressions with shared parts.
     const auto grown = [](Expr e) {
         for (int n = 0; n < 12; n++) e = e * e + 1;
         return e;
@@ -103,7 +103,7 @@ TEST_CASE("mixed types need a cast") {
     CHECK(error_of([&] { n.A(n.i, n.k) + n.i; }) ==
           "here: \"+\" has a f32 on its left and a i32 on its right; cast one of "
           "them, so that the type of the arithmetic is stated: A(i, k) and i");
-    // The operator stands at the last of its operands or below it.
+    // The error is reported at the line of the last operand.
     const auto line = [](const auto &f) {
         try {
             f();
@@ -122,7 +122,7 @@ TEST_CASE("mixed types need a cast") {
     CHECK(error_of([&] { 2.5 * n.I(n.i); }) ==
           "here: \"*\" has a i32 on one side and the number 2.5 on the other; cast the i32 to a float type");
     CHECK(error_of([&] { n.A(n.i, n.k) * cast<float>(n.I(n.i)); }) == "no error");
-    // What is made from elements remembers it.
+    // Expressions of elements are checked too.
     Tensor H = input("H", f16, {n.i}), U = input("U", u8, {n.i}), W = input("W", bf16, {n.i}),
            F = input("F", f32, {n.i});
     const auto mixed = [](const char *op, const char *left, const char *right) {
@@ -143,7 +143,7 @@ TEST_CASE("mixed types need a cast") {
     CHECK(error_of([&] { sum(F(n.i), n.i) + sum(H(n.i), n.i); }).starts_with(mixed("+", "f32", "f16")));
     CHECK(error_of([&] { sigmoid(F(n.i)) * silu(H(n.i)); }).starts_with(mixed("*", "f32", "f16")));
     CHECK(error_of([&] { leaky_relu(H(n.i), F(n.i)); }).starts_with(mixed("*", "f16", "f32")));
-    // Numbers adapt, where the type holds them.
+    // Literals adapt if the type holds them.
     CHECK(error_of([&] { U(n.i) + 1000; }) ==
           "here: \"+\" has a u8 on one side and the number 1000 on the other; a u8 holds 0 to 255: cast one of them");
     CHECK(error_of([&] { U(n.i) > -1; }) ==
@@ -161,7 +161,7 @@ TEST_CASE("mixed types need a cast") {
     CHECK(exp(W(n.i)).type() == bf16);
     CHECK((U(n.i) << 2).type() == u8);
     CHECK((F(n.i) > 0 && n.i < 3).type() == boolean);
-    // What an operation does not take.
+    // Types that an operation does not accept.
     CHECK(error_of([&] { !F(n.i); }) == "here: \"!\" takes bool, not f32; compare it, as in x != 0: F(i)");
     CHECK(error_of([&] { F(n.i) && n.i > 2; }) == "here: \"&&\" takes bool, not f32; compare it, as in x != 0: F(i)");
     CHECK(select(n.i > 2, H(n.i), n.i > 1, 3, n.i > 0, H(n.i) * 2, 0).type() == f16);
@@ -183,7 +183,7 @@ TEST_CASE("mixed types need a cast") {
           std::string::npos);
     CHECK((pow(W(n.i), 2) + W(n.i)).type() == bf16);
     CHECK(abs(U(n.i)).type() == u8);
-    // Assignments are as the operators.
+    // Assignments behave as the operators do.
     const auto assign = [&](auto f) { return error_of([&] { f(); }); };
     CHECK(assign([&] {
               Element a = n.I(n.i);
@@ -203,7 +203,7 @@ TEST_CASE("mixed types need a cast") {
     Element half = F(n.i);
     half *= 0.5;
     CHECK(half.type() == f32);
-    // Numbers at the ends of the types.
+    // Numbers at the limits of the types.
     Tensor L = input("L", i64, {n.i}), V = input("V", u64, {n.i});
     CHECK(error_of([&] { H(n.i) * 100000; }).find("a f16 cannot hold it") != std::string::npos);
     CHECK(error_of([&] { L(n.i) + 9223372036854775808.0; }).find("a i64 holds") != std::string::npos);
@@ -212,7 +212,7 @@ TEST_CASE("mixed types need a cast") {
     CHECK(
         error_of([&] { reduce([](Expr a, Expr b) { return a + b; }, 300, U(n.i), n.i); }) ==
         "here: \"reduce\" has a u8 on one side and the number 300 on the other; a u8 holds 0 to 255: cast one of them");
-    // As one writes it first.
+    // Literals as a user would first write them.
     CHECK(select(F(n.i) > 0, 1.0, 0.0).type() == f64);
     CHECK(select(F(n.i) > 0, true, false).type() == boolean);
     CHECK(select(n.i > 0, F(n.i), F(n.i) > -1, 0.5, 0.0).type() == f32);
@@ -499,7 +499,7 @@ TEST_CASE("reads beyond a tensor") {
     CHECK(error_of(op(X, compute("Y", {i}, sum(X(i + r), r))))
               .starts_with("here: stage Y reads X outside: its index i + r"));
     CHECK(error_of(op(X, compute("Y", {i}, X(3 - i)))).starts_with("here: stage Y reads X outside: its index 3 - i"));
-    // Of a remainder each residue class counts by itself.
+    // Each residue class of a remainder counts separately.
     Axis d("d", 62), odd("odd", 63), size("size", Size("D"));
     const auto swapped = [](const Axis &at, const std::function<Expr(const Axis &)> &index) {
         return [=] { Op("op", {input("X", f32, {at})}, {compute("Y", {at}, input("X", f32, {at})(index(at)))}); };
@@ -512,7 +512,7 @@ TEST_CASE("reads beyond a tensor") {
         CHECK(error_of(swapped(odd, swap)).find("goes from 0 to 63, but axis odd has 63 elements") !=
               std::string::npos);
     }
-    // Padding along one axis is none along another.
+    // Padding along one axis does not pad another.
     CHECK(error_of(op(XX, compute("Y", {i, j}, zero_padded(XX, {a})(i - 1, j))))
               .starts_with("here: stage Y reads XX.padded outside: its index j goes from 0 to 3"));
     CHECK(error_of(op(XX, compute("Y", {i, j}, clamped(XX, {b})(i + 1, j))))
@@ -544,7 +544,7 @@ TEST_CASE("reads beyond a tensor") {
     CHECK(error_of([&] { interpret(border, Buffer<float>({0}), Buffer<float>({3})); }) == "op \"op\" requires " + some);
     CHECK(error_of([&] { interpret(border, Buffer<float>({0}), Buffer<float>({0})); }) == "no error");
     CHECK(Op("op", {Z}, {compute("Y", {m}, zero_padded(Z)(m + 1))}).requirements().empty());
-    // Where data decide, there has to be an element at all.
+    // With a data-dependent index, the tensor must be non-empty.
     Tensor at = input("at", i32, {m});
     const Op by_data("op", {Z, at}, {compute("Y", {m}, Z(clamp(at(m), 0, N - 1)))});
     REQUIRE(by_data.requirements().size() == 1);

@@ -1,4 +1,4 @@
-// Wrong layouts: what is wrong, where, and what would be legal.
+// Wrong layouts: what is wrong, where, and what is legal.
 #include "targets/chip/layout/algebra.h"
 
 #include <doctest/doctest.h>
@@ -59,7 +59,7 @@ TEST_CASE("two elements at one place") {
     CHECK(place_error(Memory::L1bm, "((2:8), (3:3, 4:1))", 5) ==
           "((2:8), (3:3, 4:1)) at l1bm[5]: elements (0, 3) and (0, 4) both stand at group 0, L2B 0, L1B 0, L1BM[8], "
           "lane 0");
-    // The places that would meet are padding.
+    // The overlapping places are padding.
     CHECK(place_error(Memory::Lm0, "(4=(2:3, 4:1))") == "no error");
     CHECK(place_error(Memory::Lm0, "(5=(2:0, 4:1))") == "(5=(2:0, 4:1)) at lm0[0]: elements (0) and (4) both stand at "
                                                         "group 0, L2B 0, L1B 0, MAB 0, PE 0, LM0[0], lane 0");

@@ -1,4 +1,4 @@
-// Moves that cannot be: why, and what would make them possible.
+// Impossible moves: the reason, and what would make them possible.
 #include "targets/chip/move/move.h"
 
 #include <doctest/doctest.h>
@@ -38,7 +38,7 @@ TEST_CASE("placements that do not go together") {
     scratch.lm1 = {8, 16};
     CHECK(error_of(f16(Memory::Lm0, "((8:1))"), f16(Memory::Lm1, "((5:1))", 4), scratch) ==
           "((8:1)) at lm0[0] and ((5:1)) at lm1[4] are not one tensor: f16 of 8 and f16 of 5");
-    // A step has four cycles, and writes four words.
+    // A step has four cycles and writes four words.
     CHECK(error_of(f16(Memory::Lm0, "((5:1))"), f16(Memory::Lm1, "((5:1))", 4), scratch) ==
           "a move's destination at lm1[4..11] and its scratch at lm1[8..15] share words");
     scratch.lm1 = {8, 300};
@@ -60,7 +60,8 @@ TEST_CASE("what is lacking") {
     const std::string what =
         "unsupported: ((8:1, 2_MAB:1), (4_PE:1, 4_W:1)) at lm0[0] to ((2_L1B:1, 8:1), (4_PE:1, 4_W:1)) at lm1[0]: no "
         "sequence of operations was found; it would take ";
-    // Rows of one L1B's MABs go to other L1Bs: every L1B has all of them, and takes its own by a mask.
+    // Rows of one L1B's MABs move to other L1Bs: every L1B receives all of them and selects its own
+    // by a mask.
     Scratch scratch;
     scratch.mask_end = 4;
     CHECK(error_of(rows, other, scratch) == what + "64 LW of scratch in l1bm");

@@ -1,4 +1,5 @@
-// Wrong schedules, each with the text that its author is shown. Places in this file are written as FILE:LINE.
+// Illegal schedules, each with the error text that its author sees. Places in this file are written
+// as FILE:LINE.
 #include "machine/machine.h"
 #include "schedules/examples.h"
 #include "schedules/primitive.h"
@@ -270,7 +271,7 @@ FILE:LINE: error: compute_at("Y", "i"): loop i does not enclose all that reads e
   legal here: total.compute_at("Y", "i"), before or after this directive; a loop that encloses total, Y, or compute_root(); after store_at, a loop of the first consumer inside of that loop
 )");
     CHECK(told([&] { s.stage("max").compute_at("total", "i"); }).find("loop i does not enclose all that reads max") !=
-          std::string::npos); // Y reads e outside, whatever comes
+          std::string::npos); // Y reads e out of bounds in any case
     CHECK(told([&] { s.stage("max").compute_at("max", "i"); }).find("does not enclose") != std::string::npos);
     CHECK(told([&] { s.stage("Y").compute_at("Y", "i"); }) == R"(
 FILE:LINE: error: compute_at("Y", "i"): no stage reads Y
@@ -651,7 +652,7 @@ TEST_CASE("saved schedules that do not fit") {
     const nlohmann::json good = s.to_json();
     CHECK(told([&] { Schedule::from_json(example_op("conv"), good); }).find("not of conv with hash") !=
           std::string::npos);
-    // For other extents, and for stages that the op has not.
+    // For other extents, and for stages that the op does not have.
     const Op larger = [] {
         Axis i("i", 64), j("j", 48), k("k", 40);
         const Tensor A = input("A", f32, {i, k}), B = input("B", f32, {k, j});
@@ -722,7 +723,7 @@ FILE:LINE: error: specialize: the condition is undefined
 )");
 }
 
-// Schedules may be made before main begins.
+// Schedules may be created before main begins.
 static Schedule early = [] {
     Schedule s = matmul();
     s.stage("C").split("i", 8);

@@ -30,7 +30,8 @@ ROOMS = {
     "autotune": ["targets/cpu", "targets/halide", "targets/chip", "schedules/library"],
     "driver": ["autotune"],
 }
-# These stand on top: they may include everything below and one another (the command runs the benchmarks), without cycles.
+# The top rooms: they may include everything below and one another (the command runs the
+# benchmarks), without cycles.
 TOPS = ["cli", "bench", "tutorials", "tests", "docs", "examples"]
 HALIDE_HEADERS = re.compile(r"<Halide(Core|Buffer|Runtime\w*)?\.h>|\"Halide(Core|Buffer|Runtime\w*)?\.h\"")
 ONLY_HALIDE = ["dsl/halide.h", "dsl/halide_passes.h"]

@@ -1,4 +1,4 @@
-// A shared object with ops, as a user of the command would write one; tests load it.
+// A shared object with ops, as written by a user of the command; tests load it.
 #include "ops/export.h"
 
 #include <stdexcept>
@@ -16,14 +16,14 @@ Op group_norm_silu(Expr N, Expr G, Expr C, Expr H, Expr W) {
     return Op("group_norm_silu", {X, scale}, {compute("Y", {n, g, c, y, x}, z / (1.f + exp(-z)))});
 }
 
-// Sizes are declared in another order than that of their first use.
+// The declaration order of the sizes differs from the order of their first use.
 Op layer(Expr M, Expr N, Expr K) {
     Axis i("i", M), j("j", N), k("k", K);
     Tensor A = input("A", f32, {i, k}), B = input("B", f32, {k, j}), bias = input("bias", f32, {j});
     return Op("layer", {A, B, bias}, {compute("C", {i, j}, relu(sum(A(i, k) * B(k, j), k) + bias(j)))});
 }
 
-// A parameter of every kind.
+// A parameter of each kind.
 Op scaled(const Expr &n, Type type, double factor, bool shift, int by) {
     Axis i("i", n);
     Tensor X = input("X", type, {i});
@@ -32,7 +32,7 @@ Op scaled(const Expr &n, Type type, double factor, bool shift, int by) {
     return Op("scaled", {X}, {compute("Y", {i}, value)});
 }
 
-// A size that no extent tells.
+// A size that no extent determines.
 Op shifted(const Expr &n, const Expr &by) {
     Axis i("i", n);
     Tensor X = input("X", i64, {i});

@@ -1,4 +1,4 @@
-// A shared object for another Kumiko; tests see it refused.
+// A shared object for another version of Kumiko; it must be refused.
 struct Exported {
     const char *abi;
     void *operators;

@@ -1,5 +1,4 @@
-// A shared object as a user of the command would write one: its op calls a C function of the
-// object.
+// A shared object as written by a user of the command: its op calls a C function of the object.
 #include "dsl/extern.h"
 #include "ops/export.h"
 
@@ -22,7 +21,7 @@ int sort_rows(void *const *arrays, const int64_t *extents, const int64_t *stride
     return 0;
 }
 
-// The mean of each row without its quarter of the least and of the greatest.
+// The mean of each row without its smallest and largest quarter.
 Op trimmed_mean(Expr M, Expr N) {
     Axis i("i", M), j("j", N), k("k", N / 2);
     Tensor X = input("X", f32, {i, j});

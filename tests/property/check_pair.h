@@ -1,4 +1,4 @@
-// One pair: a random formula under a list of directives. Everything that must hold of it is checked here.
+// Checks all properties of one pair: a random formula and a list of directives.
 #pragma once
 
 #include "bench/stale_memory.h"
@@ -20,14 +20,14 @@ namespace kumiko::property {
 struct Outcome {
     enum class Kind { Good, Late, Large, Failed };
     Kind kind = Kind::Good;
-    std::string text;     // Late: the refusal; Failed: what is wrong
-    bool halide = false;  // the second opinion was asked, and gave one
-    bool resized = false; // it ran for other sizes too
+    std::string text;     // Late: the refusal; Failed: the reason
+    bool halide = false;  // Halide was asked too, and compiled it
+    bool resized = false; // run for other sizes too
 };
 
 struct TooLarge {};
 
-// Whether a formula says infinity, so that differences may be NaN.
+// Whether a formula uses infinity, so that differences may be NaN.
 inline bool names_infinity(const Op &op) {
     struct Find : Halide::Internal::IRVisitor {
         using IRVisitor::visit;
@@ -41,7 +41,8 @@ inline bool names_infinity(const Op &op) {
     return find.found;
 }
 
-// How many copies of its innermost body unrolled loops make of a stage, with those of the loops around it.
+// The number of copies of a stage's innermost body that unrolled loops make, including the loops
+// around it.
 inline double copies(const ScheduleState &state, const StageState &s, int depth = 0) {
     double n = 1;
     const auto extent = [&](const std::string &l) {
@@ -72,7 +73,8 @@ inline bool too_many_copies(const ScheduleState &state) {
     return false;
 }
 
-// Applies random directives, and gives those that were accepted. Throws InternalError when one fails instead of being refused.
+// Applies random directives and returns those that were accepted. Throws InternalError if one fails
+// instead of being refused.
 inline std::vector<Directive> random_directives(const RandomOp &r, const Machine &machine, Random &random) {
     Schedule s(r.op, machine);
     const auto try_to = [&](const Directive &d) {
@@ -97,7 +99,7 @@ inline std::vector<Directive> random_directives(const RandomOp &r, const Machine
     return without_pending(s).directives();
 }
 
-// Those of the directives that are legal after the ones before them.
+// Applies those of the directives that are legal after the ones before them.
 inline Schedule applied(const Op &op, const Machine &machine, const std::vector<Directive> &directives) {
     Schedule s(op, machine);
     for (const Directive &d : directives) {
@@ -127,7 +129,7 @@ inline std::vector<Buffer<>> random_inputs(const RandomOp &r, uint64_t seed) {
     return inputs;
 }
 
-// Runs a kernel between guards and compares bits; "" when all is well.
+// Runs a kernel between guard pages and compares bits; "" if they are equal.
 inline std::string run_guarded(const RandomOp &r, const Kernel &kernel, const std::vector<Buffer<>> &inputs,
                                const Results &expected, bool at_end) {
     std::vector<std::unique_ptr<GuardedTensor>> tensors;
@@ -142,7 +144,7 @@ inline std::string run_guarded(const RandomOp &r, const Kernel &kernel, const st
     std::vector<GuardedTensor *> outputs;
     for (size_t o = 0; o < expected.size(); o++) {
         const std::string &updates = r.op.stage(r.op.outputs()[o]).updates;
-        if (!updates.empty()) { // in the array of an input
+        if (!updates.empty()) { // they are in the array of an input
             size_t i = 0;
             while (r.op.inputs()[i].name != updates) i++;
             outputs.push_back(tensors[i].get());
@@ -164,7 +166,7 @@ inline std::string run_guarded(const RandomOp &r, const Kernel &kernel, const st
     return "";
 }
 
-// Whether all that a schedule assumes holds for these sizes.
+// Whether all assumptions of a schedule hold for these sizes.
 inline bool assumptions_hold(const ScheduleState &state, const Sizes &sizes) {
     std::map<std::string, Expr> values;
     for (const auto &[name, n] : sizes) values[name] = static_cast<int>(n);
@@ -174,8 +176,8 @@ inline bool assumptions_hold(const ScheduleState &state, const Sizes &sizes) {
     return true;
 }
 
-// The same kernel for smaller sizes: the same meaning where the assumptions hold, a refusal where they do not. "" when all is
-// well; nothing when the formula has no meaning there.
+// Runs the same kernel for smaller sizes: it must give the same result if the assumptions hold, and
+// refuse otherwise. "" on success; nothing if the formula is undefined for these sizes.
 inline std::optional<std::string> run_resized(const RandomOp &r, const Schedule &s, const Kernel &kernel,
                                               uint64_t seed) {
     Random random(seed);
@@ -189,14 +191,14 @@ inline std::optional<std::string> run_resized(const RandomOp &r, const Schedule 
     try {
         inputs = random_inputs(other, seed);
         expected = interpret(r.op, with_inouts_copied(r.op, inputs), interpretation);
-    } catch (const UserError &) { // an index that leaves its tensor, an extent below zero
+    } catch (const UserError &) { // an index out of bounds, an extent below zero
         return std::nullopt;
     }
     const bool holds = assumptions_hold(s.state(), other.sizes);
     std::string why;
     try {
         why = run_guarded(other, kernel, inputs, expected, true);
-    } catch (const UserError &e) { // of what packs an input
+    } catch (const UserError &e) { // from packing an input
         why = e.what();
     }
     if (!holds)
@@ -207,7 +209,7 @@ inline std::optional<std::string> run_resized(const RandomOp &r, const Schedule 
     return text + ": " + why;
 }
 
-// `ask_halide`: compile through Halide's generator too.
+// `ask_halide`: compile with Halide's generator too.
 inline Outcome check_pair(const RandomOp &r, const Machine &machine, const std::vector<Directive> &directives,
                           uint64_t seed, bool ask_halide) {
     Outcome out;
@@ -219,7 +221,7 @@ inline Outcome check_pair(const RandomOp &r, const Machine &machine, const std::
     try {
         const Schedule s = applied(r.op, machine, directives);
 
-        // Saved and replayed, and one taken back.
+        // Save and replay, and undo one directive.
         const std::string nest = s.nest();
         const Schedule replayed = Schedule::from_json(r.op, machine, nlohmann::json::parse(s.to_json().dump()));
         if (replayed.nest() != nest) return failed("the replayed schedule has another nest:\n" + replayed.nest());
@@ -291,7 +293,7 @@ inline Outcome check_pair(const RandomOp &r, const Machine &machine, const std::
             if (why && !why->empty()) return failed(*why);
             out.resized = why.has_value();
         }
-        if (ask_halide && !names_infinity(r.op)) { // Halide's generator takes x - x for 0
+        if (ask_halide && !names_infinity(r.op)) { // Halide's generator simplifies x - x to 0
             options.through_halide = true;
             std::optional<Kernel> second;
             try {

@@ -1,5 +1,5 @@
-// What pairs are made of: how often each primitive, tail, memory level, instruction, type and kind of formula was drawn and
-// accepted. A row that stays at zero says that a long run has not tried it.
+// Coverage of random pairs: how often each primitive, tail, memory level, instruction, type and
+// kind of formula was drawn and accepted. A row that stays at zero was not tested by a long run.
 #pragma once
 
 #include "machine/instruction.h"
@@ -16,7 +16,8 @@ class Coverage {
 public:
     explicit Coverage(const Machine &machine) {
         for (const Primitive *p : primitives()) {
-            if (std::string(p->name) != "write_back") add("primitive", p->name); // of the chip alone
+            // for the chip only
+            if (std::string(p->name) != "write_back") add("primitive", p->name);
         }
         for (int t = 0; t < 5; t++) add("tail", tail_name(static_cast<Tail>(t)));
         for (const MemoryLevel &l : machine.memory) add("level", l.name);
@@ -37,13 +38,13 @@ public:
     size_t size() const { return names_.size(); }
     const std::string &name(size_t row) const { return names_[row]; }
 
-    // Adds one accepted pair to `counts`, one for each row.
+    // Adds one accepted pair to `counts`, once per row.
     void count(const RandomOp &r, const std::vector<Directive> &directives, bool resized, int64_t *counts) const {
         const auto see = [&](const std::string &group, const std::string &what) {
             for (size_t n = 0; n < names_.size(); n++) counts[n] += names_[n] == group + " " + what;
         };
         const std::function<void(const std::vector<Directive> &)> all = [&](const std::vector<Directive> &list) {
-            std::map<std::string, std::string> kept; // the host, by the stage
+            std::map<std::string, std::string> kept; // stage to its host
             for (const Directive &d : list) {
                 see("primitive", d.primitive);
                 if (d.primitive == "store_at") kept[d.arguments["stage"]] = d.arguments["consumer"];

@@ -1,4 +1,5 @@
-// Memory between pages that may not be touched, so that a kernel that reads or writes beside a tensor dies on the spot.
+// Memory between inaccessible pages, so that a kernel that accesses memory outside of a tensor
+// crashes at once.
 #pragma once
 
 #include "dsl/buffers.h"
@@ -11,7 +12,7 @@ namespace kumiko::property {
 
 class Guarded {
 public:
-    // `bytes` that begin right after a forbidden page, or end right before one.
+    // `bytes` that begin right after an inaccessible page, or end right before one.
     Guarded(size_t bytes, bool at_end) : bytes_(bytes) {
         const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
         inside_ = (bytes + page - 1) / page * page;
@@ -35,7 +36,7 @@ private:
     char *base_, *data_;
 };
 
-// Elements from the first to the last one, gaps between rows included; 0 when there is none.
+// Elements from the first to the last one, including gaps between rows; 0 if there is none.
 inline int64_t span(const std::vector<int64_t> &extents, const std::vector<int64_t> &strides) {
     int64_t last = 0;
     for (size_t d = 0; d < extents.size(); d++) {
@@ -45,7 +46,7 @@ inline int64_t span(const std::vector<int64_t> &extents, const std::vector<int64
     return last + 1;
 }
 
-// A copy of a buffer, or a place for an output, between guards.
+// A copy of a buffer, or memory for an output, between guard pages.
 class GuardedTensor {
 public:
     GuardedTensor(const Buffer<> &like, bool at_end)
@@ -62,7 +63,8 @@ public:
         std::memcpy(memory_.data(), b.data(), memory_.bytes());
         if (!written) memory_.read_only();
     }
-    void unwritten() { std::memset(memory_.data(), 0xff, memory_.bytes()); } // NaN in every float type
+    // NaN in every float type
+    void unwritten() { std::memset(memory_.data(), 0xff, memory_.bytes()); }
     void *data() const { return memory_.data(); }
     Buffer<> buffer() const { return Buffer<>::wrap(type_, memory_.data(), extents_, strides_); }
 

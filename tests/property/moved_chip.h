@@ -1,4 +1,4 @@
-// A simulated chip full of random words, for moves: what arrives is compared with what was sent.
+// A simulated chip filled with random words, for moves: compares what arrives with what was sent.
 #pragma once
 
 #include "sim/simulator.h"
@@ -20,7 +20,7 @@ struct MovedChip {
     // DRAM and PDM are filled up to this address.
     static constexpr int64_t filled = 4096;
 
-    // Large machines stay empty, and reading what was never written gives zero.
+    // Large machines stay empty; reading unwritten memory gives zero.
     explicit MovedChip(const sim::Config &config, uint64_t seed = 7)
         : c(config),
           simulator(config, {.undefined = config.total_pes() > 64 ? sim::Undefined::Zero : sim::Undefined::Error}),
@@ -53,7 +53,7 @@ struct MovedChip {
         write(m, unit, at, (read(m, unit, at) & ~mask) | value << (bits * l));
     }
 
-    // f(element's number, unit, address, lane) at every place of the tensor.
+    // Calls f(element number, unit, address, lane) for every place of the tensor.
     void each(const Placement &p, const std::function<void(int32_t, int, int64_t, int)> &f) const {
         const Contents all = contents(p, c);
         for (int u = 0; u < all.units(); u++)
@@ -61,7 +61,7 @@ struct MovedChip {
                 for (int l = 0; l < all.lanes(); l++)
                     if (const int32_t e = all.at(u, a)[l]; e >= 0) f(e, u, p.base + a, l);
     }
-    // Gives the tensor values: those of `value`, else random ones.
+    // Writes values to the tensor: those of `value`, or random ones.
     std::map<int32_t, uint64_t> send(const Placement &p, const std::function<uint64_t(int32_t)> &value = nullptr) {
         std::map<int32_t, uint64_t> values;
         const int lanes = elements_per_word(p.layout.type());
@@ -75,7 +75,7 @@ struct MovedChip {
         });
         return values;
     }
-    // The first place that holds another value, or "".
+    // The first place with another value, or "".
     std::string differs(const Placement &p, const std::map<int32_t, uint64_t> &values) const {
         std::string found;
         const int lanes = elements_per_word(p.layout.type());

@@ -16,7 +16,8 @@ struct RandomLayout {
 
     bool chance(int percent) { return random.below(100) < uint64_t(percent); }
 
-    // A layout of a tensor of this shape that fits into `words` LW of each unit, or none after some tries.
+    // A layout of a tensor of this shape that fits `words` LW of each unit; nothing if several
+    // tries fail.
     std::optional<Layout> make(ElementType type, const std::vector<int64_t> &extents, Memory memory, int64_t words) {
         for (int i = 0; i < 40; i++) {
             Layout l = once(type, extents, memory);

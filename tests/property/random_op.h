@@ -1,8 +1,9 @@
 // Random formulas for the property test: one to four stages over a few small axes, of every type.
 //
-// Every value carries the range that it may take, so that what is drawn is exact: integers that neither overflow nor leave
-// what a float holds exactly, so that every order of every reduction gives equal bits, with and without fused products.
-// Where a range would grow too wide, the value is clamped or taken modulo a small number first.
+// Every value carries its possible range, so that drawn formulas are exact: integers neither
+// overflow nor exceed what a float represents exactly. Every order of every reduction then gives
+// equal bits, with and without FMA contraction. If a range would grow too wide, the value is first
+// clamped or taken modulo a small number.
 #pragma once
 
 #include "dsl/halide_passes.h"
@@ -23,14 +24,15 @@ namespace kumiko::property {
 struct RandomOp {
     Op op;
     Sizes sizes;
-    std::vector<Directive> recipe; // brings a block of the op into the form of a tensor instruction
+    std::vector<Directive> recipe; // turns a block of the op into the form of a tensor instruction
 };
 
 class OpGenerator {
 public:
     OpGenerator(uint64_t seed, const Machine &machine)
         : random_(seed), instructions_(InstructionSet::builtin().available_on(machine)) {
-        std::erase_if(instructions_, [](const Instruction *i) { return i->in_memory; }); // of tiles, not of a vector
+        // these multiply tiles, not vectors
+        std::erase_if(instructions_, [](const Instruction *i) { return i->in_memory; });
     }
 
     RandomOp run() {
@@ -57,8 +59,8 @@ public:
             if (reached && random_.chance(0.3)) outputs.push_back(tensor);
         }
         if (random_.chance(0.3)) std::swap(outputs.front(), outputs.back());
-        if (inout_) outputs.push_back(updated()); // after all that reads what was there before
-        // Only those inputs that the outputs reach may be named.
+        if (inout_) outputs.push_back(updated()); // after all stages that read the old values
+        // Only inputs that the outputs depend on may be listed.
         for (;;) {
             std::vector<Tensor> inputs;
             for (const Known &t : tensors_) {
@@ -81,7 +83,7 @@ public:
     }
 
 private:
-    // A value and the range in which it lies.
+    // A value and its range.
     struct Value {
         Expr e;
         double lo, hi;
@@ -103,7 +105,8 @@ private:
     std::vector<Directive> recipe_;
     Sizes sizes_;
     std::deque<Known> tensors_;
-    std::vector<std::pair<std::string, Tensor>> between_; // tensors of steps, by the recurrence
+    // tensors of a recurrence's steps, by recurrence
+    std::vector<std::pair<std::string, Tensor>> between_;
     std::set<std::string> unused_;
     bool symbolic_ = false, empty_ = false;
     int fresh_ = 0;
@@ -210,7 +213,7 @@ private:
 
     // ---- reads
 
-    // An index into an axis of n elements that stays inside for all values of the axes in scope.
+    // An index into an axis of n elements that is in bounds for all values of the axes in scope.
     Expr index_within(const std::vector<Ranged> &scope, int64_t n, const Expr &extent, bool may_leave) {
         std::vector<Ranged> some = scope;
         random_.shuffle(some);
@@ -266,7 +269,7 @@ private:
         }
         std::vector<Expr> at;
         for (size_t d = 0; d < known.extents.size(); d++) {
-            if (known.extents[d] > 1 && random_.chance(0.03)) { // an index that depends on data
+            if (known.extents[d] > 1 && random_.chance(0.03)) { // a data-dependent index
                 const Value data = to(i32, leaf(i32, scope, 0));
                 const Expr last = known.tensor.axes()[d].extent() - 1;
                 at.push_back(may_leave ? clamp(data.e, -2, last + 2) : clamp(data.e, 0, last));
@@ -277,7 +280,7 @@ private:
         return {Expr(t.at(at)), lo, hi};
     }
 
-    // An input made to measure: each of its axes is read through some of the axes in scope.
+    // An input of matching shape: each of its axes is indexed by some axes in scope.
     const Known &fresh_input(Type t, const std::vector<Ranged> &scope, std::vector<Expr> &at) {
         std::vector<Ranged> some = scope;
         random_.shuffle(some);
@@ -448,14 +451,14 @@ private:
 
     // ---- stages
 
-    // The extremum of nothing is infinite, so that one is clamped at once.
+    // The maximum or minimum over an empty axis is infinite, so it is clamped at once.
     static Value extremum(const Expr &e, const Value &v, bool empty) {
         if (!empty) return {e, v.lo, v.hi};
         const int low = e.type().is_uint() ? 0 : -4;
         return {Halide::max(Halide::min(e, number(e.type(), 4)), number(e.type(), low)), static_cast<double>(low), 4};
     }
 
-    // Of a reduction axis and another one, or a number: which terms exist.
+    // A condition on a reduction axis and another axis, or a constant: which terms exist.
     Where some_terms(const Ranged &k, const std::vector<Ranged> &outer) {
         const Expr other =
             (outer.empty() ? Expr(0) : Expr(random_.pick(outer).axis)) + number(i32, random_.between(-3, 6));
@@ -495,13 +498,13 @@ private:
                     0, 1};
         }
         Value v = expression(t, scope, static_cast<int>(random_.between(1, 3)));
-        const auto positive_zero = [&] { // the sign of a zero would depend on the order
+        const auto positive_zero = [&] { // the sign of zero would depend on the order
             if (t.is_float()) v.e = v.e + number(t, 0);
         };
         const bool bounded = random_.chance(0.25);
         Where bound;
         if (bounded) bound = some_terms(scope[outer.size() + random_.below(axes.size())], outer);
-        if (bounded && random_.chance(0.3)) { // data say which terms exist, too
+        if (bounded && random_.chance(0.3)) { // which terms exist may be data-dependent too
             const Expr data = expression(t, scope, 1).e > number(t, 0);
             bound = where(random_.pick(std::vector<Expr>{data, bound.condition && data, bound.condition || data}));
         }
@@ -526,7 +529,7 @@ private:
             return ranged(bounded ? kumiko::product(v.e, axes, bound) : kumiko::product(v.e, axes), lowest(t),
                           highest(t));
         }
-        case 5: { // a combiner that is not commutative, in an order that matters
+        case 5: { // a non-commutative combiner: order matters
             if (!t.is_uint()) break;
             return {reduce([&](Expr a, Expr b) { return a * number(t, 3) + b; }, number(t, 1), v.e, axes), 0,
                     highest(t)};
@@ -547,7 +550,7 @@ private:
         }
         const bool scatters = !outer.empty() && random_.chance(0.2);
         const Ranged at = scatters ? random_.pick(outer) : scope.back();
-        if (scatters) { // to what an index names, which may lie outside, and does not depend on the axis
+        if (scatters) { // to an index that may be out of bounds, and does not depend on the axis
             std::vector<Ranged> others = scope;
             std::erase_if(others, [&](const Ranged &r) { return r.axis.name() == at.axis.name(); });
             const Value index = reduced(to(i32, leaf(i32, others, 0)), at.n);
@@ -557,7 +560,8 @@ private:
         return ranged(all, std::min(v.lo * n, 0.0), std::max(v.hi * n, 0.0));
     }
 
-    // Several values folded together: the greater of pairs, in any order, or digits of both, in the formula's.
+    // Reduces several values together: the maximum of pairs, in any order, or digits of both, in
+    // the order of the formula.
     Value tuple(Type t, Value v, const std::vector<Ranged> &scope, const AxisList &axes, double n) {
         const Type u = t.is_uint() && random_.chance(0.5) ? (random_.chance(0.5) ? u64 : u8) : number_type();
         Value w = to(u, expression(number_type(), scope, 1));
@@ -571,7 +575,7 @@ private:
         }
         v = reduced(v, 40), w = reduced(w, 40);
         for (Value *x : {&v, &w}) {
-            if (x->type().is_float()) x->e = x->e + number(x->type(), 0); // of zeros one sign
+            if (x->type().is_float()) x->e = x->e + number(x->type(), 0); // zeros of one sign
         }
         const auto low = [](Type t) { return t.is_uint() ? 0 : -50; };
         const auto greater = [](const Values &a, const Values &b) -> Values {
@@ -584,7 +588,7 @@ private:
         return to(t, {g[part], n > 0 ? std::min(x.lo, lo) : lo, std::max(x.hi, lo)});
     }
 
-    // A tensor that the op updates; stages may read it anywhere before.
+    // A tensor that the op updates in place; stages may read it anywhere before.
     void add_inout() {
         const Type t = any_type();
         std::vector<Axis> axes;
@@ -606,7 +610,7 @@ private:
         }
         const Type t = inout_->tensor.type();
         const Expr before = inout_->tensor.at(own);
-        tensors_.pop_front();                        // no index reads it: that would be elsewhere
+        tensors_.pop_front();                        // no index reads it out of place
         for (size_t n = tensors_.size(); n-- > 0;) { // the last stage's elements, if there is one
             if (!tensors_[n].stage) continue;
             const Value v = to(t, read_known(Known(tensors_[n]), scope));
@@ -617,7 +621,7 @@ private:
         return update(inout_->tensor, before);
     }
 
-    // Folded along one of the axes.
+    // A scan along one of the axes.
     Value scanned(Type t, const std::vector<Ranged> &scope) {
         const Ranged along = random_.pick(scope);
         Value v = expression(t, scope, static_cast<int>(random_.between(1, 2)));
@@ -673,7 +677,7 @@ private:
             }
             return expression(t, scope, static_cast<int>(random_.between(1, 3)));
         }();
-        // A stage reads at least one tensor of those made so far, so that chains are long.
+        // A stage reads at least one earlier tensor, so that chains are long.
         if (s > 0 && !stages.empty() && random_.chance(0.7)) {
             const Value w = to(t, read_known(*random_.pick(stages), scope));
             if (t.is_bool())
@@ -701,8 +705,8 @@ private:
         tensors_.push_back({compute(name, axes, v.e), extents, v.lo, v.hi, true});
     }
 
-    // One or two tensors whose elements read one to three earlier ones each; some through a stage
-    // or a reduction of their own, of earlier steps along one axis.
+    // One or two recurrences whose elements read one to three earlier ones each. Some read through
+    // a stage or a reduction of earlier steps along one axis.
     void add_recurrence(const std::string &name, const std::vector<Axis> &axes, const std::vector<int64_t> &extents,
                         const Value &v) {
         const Type t = v.type();
@@ -763,7 +767,8 @@ private:
         for (const Tensor &m : made) tensors_.push_back({m, extents, range.lo, range.hi, true});
     }
 
-    // S0(i, j) = sum of products over k, of the types of a tensor instruction, and the directives that make it one.
+    // S0(i, j) = sum of products over k, of a tensor instruction's types, and the directives that
+    // tensorize it.
     void add_product() {
         const Instruction &instruction = *random_.pick(instructions_);
         const Stage &meaning = instruction.meaning.stages().front();
@@ -823,8 +828,9 @@ private:
         step("tensorize", {{"stage", stage}, {"loop", jn + ".i"}, {"instruction", instruction.name}});
     }
 
-    // S0(i, v) = sum over j of exp(s - max) times V, S1(i) = that of exp(s - max), and the directives that make one pass of it. What is
-    // not -inf of a row of s is one number, so that weights are 0 and 1 and all sums exact; a row may hold nothing else than -inf.
+    // S0(i, v) = sum over j of exp(s - max) times V, S1(i) = sum of exp(s - max), and the
+    // directives for one pass (online). Elements of a row of s are one number or -inf, so that
+    // weights are 0 or 1 and all sums are exact; a row may be all -inf.
     void add_mix() {
         const Ranged i = fresh_axis("i", random_.between(1, 12)), v = fresh_axis("i", random_.between(1, 9));
         const Ranged j = fresh_axis("r", random_.between(empty_ ? 0 : 1, 24));
@@ -855,12 +861,12 @@ private:
         const std::vector<std::string> order = {in, jn + ".o", jn + ".i", vn};
         if (random_.chance(0.7)) step("reorder", {{"stage", "S0"}, {"loops", order}});
         if (random_.chance(0.3)) step("inline_into", {{"stage", "w"}});
-        const std::vector<std::string> both = {"S1"}; // where it is an output
+        const std::vector<std::string> both = {"S1"}; // if it is an output
         step("online", {{"stage", "S0"}, {"max", "top"}, {"loop", jn + ".o"}, {"sums", both}});
         step("online", {{"stage", "S0"}, {"max", "top"}, {"loop", jn + ".o"}});
     }
 
-    // Keeps what one stage hands to the next small.
+    // Keeps values that one stage passes to the next small.
     Value clipped(const Value &v) {
         const Type t = v.type();
         if (t.is_bool() || wraps(t)) return v;

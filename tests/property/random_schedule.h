@@ -1,5 +1,6 @@
-// Random directives, proposed from the records of the primitives: whatever record stands in the table is tried, its
-// arguments drawn by their kinds. Most proposals are legal or nearly so; the schedule itself judges.
+// Random directives, proposed from the records of the primitives: every record in the table is
+// tried, with arguments drawn by their kinds. Most proposals are legal or nearly so; the schedule
+// decides.
 #pragma once
 
 #include "dsl/buffers.h"
@@ -18,8 +19,8 @@ namespace kumiko::property {
 
 inline const std::string &pick(Random &r, const std::vector<std::string> &all) { return all[r.below(all.size())]; }
 
-// The schedule without the directives that wait for others which never came, and without those that
-// only they kept from being applied.
+// The schedule without directives that stay pending, and without those that only pending ones made
+// illegal.
 inline Schedule without_pending(const Schedule &s) {
     const std::vector<size_t> pending = s.pending();
     Schedule rest(s.op(), s.machine(), s.state().instructions);
@@ -27,7 +28,7 @@ inline Schedule without_pending(const Schedule &s) {
         if (std::find(pending.begin(), pending.end(), n) != pending.end()) continue;
         try {
             rest.apply(s.directives()[n]);
-        } catch (const UserError &) { // beside an earlier placement of a stage that a pending one replaced
+        } catch (const UserError &) { // beside a placement that a pending one replaced
         }
     }
     return rest.pending().empty() ? rest : without_pending(rest);
@@ -35,11 +36,11 @@ inline Schedule without_pending(const Schedule &s) {
 
 class Proposer {
 public:
-    // `sizes`: for which the schedule is to run, so that what is assumed of them holds.
+    // `sizes`: the sizes of the run, so that assumptions hold for them.
     Proposer(const ScheduleState &state, const std::vector<Directive> &so_far, const Sizes &sizes, Random &random)
         : s_(state), so_far_(so_far), sizes_(sizes), r_(random) {}
 
-    // Nothing when the state offers no argument of some kind.
+    // Nothing if the state offers no argument of some kind.
     std::optional<Directive> propose() {
         if (r_.chance(0.2)) {
             if (const auto d = scattering()) return d;
@@ -56,9 +57,9 @@ public:
         const auto &table = primitives();
         const Primitive *p = table[r_.below(table.size())];
         const std::string name = p->name;
-        // Those that shape loops are tried more often; those that end a stage's story less.
+        // Prefers directives that shape loops to those that end the scheduling of a stage.
         if (name == "compute_root" && r_.chance(0.6)) return std::nullopt;
-        if (name == "write_back") return std::nullopt; // of the chip alone
+        if (name == "write_back") return std::nullopt; // for the chip only
         if ((name == "assume" || name == "specialize") && s_.op.sizes().empty()) return std::nullopt;
         Directive d;
         d.primitive = name;
@@ -125,7 +126,8 @@ private:
     const StageState *stage_ = nullptr;
     size_t count_ = 0;
 
-    // Brings a scatter into the form in which steps visit single elements, then asks for that.
+    // Shapes the loops of a scatter so that steps can visit single elements, then applies
+    // scatter().
     std::optional<Directive> scattering() {
         std::vector<const StageState *> all;
         for (const StageState &s : s_.stages) {
@@ -141,8 +143,8 @@ private:
         return Directive{"scatter", {{"stage", s.name()}, {"loop", axis}}, {}};
     }
 
-    // Keeps a stage that several read where the last of them is computed, step by step: the first reader at one of its loops, the stage
-    // there too, then in the loops of the first.
+    // Stores a stage with several readers at a loop of the last one, and computes it step by step:
+    // the first reader at that loop, the stage too, then in the loops of the first.
     std::optional<Directive> keeping() {
         std::vector<const StageState *> all;
         for (const StageState &s : s_.stages) {
@@ -162,8 +164,7 @@ private:
         return at("compute_at", first, host, pick(r_, host.order));
     }
 
-    // Keeps a stage at a loop of the last of its readers, then computes it at the loop inside of
-    // that.
+    // Stores a stage at a loop of its last reader, then computes it at the loop inside of that.
     std::optional<Directive> rolling() {
         std::vector<Directive> all;
         for (const StageState &s : s_.stages) {
@@ -212,7 +213,8 @@ private:
         return all[r_.below(all.size())];
     }
 
-    // A factor of a sum's terms, and a number that some type may hold with it, or steps along an axis.
+    // A factor of a sum's terms, with a number that some type may hold when it is added, or steps
+    // along an axis.
     std::optional<Directive> rewriting(const std::string &name) {
         std::vector<const StageState *> sums;
         for (const StageState &s : s_.stages) {
@@ -313,7 +315,8 @@ private:
                 loops = {loops.begin() + first, loops.begin() + first + n};
             } else {
                 r_.shuffle(loops);
-                if (scattered(stage_->def) && r_.chance(0.7)) // so that steps may visit single elements
+                // so that steps may visit single elements
+                if (scattered(stage_->def) && r_.chance(0.7))
                     std::stable_partition(loops.begin(), loops.end(),
                                           [&](const std::string &l) { return stage_->loop(l).reduction; });
             }
@@ -415,7 +418,7 @@ private:
         return groups;
     }
 
-    // One over the sizes that holds where they are `off` more than they are.
+    // A condition over the sizes that holds if they are `off` larger than they are.
     std::string condition(int64_t off) {
         const std::string name = pick(r_, s_.op.sizes());
         const int64_t n = sizes_.at(name) + off;
@@ -442,7 +445,7 @@ private:
                std::to_string(std::abs(more));
     }
 
-    // A schedule for a special case: this one so far, or another one that prepacks the same.
+    // A schedule for a special case: the current one, or another one with the same prepacks.
     nlohmann::json special() {
         nlohmann::json list = nlohmann::json::array();
         Schedule inner(s_.op, *s_.machine, s_.instructions);

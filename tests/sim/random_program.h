@@ -1,5 +1,5 @@
-// Random words, and random programs that break no rule: what one word writes is not read before every gap is over, except by a
-// follower that reads forwards only.
+// Random words, and random hazard-free programs: what a word writes is not read before all gaps are
+// over, except by a follower that only reads forwards.
 #pragma once
 
 #include "sim/operations.h"
@@ -21,7 +21,8 @@ inline Config tiny_config() {
     return c;
 }
 
-// Values with all that can go wrong: any bits, NaNs, infinities, zeros, subnormals, small integers, moderate numbers.
+// Values that may go wrong: random bits, NaNs, infinities, zeros, subnormals, small integers,
+// moderate numbers.
 inline uint64_t random_lw(Random &r) {
     uint64_t w = 0;
     switch (r.below(6)) {
@@ -65,7 +66,7 @@ struct RandomProgram {
     bool forwards_only = false;
     bool no_face[2] = {}; // may not be read
     Type face_type[2] = {Type::F16, Type::F16};
-    int forward_width[4] = {}; // of the word before, in a follower
+    int forward_width[4] = {}; // of the previous word, in a follower
     Program program;
 
     template<typename E>
@@ -77,7 +78,7 @@ struct RandomProgram {
         return {int(r.between(0, std::min(room, 2))), 0};
     }
 
-    // An address for `width` words in each cycle. Written ones differ from cycle to cycle.
+    // An address for `width` words per cycle. Written addresses differ from cycle to cycle.
     Operand place(Source memory, int width, bool written) {
         const int size = int(memory == Source::Lm0 || memory == Source::Lm1 ? c.sizes.lm : c.sizes.grf);
         const int room = in_repeat ? 4 : 0, last = size - width - 2 * room;
@@ -211,7 +212,7 @@ struct RandomProgram {
         m.to = write(w, m.width);
     }
 
-    // Adds what `fill` does, if the word stays legal.
+    // Adds what `fill` sets, if the word stays legal.
     void attempt(Word &w, const std::function<void(Word &)> &fill) {
         Word trial = w;
         try {
@@ -231,7 +232,8 @@ struct RandomProgram {
         if (r.chance(0.3)) slots.push_back([&](Word &x) { mr(x); });
         r.shuffle(slots);
         for (const auto &s : slots) attempt(w, s);
-        if (is_upward(w.l1.op) && w.l2.op <= L2Op::Multicast) w.l2 = {}; // both might write one word of L1BM
+        // both might write one word of L1BM
+        if (is_upward(w.l1.op) && w.l2.op <= L2Op::Multicast) w.l2 = {};
         if (r.chance(0.3) && w.mask.mode == MaskMode::None)
             attempt(w, [&](Word &x) {
                 x.mask = {r.chance(0.5) ? MaskMode::Write : MaskMode::Zero, uint8_t(r.below(20)), r.chance(0.5)};
@@ -241,7 +243,7 @@ struct RandomProgram {
     void idle(int words) { program.words.resize(program.words.size() + size_t(words)); }
     void emit(const Word &w) { program.words.push_back(w); }
 
-    // A word, perhaps one that reads its forwards, then rest.
+    // A word, optionally one that reads its forwards, then idle words.
     void pair(Word w) {
         emit(w);
         if (r.chance(0.6)) {
@@ -294,7 +296,7 @@ struct RandomProgram {
         program.words[first].control.repeat[0] = outer;
         if (r.chance(0.3)) program.words[first].control.repeat[1] = {2, uint8_t(r.between(1, int64_t(length)))};
         in_repeat = false;
-        // A gap at the loop's end is there already; the inner body may be shorter than its gap.
+        // There already is a gap at the loop's end; the inner body may be shorter than its gap.
         if (program.words[first].control.repeat[1].count && program.words[first].control.repeat[1].length < length)
             program.words[first].control.repeat[1] = {};
     }
@@ -386,7 +388,7 @@ struct RandomProgram {
     }
 };
 
-// Any legal word, for round trips: also what no program here uses.
+// Any legal word, for round trips, including features that no program here uses.
 inline Word random_word(Random &r, const Config &c) {
     RandomProgram g(r(), c);
     g.in_repeat = r.chance(0.3);

@@ -1,5 +1,6 @@
-// The chip once more, slow and obvious: one PE after another, one lane after another, straight from docs/chip.md. Tests compare the
-// simulator with it. It knows no time and no hazards, and takes what was never written for zero.
+// A slow, independent simulator of the chip, one PE and one lane at a time, written from
+// docs/chip.md. Tests compare the simulator with it. It models neither time nor hazards; unwritten
+// memory reads as zero.
 #pragma once
 
 #include "sim/memory.h"
@@ -12,7 +13,7 @@
 
 namespace kumiko::sim::reference {
 
-// ---- numbers ---------------------------------------------------------------------------------------------------------
+// ---- numbers ------------------------------------------------------------------------------------
 
 inline float bits_to_float(uint32_t b) { return std::bit_cast<float>(b); }
 inline uint32_t float_to_bits(float f) { return std::isnan(f) ? 0x7fc00000 : std::bit_cast<uint32_t>(f); }
@@ -30,7 +31,8 @@ inline uint16_t float_to_half(float f) {
     const double x = std::fabs(double(f));
     if (x >= 65520) return sign | 0x7c00;
     int exponent = x == 0 ? -14 : std::max(-14, std::ilogb(x));
-    double units = std::nearbyint(std::ldexp(x, 10 - exponent)); // of 2^(exponent − 10); ties to even
+    // of 2^(exponent − 10); ties to even
+    double units = std::nearbyint(std::ldexp(x, 10 - exponent));
     if (units == 2048) units = 1024, exponent++;
     return uint16_t(sign | (units < 1024 ? int(units) : (exponent + 15) << 10 | (int(units) - 1024)));
 }
@@ -46,7 +48,7 @@ inline float rsqrt_seed(float x) {
     return float(std::ldexp(std::nearbyint(512 / std::sqrt(middle)) / 512, -e / 2));
 }
 
-// ---- lanes of a LW ---------------------------------------------------------------------------------------------------
+// ---- lanes of a LW ------------------------------------------------------------------------------
 
 inline uint16_t lane16(uint64_t w, int i) { return uint16_t(w >> 16 * i); }
 inline uint32_t lane32(uint64_t w, int i) { return uint32_t(w >> 32 * i); }
@@ -165,7 +167,7 @@ inline uint32_t reduce_lane(Reduction r, uint32_t a, uint32_t b) {
     return 0;
 }
 
-// Of the children's words, pairs of neighbours first.
+// Reduces the children's words, neighbouring pairs first.
 inline uint64_t reduce(Reduction r, std::vector<uint64_t> words) {
     while (words.size() > 1) {
         std::vector<uint64_t> above;
@@ -188,9 +190,9 @@ inline float sum_tree(std::vector<float> terms) {
     return terms[0];
 }
 
-// ---- the chip --------------------------------------------------------------------------------------------------------
+// ---- the chip -----------------------------------------------------------------------------------
 
-// What a slot makes in a step: [t][j] of each PE.
+// A slot's results in a step: [t][j] of each PE.
 using Result = std::vector<std::array<std::array<uint64_t, 2>, 4>>;
 
 class Chip {
@@ -215,13 +217,15 @@ public:
 private:
     const Config &c;
     HostMemory &memory;
-    std::vector<std::array<std::array<uint64_t, 16>, 16>> faces[2]; // of each MAB: [row][column], 16 or 32 bits
+    // per MAB: [row][column], 16 or 32 bits
+    std::vector<std::array<std::array<uint64_t, 16>, 16>> faces[2];
     Result forward[4];
     int64_t iteration[2] = {};
     int base[4] = {};
-    std::map<int, std::vector<std::array<std::array<bool, 4>, 4>>> entries; // masks by entry: of each PE [t][lane]
+    // masks by entry, per PE: [t][lane]
+    std::map<int, std::vector<std::array<std::array<bool, 4>, 4>>> entries;
 
-    // Words [begin, end); `opened` reps of the first are already running.
+    // Runs words [begin, end); `opened` repeats of the first are already active.
     void run(const Program &p, size_t begin, size_t end, int depth, size_t opened) {
         for (size_t i = begin; i < end; i++) {
             const Word w = canonical(p.words[i]);
@@ -430,7 +434,7 @@ private:
 
     bool l1_serves(const Word &w, int mab) const { return w.l1.mabs >> mab % c.mabs & 1; }
 
-    // Where word j of a PE in cycle t stands in L1BM, from the operation's address on.
+    // Offset in L1BM, from the operation's address, of word j of a PE in cycle t.
     int64_t l1_offset(const L1 &l, int pe, int cycle, int j) const {
         const int i = pe % (4 * c.mabs), mab = i / 4, p = i % 4, w = l.width;
         switch (l.op) {
@@ -536,7 +540,7 @@ private:
         if (!mau_result.empty()) zeroed(mau_result, mask_form(w.mau), mau_result_width(w.mau));
         if (!alu_result.empty()) zeroed(alu_result, mask_form(w.alu), alu_result_width(w.alu));
 
-        // Writes. The addresses by T and the masks are those from before the step.
+        // Writes. They use the addresses by T and the masks from before the step.
         struct Write {
             uint64_t *to;
             uint64_t value, bits;

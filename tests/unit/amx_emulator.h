@@ -1,6 +1,7 @@
-// AMX's instructions where the processor has none: each raises SIGILL, and a handler does what the manual says of it (Intel's "Architecture
-// Instruction Set Extensions and Future Features", chapter on AMX). So code for AMX runs on any x86-64 machine, counted; each
-// instruction takes microseconds.
+// Emulates AMX on processors without it. Each AMX instruction raises SIGILL; a handler executes it
+// as Intel's "Architecture Instruction Set Extensions and Future Features" (chapter on AMX) defines
+// it. So code for AMX runs, and is counted, on any x86-64 machine; each instruction takes
+// microseconds.
 #pragma once
 
 #if defined(__x86_64__) && defined(__linux__)
@@ -37,7 +38,7 @@ public:
     AmxEmulator &operator=(const AmxEmulator &) = delete;
 
     Counts counts;
-    std::string fault; // the first thing that a processor would have refused
+    std::string fault; // the first violation that a processor would report
 
 private:
     struct Tile {
@@ -63,7 +64,7 @@ private:
     static void trap(ucontext_t *context) {
         auto *ip = reinterpret_cast<const uint8_t *>(context->uc_mcontext.gregs[REG_RIP]);
         const int length = here() ? here()->execute(ip, context) : 0;
-        if (length == 0) { // none of ours: as if nobody had been asked
+        if (length == 0) { // not AMX: handled as if there were no emulator
             signal(SIGILL, SIG_DFL);
             raise(SIGILL);
             return;
@@ -89,7 +90,7 @@ private:
         Place p;
         p.length = 1;
         int base = rm | (b ? 8 : 0);
-        bool none = mod == 0 && rm == 5; // relative to the next instruction: not generated for these
+        bool none = mod == 0 && rm == 5; // RIP-relative addresses are not generated here
         if (rm == 4) {
             const uint8_t sib = modrm[1];
             p.has_sib = true, p.length = 2;
@@ -115,7 +116,7 @@ private:
         if (fault.empty()) fault = what;
     }
 
-    // The length of the instruction at ip, which was done; 0: it is none of AMX's.
+    // Executes the instruction at ip and returns its length; 0 if it is not an AMX instruction.
     int execute(const uint8_t *ip, const ucontext_t *context) {
         if (ip[0] != 0xc4) return 0; // VEX of three bytes
         const bool r = !(ip[1] & 0x80), x = !(ip[1] & 0x40), b = !(ip[1] & 0x20);
@@ -218,7 +219,8 @@ private:
         });
     }
 
-    // Sums of whole numbers are exact in any order; that even and odd steps are summed apart does not show.
+    // Sums of integers are exact in any order, so that summing even and odd steps apart does not
+    // matter.
     void multiply_halves(Tile &c, const Tile &a, const Tile &b) {
         multiply(c, a, b, [&](uint8_t *sum, const uint8_t *x, const uint8_t *y) {
             const auto number = [](const uint8_t *bytes, int g) {

@@ -1,4 +1,5 @@
-// A small space of products of matrices: blocks of rows and columns, as vectors or not. Some points are not legal.
+// A small space of matrix products: blocks of rows and columns, vectorized or not. Some points are
+// illegal.
 #pragma once
 
 #include "schedules/library/space.h"

@@ -1,5 +1,5 @@
-// Scheduled kernels, run on small integers, which are exact in every order: the bits that the formula means, from a schedule that
-// replays.
+// Runs scheduled kernels on small integers, which are exact in every order. The bits must equal the
+// interpreter's, and the schedule must replay.
 #pragma once
 
 #include "driver/kernel.h"
@@ -19,7 +19,7 @@ inline std::string body_of(const Schedule &s) {
     return text.str();
 }
 
-// What f is told is wrong, or that it is not.
+// The message of the error that f throws, or "no error".
 template<typename F>
 std::string refusal(F f) {
     try {

@@ -1,4 +1,4 @@
-// A sum of two tensors, and its elements dealt to the chip.
+// A sum of two tensors, with its elements distributed over the chip.
 #pragma once
 
 #include "dsl/op.h"
@@ -14,7 +14,7 @@ inline Op add(Type t, int n) {
     return Op("add", {A, B}, {compute("C", {i}, A(i) + B(i))});
 }
 
-// Axis i to the PEs: lanes, addresses, units, tiles.
+// Distributes axis i over the PEs: lanes, addresses, units, tiles.
 inline void deal(StageHandle C, const sim::Config &config, int lanes, int words) {
     C.split("i", lanes, {"io", "lane"});
     C.split("io", sim::pes_per_mab, {"im", "pe"});

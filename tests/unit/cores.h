@@ -1,4 +1,4 @@
-// This machine with another number of cores, and how many threads run on it meanwhile.
+// This machine with another number of cores, and the number of threads that run on it meanwhile.
 #pragma once
 
 #include "machine/machine.h"

@@ -1,5 +1,6 @@
-// What the chip makes of a reduction, to the bit, on the host: docs/chip.md has the arithmetic, docs/chip-compiler.md the order. The order comes
-// from the loops of the schedule alone: loops in time follow one another, loops of units and lanes are trees.
+// The chip's result of a reduction, to the bit, computed on the host. The arithmetic is defined in
+// docs/chip.md, the order in docs/chip-compiler.md. The order depends only on the loops of the
+// schedule: loops in time are sequential, loops over units and lanes are trees.
 #pragma once
 
 #include "schedules/state.h"
@@ -12,7 +13,7 @@
 
 namespace kumiko {
 
-// Neighbours in pairs, level by level; an odd one passes up.
+// Sums neighbours in pairs, level by level; an odd one moves up.
 inline float tree(std::vector<float> v) {
     while (v.size() > 1) {
         for (size_t i = 0; i < v.size(); i += 2) v[i / 2] = i + 1 < v.size() ? v[i] + v[i + 1] : v[i];
@@ -69,15 +70,15 @@ public:
         }
         if (sides && (mabs > 1 || l1bs > 1)) alternate(number(stage.def.reduction_axes.front().extent()));
     }
-    // None where an index lies beyond its axis. L1Bs are counted through those of all L2Bs.
+    // Nothing if an index is beyond its axis. L1Bs are counted across all L2Bs.
     const std::optional<Indices> &at(int64_t step, int64_t lane, int64_t mab, int64_t pe = 0, int64_t l1b = 0) const {
         return all_[size_t((((l1b * pes + pe) * mabs + mab) * lanes + lane) * steps + step)];
     }
 
 private:
     std::vector<std::optional<Indices>> all_;
-    std::vector<int64_t> raw_; // along the first axis, where that is beyond its end too
-    // Of each two steps the words of a row alternate between both.
+    std::vector<int64_t> raw_; // along the first axis, also beyond its end
+    // Words of a row alternate between each two steps.
     void alternate(int64_t extent) {
         const int64_t before = steps;
         steps += steps % 2;
@@ -93,10 +94,11 @@ private:
     static int64_t number(const Expr &e) { return *Halide::Internal::as_const_int(Halide::Internal::simplify(e)); }
 };
 
-// A sum of products in the matrix units. `single`: of f32, whose columns come in two halves, the even ones first. `pair`: the operands.
+// A sum of products in the matrix units. `single`: f32, whose columns are in two halves, the even
+// ones first. `pair`: the operands.
 inline float sum_of_products(const ReductionOrder &order, bool single,
                              const std::function<std::pair<float, float>(const ReductionOrder::Indices &)> &pair) {
-    std::vector<float> of_mabs; // L1Bs behind each other; one of both has one unit
+    std::vector<float> of_mabs; // L1Bs one after the other; one of two has one unit
     const int64_t side = order.lanes, halves = single ? 2 : 1;
     for (int64_t unit = 0; unit < order.mabs * order.l1bs; unit++) {
         const int64_t mab = unit % order.mabs, l1b = unit / order.mabs;
@@ -126,8 +128,9 @@ inline float sum_of_products(const ReductionOrder &order, bool single,
     return tree(of_mabs);
 }
 
-// A sum on the vectors: in each lane of each PE `chains` sums side by side, which take the terms in turn; then these, the words of a lane, the
-// lanes, PEs, MABs, L1Bs, L2Bs. `fold`: a term, added to the sum unless it is the first; beyond an end the indices are none.
+// A sum on the vector units. Each lane of each PE has `chains` partial sums, which take the terms
+// in turn. These are then combined: chains, words of a lane, lanes, PEs, MABs, L1Bs, L2Bs. `fold`
+// adds a term to the sum unless it is the first; beyond an end it receives no indices.
 inline float sum_of_vectors(
     const ReductionOrder &order, int64_t chains,
     const std::function<float(const std::optional<ReductionOrder::Indices> &, std::optional<float> sum)> &fold) {
@@ -147,7 +150,7 @@ inline float sum_of_vectors(
                     for (size_t c = 1; c < sums.size(); c++) *sums[0] += *sums[c];
                     lanes.push_back(*sums[0]);
                 }
-                const size_t half = lanes.size() / 2; // word with word
+                const size_t half = lanes.size() / 2; // word by word
                 for (size_t e = 0; lanes.size() == 4 && e < half; e++) lanes[e] += lanes[e + half];
                 of_pes.push_back(lanes.size() == 1 ? lanes[0] : lanes[0] + lanes[1]);
             }

@@ -1,4 +1,4 @@
-// Ops against loops that are written without them: random arguments, and every element of the result compared.
+// Compares ops with independent loops: random arguments, every element of the result.
 #pragma once
 
 #include "dsl/interpret.h"
@@ -26,7 +26,7 @@ inline std::vector<Buffer<>> random_inputs(const Op &op) {
 
 inline double at(const Buffer<> &b, const Index &index) { return element(b.raw_buffer(), index); }
 
-// 0 where the index lies outside.
+// 0 if the index is out of bounds.
 inline double at_or_zero(const Buffer<> &b, const Index &index) {
     for (size_t d = 0; d < index.size(); d++) {
         if (index[d] < 0 || index[d] >= b.extents()[d]) return 0;
@@ -34,7 +34,7 @@ inline double at_or_zero(const Buffer<> &b, const Index &index) {
     return at(b, index);
 }
 
-// The element at a position counted row-major.
+// The element at a row-major position.
 inline double at_position(const Buffer<> &b, int64_t position) {
     Index index(b.extents().size());
     for (size_t d = index.size(); d-- > 0; position /= b.extents()[d]) index[d] = position % b.extents()[d];
@@ -58,7 +58,7 @@ inline void for_each_index(const Index &extents, const std::function<void(const 
     }
 }
 
-// The op's one output has these extents, and its elements are what `expected` says, within `most`.
+// The op's only output must have these extents, and elements within `most` of `expected`.
 inline void check_elements(const Op &op, const std::vector<Buffer<>> &in, const Index &extents,
                            const std::function<double(const Index &)> &expected, double most = 1e-11) {
     CAPTURE(op.to_string());

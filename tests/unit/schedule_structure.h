@@ -1,16 +1,16 @@
-// The structure of a schedule: its decisions that are no sizes. These are facts with names, of each
+// The structure of a schedule: its decisions apart from sizes. These are named facts about each
 // stage of the formula:
 //
 //   S.place    "inline"; "root"; "end of R", computed where reduction R completes an element;
 //              "H: y x", in H's loops along these axes; "beside H: y", in loops that both share
 //   S.ring     "rolling", in a ring of planes
-//   S.vectors  the axis of its vectors; missing where there are none
+//   S.vectors  the axis of its vectors; missing if there are none
 //   S.rows     the other pure axes along which a reduction accumulates in registers
-//   S.copies   the tensors of which it reads copies
+//   S.copies   the tensors that it reads from copies
 //
-// Stages that directives make, such as the partial results of a reduction, belong to the stage of
-// the formula that they were made of. Sizes, tails, peeled iterations, storage order, the order of
-// loops, unrolled steps, and fused loops have no facts.
+// Stages that directives create, such as the partial results of a reduction, count as the stage of
+// the formula that they come from. There are no facts about sizes, tails, peeled iterations,
+// storage order, the order of loops, unrolled steps, and fused loops.
 #pragma once
 
 #include "schedules/library/structure.h"
@@ -53,14 +53,14 @@ private:
         if ((" " + fact + " ").find(" " + value + " ") == std::string::npos) fact += (fact.empty() ? "" : " ") + value;
     }
 
-    // The formula's stage of which this one was made.
+    // The formula's stage that this one comes from.
     std::string own(const std::string &stage) const {
         std::string name = stage;
         while (!formula_.find_stage(name) && name.find('.') != std::string::npos) name.resize(name.rfind('.'));
         return name;
     }
 
-    // The axes of the formula that the loop runs over, without those of extent 1.
+    // The axes of the formula that the loop ranges over, without those of extent 1.
     std::vector<std::string> axes(const StageState &s, const std::string &loop) const {
         std::vector<std::string> names;
         const Stage *stage = formula_.find_stage(own(s.name()));

@@ -1,5 +1,5 @@
-// Schedules of a space: that of the default point, and of random ones that are legal. Tests at a
-// lesser level of processors take one random point: the spaces are nearly the same on each.
+// Schedules of a space: the default point, and random legal ones. Tests at a lower processor level
+// use one random point, because the spaces are nearly the same at each level.
 #pragma once
 
 #include "schedules/library/space.h"
@@ -27,7 +27,7 @@ inline void for_points(const Space &space, int points, uint64_t seed,
         } catch (const UserError &) {
             continue; // not legal here
         } catch (const Unsupported &) {
-            continue; // a combination that the library says it has not
+            continue; // a combination that the library excludes
         }
         check(*s);
     }

@@ -1,4 +1,4 @@
-// Products of matrices that the library schedules by products of tiles.
+// Matrix products that the library schedules with tile instructions.
 #pragma once
 
 #include "ops/ops.h"
