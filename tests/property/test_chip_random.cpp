@@ -1,5 +1,6 @@
-// Random ops × random legal schedules of the chip's library = the formula, bit for bit, or within its bound where functions are computed.
-// The seed is printed with each failure. KUMIKO_CHIP_PAIRS=N in the environment: N of each kind, on all machines.
+// Random ops × random legal schedules of the chip's library = the formula, bit for bit, or within
+// its error bound if functions are computed. Each failure prints its seed. KUMIKO_CHIP_PAIRS=N in
+// the environment runs N pairs of each kind, on all machines.
 // Links: schedules/library ops
 // Sanitized: --test-case=*copies*,*elementwise*
 #include "dsl/interpret.h"
@@ -153,7 +154,8 @@ Op random_copy(Random &r) {
     }
 }
 
-// One op under one schedule. False when the schedule does not fit the machine, which is said before anything runs; the default one does.
+// Runs one op under one schedule. False if the schedule does not fit the machine, which is reported
+// before anything runs; the default schedule always fits.
 bool equal_to_formula(const Op &op, uint64_t seed, Random &r, const sim::Config &config, bool bounded) {
     const Machine machine = chip_machine(config);
     const auto space = library::find_template(op, machine)->make_space(op, machine);
@@ -175,7 +177,7 @@ bool equal_to_formula(const Op &op, uint64_t seed, Random &r, const sim::Config 
     std::vector<Buffer<>> arrays;
     for (const Input &in : op.inputs()) {
         arrays.push_back(make_input(in, {}));
-        // A sum of nothing but -0 is -0 on the chip, which does not begin with a 0: weights are positive.
+        // A sum of -0 only is -0 on the chip, which does not start from 0: weights are positive.
         fill_random_integers(arrays.back(), seed++, in.name == "W" ? 1 : -4, 4);
     }
     const Bounded expected = bounded ? interpret_with_bound(op, arrays, {}) : Bounded{interpret(op, arrays), {}};

@@ -1,5 +1,5 @@
 // Random ops of up to 40 stages through compile(op): every legal op gets a kernel, whose results
-// are the formula's bits.
+// equal the formula's bits.
 // Sanitized: --test-case=*fixed*
 // Cost: 60
 #include "driver/kernel.h"
@@ -34,7 +34,7 @@ public:
             computed.push_back(stage("T" + std::to_string(k)));
             made_.push_back(computed.back());
         }
-        // Tensors that nothing reads would be no part of the op: all of them are outputs, and some
+        // Tensors that nothing reads would not be part of the op: all of them are outputs, and some
         // others.
         std::vector<Tensor> outputs;
         for (const Tensor &t : computed) {
@@ -72,8 +72,8 @@ private:
         return result;
     }
 
-    // A tensor made before at an index of these axes: its own where the extents allow, else a
-    // clamped affine one.
+    // An earlier tensor at an index of these axes: its own axes if the extents allow it, otherwise
+    // a clamped affine index.
     Expr read(Type type, const std::vector<Axis> &at) {
         const Tensor t =
             draw(3) ? made_[made_.size() - 1 - draw(std::min<size_t>(made_.size(), 3))] : made_[draw(made_.size())];
@@ -204,5 +204,5 @@ void check_range(uint64_t from, uint64_t count) {
 
 TEST_CASE("random ops with fixed seeds") { check_range(1, 20); }
 TEST_CASE("random ops") { check_range(1000, 400); }
-// Not run by itself: --no-skip --test-case=*many*
+// Not run by default: --no-skip --test-case=*many*
 TEST_CASE("many random ops" * doctest::skip()) { check_range(100000, 20000); }

@@ -42,7 +42,7 @@ TEST_CASE("random layouts") {
         REQUIRE(canonical(canonical(*layout)) == canonical(*layout));
         REQUIRE(equal(*layout, canonical(*layout), memory, c));
 
-        // Every element's places hold it, and nothing else holds anything.
+        // Every element's places hold it, and no other place holds anything.
         const Contents all = contents(p, c);
         std::vector<int64_t> index(extents.size());
         int64_t number = 0, places = 0, held = 0;

@@ -1,5 +1,6 @@
-// Random pairs of layouts in random memories through the generic move: what arrives is what was sent, bit for bit; the source and what is
-// nobody's stay; no rule is broken; the cycles are those predicted.
+// Random pairs of layouts in random memories through the generic move: what arrives is what was
+// sent, bit for bit. The source and unused memory are unchanged, there are no hazards, and the
+// cycles are those predicted.
 // Sanitized: --test-case=*several*
 #include "tests/property/moved_chip.h"
 #include "tests/property/random_layout.h"
@@ -30,7 +31,8 @@ void try_pair(uint64_t seed, const sim::Config &c, MovedChip &chip, Result &resu
     };
     const auto from = random.make(type, extents, a, limit(a)), to = random.make(type, extents, b, limit(b));
     if (!from || !to) return;
-    // The source low in its memory, the destination behind it, scratch beyond. Larger machines write larger steps.
+    // The source is low in its memory, the destination behind it, scratch beyond. Larger machines
+    // write in larger steps.
     const bool is_small = c.mabs == 2;
     const auto base = [&](Memory m, bool second) -> int64_t {
         if (m <= Memory::Pdm) return 16 * int64_t(r.below(20)) + (second ? 2048 : 0);
@@ -65,7 +67,8 @@ void try_pair(uint64_t seed, const sim::Config &c, MovedChip &chip, Result &resu
     }
     CAPTURE(move.to_string());
     const auto values = chip.send(source);
-    std::map<std::pair<int, int64_t>, uint64_t> before; // words of the destination that hold no element
+    // words of the destination that hold no element
+    std::map<std::pair<int, int64_t>, uint64_t> before;
     if (options.keep_padding) {
         const Contents wanted = contents(target, c);
         for (int u = 0; u < wanted.units(); u++)
@@ -112,7 +115,7 @@ void try_many(const char *machine, uint64_t pairs) {
     CHECK(result.moved > int(pairs) / 2);
 }
 
-// KUMIKO_MOVE_PAIRS pairs on the small machine instead of those of every day.
+// KUMIKO_MOVE_PAIRS pairs on the small machine instead of the default number.
 uint64_t pairs_asked(uint64_t otherwise) {
     const char *asked = std::getenv("KUMIKO_MOVE_PAIRS");
     return asked ? std::strtoull(asked, nullptr, 10) : otherwise;

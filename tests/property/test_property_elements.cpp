@@ -1,5 +1,5 @@
-// Elements that are evaluated alone are those of the whole: over random formulas, and over operators with borders, rows, scans and
-// several stages.
+// Elements evaluated one by one equal those of the whole result: over random formulas, and over
+// operators with borders, rows, scans and several stages.
 // Sanitized: --test-case=*operators*,an*element*
 #include "random_op.h"
 
@@ -20,7 +20,7 @@ bool same(double a, double b) {
     return std::bit_cast<uint64_t>(a) == std::bit_cast<uint64_t>(b) || (std::isnan(a) && std::isnan(b));
 }
 
-// Compares corners and random elements of every output. Returns how many.
+// Compares corners and random elements of every output. Returns the number of comparisons.
 int compare_elements(const Op &op, const Sizes &sizes, Random &random) {
     std::vector<Buffer<>> inputs;
     for (const Input &in : op.inputs()) {
@@ -95,7 +95,8 @@ TEST_CASE("elements of operators") {
 TEST_CASE("an element of a product takes a row and a column, and of a sum of all, all") {
     const Op product = ops::make("matmul", {{"m", 512}, {"n", 512}, {"k", 512}});
     const double whole = interpret_seconds(product, {}, false);
-    const auto beside = [](double seconds) { return seconds - 5e-5; }; // of an element, whatever it takes
+    // minus the fixed time of one element
+    const auto beside = [](double seconds) { return seconds - 5e-5; };
     CHECK(whole / beside(interpret_element_seconds(product, {}, "C", {3, 5}, false)) == doctest::Approx(512 * 512));
     CHECK(interpret_seconds(product, {}, true) > whole);
     Axis i("i", 100), j("j", 100);

@@ -1,12 +1,13 @@
-// Random formulas under random legal schedules: interpret = LLVM = Halide, to the bit, between guard pages; every schedule
-// is saved and replayed to the same nest and body.
+// Random formulas under random legal schedules: interpret = LLVM = Halide, to the bit, between
+// guard pages. Every schedule is saved and replayed to the same nest and body.
 //
-//   test_property_schedules [--pairs N] [--seed S] [--first I] [--halide EVERY] [--keep-going] [--verbose] [--here]
-//                           [--coverage]
+//   test_property_schedules [--pairs N] [--seed S] [--first I] [--halide EVERY] [--keep-going]
+//                           [--verbose] [--here] [--coverage]
 //
-// Pair I of seed S is the same on every run: --pairs 1 --first I repeats it. Pairs run in a child process, so that a crash
-// costs one pair (not with --here, for debuggers); a pair that fails is shrunk by leaving out directives, and printed with
-// its formula and its schedule, with --verbose also with the code for it. --coverage prints what was drawn.
+// Pair I of seed S is the same in every run: --pairs 1 --first I repeats it. Pairs run in a child
+// process, so that a crash costs one pair (not with --here, for debuggers). A failing pair is
+// shrunk by removing directives, and printed with its formula and its schedule, with --verbose also
+// with the code for it. --coverage prints what was drawn.
 // Timeout: 1200
 // Sanitized: --pairs 100
 #include "support/error.h"
@@ -31,7 +32,7 @@ struct Options {
     bool keep_going = false, verbose = false, here = false, coverage = false;
 };
 
-// What children report, in memory that they share with their parent.
+// The children's reports, in memory shared with their parent.
 struct Shared {
     int64_t at; // the pair that runs
     int64_t good, late, large, halide, directives;
@@ -61,14 +62,14 @@ Pair make_pair(const Options &o, int64_t i, const Machine &machine) {
 
 void say(const std::string &text) { std::snprintf(shared->text, sizeof shared->text, "%s", text.c_str()); }
 
-// Ends the process after so many seconds of processor time, or twenty times as long where it waits for something.
+// Ends the process after `seconds` of processor time, or after twenty times as long if it waits.
 void limit(int seconds) {
     const itimerval processor = {{0, 0}, {seconds, 0}};
     setitimer(ITIMER_PROF, &processor, nullptr);
     alarm(static_cast<unsigned>(20 * seconds));
 }
 
-// Runs in a child; returns how the child ended: 0, the code it left with, or 128 + its signal.
+// Runs the body in a child. Returns 0, the child's exit code, or 128 + its signal.
 template<typename Body>
 int in_child(int seconds, const Body &body) {
     std::fflush(nullptr);
@@ -96,7 +97,7 @@ std::string ending(int code) {
     return std::string("the child ended by signal ") + std::to_string(code - 128) + " (" + strsignal(code - 128) + ")";
 }
 
-// The same pair with as few directives as still fail.
+// The same pair with the fewest directives that still fail.
 std::vector<Directive> shrunk(const Pair &p, const Machine &machine, uint64_t seed, bool halide) {
     std::vector<Directive> left = p.directives;
     const auto fails = [&](const std::vector<Directive> &d) {
@@ -118,7 +119,7 @@ std::vector<Directive> shrunk(const Pair &p, const Machine &machine, uint64_t se
 void report(const Options &o, int64_t i, const Machine &machine, const std::string &why) {
     std::printf("---- pair %lld of seed %lld failed: %s\n", static_cast<long long>(i), static_cast<long long>(o.seed),
                 why.c_str());
-    // What follows may fail as the pair did, so it runs in children too.
+    // The rest may fail as the pair did, so it runs in children too.
     in_child(30, [&] {
         const uint64_t seed = pair_seed(o, i);
         Random random(seed);
@@ -166,7 +167,7 @@ int run(const Options &o) {
                 static_cast<long long>(o.seed));
     const int64_t end = o.first + o.pairs;
     for (int64_t next = o.first; next < end;) {
-        // A child's life is bounded, so that what libraries keep does not pile up.
+        // A child's life is bounded, so that memory kept by libraries does not accumulate.
         const int64_t until = std::min(end, next + 500);
         const auto batch = [&] {
             for (int64_t i = next; i < until; i++) {

@@ -1,4 +1,5 @@
-// What is read without the simplifier, on random expressions, against all values that their variables take.
+// Linear facts derived without the simplifier, for random expressions, checked for all values of
+// their variables.
 #include "schedules/linear.h"
 #include "support/random.h"
 
@@ -166,7 +167,8 @@ TEST_CASE("what goes beyond 32 bits is no sum, and has no range") {
     const Expr x = variable(0);
     CHECK(linear(many_times_the_largest(x, 1)));
     CHECK_FALSE(
-        linear(many_times_the_largest(x, 4))); // four times the largest bound would be 2^64, which 64 bits see as 0
+        // four times the largest bound would be 2^64, which is 0 in 64 bits
+        linear(many_times_the_largest(x, 4)));
     CHECK_FALSE(linear(many_times_the_largest(Mul::make(x, 3), 1)));
     CHECK_FALSE(linear(many_times_the_largest(Expr(1), 2)));
     LinearSum sum;
@@ -178,7 +180,7 @@ TEST_CASE("what goes beyond 32 bits is no sum, and has no range") {
     wider.push("x", Interval(Expr(std::numeric_limits<int64_t>::min() + 1), Expr(std::numeric_limits<int64_t>::max())));
     LinearSum twice;
     REQUIRE(twice.add(Mul::make(x, 2), 1));
-    CHECK_FALSE(twice.range(wider)); // ±2^64, which 64 bits see as ±2
+    CHECK_FALSE(twice.range(wider)); // ±2^64, which is ±2 in 64 bits
     CHECK_FALSE(sum.range(Bounds()));
 }
 

@@ -1,8 +1,9 @@
-// The directives of the library's default schedule for every case of every suite, on named
-// processors with 1, 2 and 16 cores, against hashes of tests/data/default_schedules.json. A change
-// here means that kernels changed: measure both, then write the file anew with
+// Compares the directives of the library's default schedule, for every case of every suite on named
+// processors with 1, 2 and 16 cores, with the hashes in tests/data/default_schedules.json. A change
+// means that kernels changed: measure both, then rewrite the file with
 //
-//   KUMIKO_WRITE_DEFAULTS=tests/data/default_schedules.json tests_replay_0 --source-file=*default_schedules.cpp
+//   KUMIKO_WRITE_DEFAULTS=tests/data/default_schedules.json \
+//     tests_replay_0 --source-file=*default_schedules.cpp
 //
 // Links: bench
 // Levels: no
@@ -21,7 +22,7 @@ using namespace kumiko;
 
 namespace {
 
-// With weights packed by the kernel and, where that can be, by the caller.
+// With weights packed by the kernel and, if possible, by the caller.
 std::string hash_of(const Op &op, Machine machine) {
     Hasher hasher;
     for (const int cores : {1, 2, 16}) {

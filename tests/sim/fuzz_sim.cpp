@@ -2,8 +2,8 @@
 //
 //   fuzz_sim [--inputs N] [--seed S]
 //
-// Every input has to end in a program or a UserError: nothing else may be thrown, crash or hang. What is read has to survive the
-// way back: text through the disassembler, bytes through saving.
+// Every input must give a program or a UserError: nothing else may be thrown, crash or hang.
+// Programs must survive a round trip: text through the disassembler, bytes through saving.
 #include "tests/sim/random_program.h"
 
 #include "sim/assembler.h"
@@ -36,7 +36,7 @@ public:
         }
     }
 
-    // Throws when something is wrong; `input` is what was tried.
+    // Throws on a failure; `input` is what was tried.
     void one() {
         Program p;
         if (r.chance(0.6)) {

@@ -1,4 +1,4 @@
-// Wrong texts, files and configurations: where, why, what would be legal.
+// Wrong texts, files and configurations: the place, the reason, and what is legal.
 #include "sim/simulator.h"
 
 #include <doctest/doctest.h>

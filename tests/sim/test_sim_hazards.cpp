@@ -1,4 +1,5 @@
-// Each of the ten rules, and every other way in which a program may be wrong: one wrong program, the error's text.
+// Each of the ten hazard rules, and every other way in which a program may be wrong: one wrong
+// program and the error's text.
 #include "sim/simulator.h"
 
 #include <doctest/doctest.h>
@@ -51,7 +52,7 @@ TEST_CASE("H1: one access to an LM, one slot on a write port, one write to an ad
     CHECK(error_of("l1.gather t -> l1bm[0] | l2.bcast l2bm[0] -> l1bm[16]") ==
           "H1: L1BM[16..31]: it is written twice in one step\n  step 0, word 0: l1.gather t -> l1bm[0]\n"
           "  step 0, word 0: l2.bcast l2bm[0] -> l1bm[16]");
-    // Built without the helpers, a word is found out when it is run.
+    // A word built without the helpers is checked when it runs.
     Word w = assemble_word("vmul.f32 t, t -> grf0[0+1]");
     w.alu = {.op = AluOp::Pass, .a = Source::T, .to = ToGrf0};
     CHECK_THROWS_WITH_AS(check_word(w),
@@ -115,7 +116,8 @@ TEST_CASE("H5: slots that share a read port read the same addresses") {
           "add.i32 grf0[0+2], t");
     CHECK(rule_of("vmul.f32 lm0[0+1], t | add.i32 lm0[0], t") == Rule::H5);
     CHECK(rule_of("vmul.f32 lm0[0+1], t | add.i32 lm0[0+1], t") == Rule(0));
-    CHECK(rule_of("vmul.f32 lm0[t+1], t | add.i32 lm0[t+1], t") == Rule::H5); // by T: shared with nothing
+    // T addresses are never shared
+    CHECK(rule_of("vmul.f32 lm0[t+1], t | add.i32 lm0[t+1], t") == Rule::H5);
 }
 
 TEST_CASE("H6: a face read and written, or read in part") {
@@ -128,7 +130,7 @@ TEST_CASE("H6: a face read and written, or read in part") {
     CHECK(error_of("mwrite.f16.1 x.1, t\nmwrite.f16.1 x.3, t\nmmul.f16 x, t")
               .starts_with("H6: face x: only its rows 4 to 7, 12 to 15 have been written\n  step 1, word 1: "));
     CHECK(rule_of("mwrite.f16.2 x.0, t\nmwrite.f16.2 x.1, t\nmmul.f16 x, t") == Rule(0));
-    // Beginning anew leaves it partly written again.
+    // Starting again leaves it partly written again.
     CHECK(rule_of("mwrite.f16.2 x.0, t\nmwrite.f16.2 x.1, t\nmwrite.f16.2 x.0, t\nmmul.f16 x, t") == Rule::H6);
     CHECK(error_of("mmul.f16 y, t") == "step 0, word 0: mmul.f16 y, t: it reads face y, which was never written");
     CHECK(error_of("mwrite.f32.2 y.0, t\nmmul.f16 y, t") ==
@@ -162,9 +164,11 @@ TEST_CASE("H9: what a move owns until its wait") {
         "  step 0, word 0: mv.bcast dram[0] -> l2bm[0], size 1, tag 4\n  step 1, word 1: l2.bcast l2bm[32] -> l1bm[0]");
     CHECK(rule_of(load + "l2.bcast l2bm[64] -> l1bm[0]") == Rule(0));
     CHECK(rule_of(load + "wait 4 | l2.bcast l2bm[32] -> l1bm[0]") == Rule(0));
-    CHECK(rule_of(load + "rep 200,1 | nop\nl2.bcast l2bm[32] -> l1bm[0]") == Rule::H9); // whatever the timing
+    // whatever the timing
+    CHECK(rule_of(load + "rep 200,1 | nop\nl2.bcast l2bm[32] -> l1bm[0]") == Rule::H9);
     CHECK(rule_of(load + "l2.gather l1bm[0] -> l2bm[0]") == Rule::H9);
-    CHECK(rule_of(store + "l2.bcast l2bm[0] -> l1bm[0]") == Rule(0)); // reading its source is allowed
+    // reading its source is allowed
+    CHECK(rule_of(store + "l2.bcast l2bm[0] -> l1bm[0]") == Rule(0));
     CHECK(error_of(store + "l2.gather l1bm[0] -> l2bm[0]") ==
           "H9: L2BM[0..63]: the move with tag 4 reads it until a wait for that tag\n"
           "  step 0, word 0: mv.gather l2bm[0] -> dram[64], size 1, tag 4\n  step 1, word 1: l2.gather l1bm[0] -> "

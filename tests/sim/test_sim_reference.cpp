@@ -1,4 +1,4 @@
-// The simulator against a second implementation of every operation's meaning, on random programs.
+// Compares the simulator with an independent implementation of every operation, on random programs.
 // Timeout: 900
 // Sanitized: --test-case=some*
 // Cost: 40
@@ -21,7 +21,7 @@ struct Memories {
     bool operator==(const Memories &) const = default;
 };
 
-// The same random contents for both.
+// Fills both with the same random contents.
 template<typename Set>
 void fill(const Config &c, uint64_t seed, Set &&set) {
     Random r(seed);
@@ -67,10 +67,10 @@ std::string first_difference(const Config &c, const Simulator &s, const referenc
     return "";
 }
 
-// Runs a random program both ways with all host instructions; "" when they agree.
+// Runs a random program both ways with all host instructions; "" if they agree.
 std::string compare(uint64_t seed, const Config &c, int parts) {
     RandomProgram g(seed, c);
-    // Faces begin whole.
+    // All faces start fully written.
     for (uint8_t face = 0; face < 2; face++)
         for (uint8_t part = 0; part < 2; part++) {
             Word w;
@@ -111,7 +111,7 @@ std::string compare(uint64_t seed, const Config &c, int parts) {
     return "";
 }
 
-// The part of a failing program that is enough to fail, for reading.
+// Shrinks a failing program to a readable part that still fails.
 void check(uint64_t seed, const Config &c) {
     const std::string found = compare(seed, c, 6);
     if (found.empty()) return;

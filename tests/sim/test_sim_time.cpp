@@ -29,7 +29,7 @@ Run run(const std::string &text, const Config &c = small) {
 }
 uint64_t cycles(const std::string &text, const Config &c = small) { return run(text, c).cycles(); }
 
-// The least number of empty words between two words that breaks no rule.
+// The smallest number of empty words between two words without a hazard.
 int gap(const std::string &first, const std::string &second, const std::string &before = "") {
     for (int n = 0; n < 8; n++) {
         std::string text = before + first + "\n";
@@ -105,20 +105,20 @@ TEST_CASE("forwards last one step") {
 }
 
 TEST_CASE("moves: start, rate, turnaround, queue, ports") {
-    // small: DRAM 8 LW a cycle, start 160; the wait's word issues when the move is complete.
+    // small: DRAM 8 LW per cycle, start 160; the waiting word issues when the move is complete.
     CHECK(cycles("mv.bcast dram[0] -> l2bm[0], size 1, tag 0\nwait 0") == 160 + 8 + 4);
     CHECK(cycles("mv.bcast dram[0] -> l2bm[0], size 4, tag 0\nwait 0") == 160 + 32 + 4);
     CHECK(cycles("mv.bcast dram[0] -> l2bm[0], blocks 4, size 1, stride 128, tag 0\nwait 0") == 160 + 32 + 4);
     CHECK(cycles("mv.gather l2bm[0] -> dram[0], size 1, tag 0\nwait 0") == 160 + 8 + 4);
     CHECK(cycles("mv.bcast pdm[0] -> l2bm[0], size 1, tag 0\nwait 0") == 64 + 4 + 4);
-    // Two in a row: the second's start overlaps with the first.
+    // Two moves in a row: the second's start overlaps with the first.
     CHECK(cycles("mv.bcast dram[0] -> l2bm[0], size 32, tag 0\nnop\nnop\nnop\nmv.bcast dram[0] -> l2bm[2048], size 32, "
                  "tag 1\nwait 1") == 160 + 256 + 256 + 4);
-    // Reading, then writing: 16 cycles between.
+    // Reading, then writing: 16 cycles in between.
     CHECK(cycles("mv.bcast dram[0] -> l2bm[0], size 32, tag 0\nnop\nnop\nnop\nmv.gather l2bm[2048] -> dram[4096], size "
                  "32, tag 1\nwait 1") == 160 + 256 + 16 + 256 + 4);
     CHECK(cycles("mv.copy l2bm[0] -> l2bm[1024], child 0, size 1, tag 0\nwait 0") == 64 + 4 + 4);
-    // A wait on what is complete costs nothing more; an unwaited move ends the run late and warns.
+    // A wait on a completed move costs nothing; a move without a wait ends the run late and warns.
     const Run late = run("mv.bcast dram[0] -> l2bm[0], size 1, tag 0\nend");
     CHECK(late.cycles() == 168);
     CHECK(late.tail_cycles == 160);
@@ -131,7 +131,8 @@ TEST_CASE("an indirect move takes the granules that its table names, at half the
     std::vector<uint64_t> words(1024);
     for (size_t i = 0; i < words.size(); i++) words[i] = i;
     memory.write_dram(0, 0, words);
-    const std::vector<uint64_t> table = {uint64_t(3) << 32 | 40, uint64_t(0) << 32 | 17}; // granules 40, 3, 17, 0
+    // Granules 40, 3, 17, 0.
+    const std::vector<uint64_t> table = {uint64_t(3) << 32 | 40, uint64_t(0) << 32 | 17};
     memory.write_dram(0, 4096, table);
     Simulator chip(small);
     const Program p = assemble("mv.bcast dram[0] -> l2bm[0], size 1, table 4096, tag 0\nwait 0", "p");
@@ -140,7 +141,7 @@ TEST_CASE("an indirect move takes the granules that its table names, at half the
         const uint64_t granule[] = {40, 3, 17, 0};
         CHECK(chip.read(Simulator::Place::L2bm, 0, i) == 16 * granule[i / 16] + uint64_t(i) % 16);
     }
-    // A move that touches a granule of the table's is in its way; one that does not is not.
+    // A move that touches a granule of the table conflicts with it; others do not.
     const std::string load = "mv.bcast dram[0] -> l2bm[0], size 1, table 4096, tag 0\nnop\nnop\nnop\n";
     CHECK_THROWS_AS(chip.run(assemble(load + "mv.gather l2bm[128] -> dram[272], size 1, tag 1", "p"), memory),
                     HazardError);
@@ -158,7 +159,8 @@ TEST_CASE("a full queue stalls the stream and is counted") {
     for (int i = 0; i < 6; i++)
         text += fmt::format("mv.bcast dram[0] -> l2bm[{}], size 8, tag {}\nnop\nnop\nnop\n", 512 * i, i);
     const Run r = run(text + "wait 5");
-    // The first is in service until 160 + 64, four wait behind it; the sixth is issued when the first is complete.
+    // The first is in service until 160 + 64, four are queued; the sixth issues when the first
+    // completes.
     CHECK(r.idle_cycles[size_t(Idle::Queue)] == 160 + 64 - 5 * 16);
     CHECK(r.cycles() == 160 + 6 * 64 + 4);
 }
@@ -168,12 +170,13 @@ TEST_CASE("larger chips: groups work side by side, across costs more") {
     CHECK(cycles("mv.scatter dram[0] -> l2bm[0], size 2, tag 0\nwait 0", c) ==
           160 + 8 + 4); // 128 LW a group, 16 a cycle
     CHECK(cycles("mv.bcast dram[0] -> l2bm[0], size 2, chip, groups {1}, tag 0\nwait 0", c) == 160 + 8 + 4);
-    CHECK(cycles("mv.bcast pdm[0] -> l2bm[0], size 2, chip, groups {1}, tag 0\nwait 0", c) == 64 + 16 + 4); // 8 across
+    // 8 LW per cycle across groups.
+    CHECK(cycles("mv.bcast pdm[0] -> l2bm[0], size 2, chip, groups {1}, tag 0\nwait 0", c) == 64 + 16 + 4);
     CHECK(cycles("mv.bcast pdm[0] -> l2bm[0], size 2, groups {1}, tag 0\nwait 0", c) == 64 + 8 + 4);
     CHECK(cycles("mv.copy l2bm[0] -> l2bm[256], child 0, size 2, l2bs {1}, tag 0\nwait 0", c) == 64 + 8 + 4);
     CHECK(cycles("mv.copy l2bm[0] -> l2bm[256], child 0, size 2, l2bs {1-2}, tag 0\nwait 0", c) == 64 + 16 + 4);
     CHECK(cycles("mv.reduce.add.f32 l2bm[0] -> dram[0], size 2, tag 0\nwait 0", c) == 160 + 8 + 4);
-    // Two groups at once end when one does; the same group twice, one after the other.
+    // Two different groups finish as fast as one; the same group twice runs one after the other.
     const auto two = [&](int second) {
         return cycles(fmt::format("mv.bcast dram[0] -> l2bm[0], size 64, groups {{0}}, tag 0\nnop\nnop\nnop\n"
                                   "mv.bcast dram[0] -> l2bm[{}], size 64, groups {{{}}}, tag 1\nwait 0\nwait 1",
@@ -228,7 +231,8 @@ TEST_CASE("the report counts what was done") {
     CHECK(all == r.cycles());
     CHECK(r.report().find("[R] 7 nm") != std::string::npos);
     CHECK(r.html().find("<svg") != std::string::npos);
-    CHECK(r.html().find("http://") == r.html().find("http://www.w3.org/2000/svg")); // nothing is fetched
+    // The page fetches nothing.
+    CHECK(r.html().find("http://") == r.html().find("http://www.w3.org/2000/svg"));
     CHECK(r.json()["cycles"] == r.cycles());
     CHECK_THROWS_WITH_AS(r.trace(), doctest::Contains("kept no trace"), UserError);
 }

@@ -1,4 +1,4 @@
-// Words: building, encoding, text and files, forth and back.
+// Words: building, encoding, text and files, in both directions.
 #include "tests/sim/random_program.h"
 
 #include "sim/assembler.h"

@@ -1,4 +1,5 @@
-// What schedules decide for each stage, and what a space offers beside a point.
+// The decisions of schedules for each stage, and the alternatives that a space offers beside a
+// point.
 // Links: driver
 #include "autotune/alternatives.h"
 #include "autotune/tune.h"
@@ -100,7 +101,7 @@ TEST_CASE("alternatives are the neighbours of a point, the best by the model fir
         if (n && all[n].against.empty()) CHECK(all[n - 1].score >= all[n].score);
     }
     CHECK(inlined);
-    // A model that knows nothing leaves the order and the estimates.
+    // An untrained model changes neither the order nor the estimates.
     const auto plain = alternatives(*space, point, CostModel(), 1, {});
     CHECK(plain.size() == all.size());
     for (const Alternative &a : plain) CHECK(a.score == 0);

@@ -1,5 +1,5 @@
-// A compiler that hangs costs one candidate. It hangs in an instruction of the user's, whose emitter never returns; the threads that are
-// left behind are there until the end of this process, which is in order all the same.
+// A hanging compiler costs one candidate. It hangs in a user's instruction, whose emitter never
+// returns; abandoned threads exist until the process ends, which still ends in order.
 // Links: ops
 // Sanitized: no
 #include "autotune/build.h"
@@ -22,7 +22,7 @@ namespace {
 
 std::atomic<int> hanging = 0;
 
-// Four dot products of two floats each, which are emitted as they should be, or never.
+// Four dot products of two floats each. The emitter works, or never returns.
 Instruction dot2(bool hangs) {
     return Instruction(hangs ? "mine.endless" : "mine.dot2",
                        [](Axis i, Axis k) {
@@ -119,7 +119,8 @@ TEST_CASE("neither an interruption nor a budget waits for a compiler that hangs,
             options.threads = threads;
             options.database = interrupted ? fresh_file("builds.db") : "";
             if (interrupted)
-                tune(op, Machine::host(), CpuTarget::host(), options); // so that there is a best one already
+                // Then there already is a best schedule.
+                tune(op, Machine::host(), CpuTarget::host(), options);
             std::atomic<bool> interrupt = false, over = false;
             const int before = hanging, left_before = compilers_left_behind();
             std::thread interrupter([&] {

@@ -1,4 +1,5 @@
-// Care of a database: what it holds in numbers, as lines of JSON and back, merged with another, pruned; and what other machines know.
+// Maintenance of a database: statistics, JSON lines and back, merging, pruning, and records of
+// other machines.
 #include "autotune/database_care.h"
 #include "autotune/database_lines.h"
 #include "autotune/hints.h"
@@ -253,7 +254,7 @@ TEST_CASE("lines that cannot be taken name file, line and cause, and nothing of 
           std::string::npos);
     CHECK(import(changed("\"threads\":1", "\"threads\":0")).starts_with("x.jsonl:4: /threads: "));
 
-    // Without the number, lines may be chosen; lines of nothing are nothing.
+    // Without the number, lines may be selected; an empty selection has none.
     std::string some = good;
     some.replace(0, some.find('\n'), "{\"kumiko\":\"tuning records\",\"version\":2}\r\n\n");
     some = some.substr(0, some.rfind("{\"op\""));
@@ -345,7 +346,8 @@ TEST_CASE("pruning takes what it is told to, and the file becomes smaller") {
     Record elsewhere = record_of(small(), 4, 5e-7);
     elsewhere.key.machine = "other-1";
     db.add(small(), elsewhere);
-    db.set_final(record_of(small(), 1, 0).key, "hash150", 1e-6); // the best, though it was slow when measured once
+    // the best, though slow when measured once
+    db.set_final(record_of(small(), 1, 0).key, "hash150", 1e-6);
     const TaskKey key = task_key(small(), Machine::host(), {.threads = 1});
     const std::string best = db.best(key, Machine::host())->schedule_hash;
     const int64_t before = database_stats(db).bytes;
@@ -408,7 +410,7 @@ TEST_CASE("what other machines know is a hint") {
     CHECK(all[0].record.schedule(small()).directives().size() == 1);
     CHECK(all[1].record.key.machine == "far-1");
     CHECK(all[2].unfit.find("newer than 1") != std::string::npos);
-    // What is measured or called in another way is none.
+    // Records measured or called in another way do not count.
     Record ahead = record_of(small(), 4, 1e-10);
     ahead.key.machine = "far-1, weights packed ahead";
     db.add(small(), ahead);

@@ -1,4 +1,5 @@
-// What is counted of a candidate for the chip, against what the simulator counts; and what a model makes of it.
+// Features of a candidate for the chip, compared with the simulator's counts, and a model trained
+// on them.
 // Links: ops
 // Sanitized: --test-case-exclude=*model*
 #include "autotune/arrays.h"
@@ -90,7 +91,7 @@ TEST_CASE("operations and words are those that the simulator counts") {
         CHECK(uint64_t(8 * n.stores.dram_words) == run.link_bytes[size_t(sim::Link::DramWrite)]);
         CHECK(counts.bounds.macs == run.bounds.macs);
         CHECK(n.operations == compile_chip(s).operations());
-        // No unit does more than a step's work in a step.
+        // No unit does more than one step's work per step.
         CHECK(uint64_t(n.busiest()) <= run.steps);
         CHECK(counts.cycles() < 2.0 * double(run.cycles()));
         CHECK(counts.cycles() > 0.2 * double(run.cycles()));
@@ -178,7 +179,8 @@ TEST_CASE("features of nests and of chips are told apart by their version") {
 TEST_CASE("candidates that were refused before they were built are no trials, also when a session is resumed") {
     const std::string path = (std::filesystem::temp_directory_path() / "kumiko-chip-refused.db").string();
     for (const char *suffix : {"", "-wal", "-shm"}) std::filesystem::remove(path + suffix);
-    const Op op = ops::make("matmul", {{"m", 3}, {"n", 5}, {"k", 7}, {"type", "f64"}}); // the chip has no such elements
+    // The chip has no f64.
+    const Op op = ops::make("matmul", {{"m", 3}, {"n", 5}, {"k", 7}, {"type", "f64"}});
     TuneOptions o;
     o.trials = 2;
     o.database = path;
@@ -237,7 +239,7 @@ TEST_CASE("a model orders candidates of chip tasks that it never saw better than
     const Validation v = cross_validate(tasks, 4, quick);
     REQUIRE(v.tasks.size() == 4);
     CHECK(mean(v.learned).pairs > mean(v.analytical).pairs);
-    // The shipped one has learnt from none of them either.
+    // The shipped model was not trained on them either.
     std::vector<Accuracy> shipped;
     for (const ModelTask &t : tasks)
         shipped.push_back(accuracy(
@@ -251,7 +253,7 @@ TEST_CASE("a model orders candidates of chip tasks that it never saw better than
     CHECK(mean(shipped).pairs > mean(v.analytical).pairs + 0.01);
     CHECK(mean(shipped).pairs > 0.9);
 
-    // Of one task alone, after half of its samples.
+    // One task only, trained on half of its samples.
     const ModelTask &t = tasks[3];
     TaskModel own(std::make_shared<CostModel>(), chip_features_version);
     const std::vector<Features> asked(t.features.begin() + 20, t.features.end());

@@ -1,4 +1,4 @@
-// Tuning on the simulated chip in the space that is made from the formula.
+// Tuning on the simulated chip in the space made from the formula.
 // Links: ops
 // Sanitized: --test-case-exclude=an*op*of*the*library*
 #include "autotune/chip_judge.h"
@@ -22,7 +22,7 @@ namespace {
 
 Machine small() { return chip_machine(sim::Config::load("small")); }
 
-// G(i, j) = (sum over k: X(i, k) U(k, j)) × the greater of (sum over k: X(i, k) V(k, j)) and 0
+// G(i, j) = (sum over k: X(i, k) U(k, j)) × max(sum over k: X(i, k) V(k, j), 0)
 Op gated() {
     const Axis i("i", 16), j("j", 64), k("k", 12);
     const Tensor x = input("X", Float(32), {i, k}), u = input("U", Float(32), {k, j}),
@@ -32,7 +32,7 @@ Op gated() {
     return Op("gated", {x, u, v}, {compute("G", {i, j}, a(i, j) * max(b(i, j), 0.f))});
 }
 
-// Another space, which counts the schedules that are asked of it.
+// Wraps a space and counts the schedules that are requested.
 struct Begun : Space {
     explicit Begun(const Space &other) : Space(other.op(), other.machine()), of(other) {
         set_parameters(other.parameters());
@@ -67,7 +67,7 @@ TEST_CASE("an op of the library, in either space; no candidate fails, and a seed
     CHECK(found.seconds() <= formula.default_seconds);
     CHECK(found.seconds() < 2 * library.default_seconds);
     CHECK_EQ(tuned(op, SpaceKind::Auto, again).schedule_hash, found.schedule_hash);
-    // What is found is a schedule as any other.
+    // The result is an ordinary schedule.
     CHECK_NOTHROW(compile_chip(Schedule::from_json(op, small(), found.saved_schedule)));
 }
 
@@ -95,7 +95,7 @@ TEST_CASE("what is compiled and simulated for long ends when it is wanted no mor
     const Candidate candidate = make_candidate(*space, space->default_point());
     std::atomic<bool> stop = true;
     CHECK_THROWS_WITH_AS(compile_chip(space->schedule(candidate.point), &stop), "compiling was stopped", UserError);
-    // Over as soon as a candidate is begun.
+    // Ends as soon as a candidate is started.
     const Begun begun(*space);
     ChipJudge judge(begun, {.jobs = 1, .longest_reference = 1e-3, .over = [&] { return begun.count > 0; }});
     judge.submit({candidate, candidate});

@@ -1,4 +1,4 @@
-// The default gives a stage the loops of its sketch where these are expected to be faster.
+// The default gives a stage the loops of its sketch if these are estimated to be faster.
 // Links: driver
 #include "autotune/choice.h"
 #include "autotune/spaces/auto_space.h"
@@ -19,7 +19,8 @@ using namespace kumiko;
 
 namespace {
 
-// The nearest of c centres to each of n points. Lanes along the short axis c would be mostly empty.
+// The nearest of c centres for each of n points. Lanes along the short axis c would be mostly
+// empty.
 Op nearest(const Expr &n, int c) {
     Axis i("i", n), j("j", c);
     Tensor D = input("D", f32, {i, j});
@@ -27,7 +28,7 @@ Op nearest(const Expr &n, int c) {
     return Op("nearest", {D}, {compute("label", {i}, best), compute("distance", {i}, best.value)});
 }
 
-// Sums of differences over a window: 9 of 16 lanes are of one row of results.
+// Sums of differences over a window: 9 of 16 lanes belong to one row of results.
 Op search(int rows) {
     Axis v("v", rows), u("u", 24), q("q", 9), p("p", 9), j("j", 8), i("i", 8);
     Tensor L = input("L", f32, {Axis("y", 8 * rows), Axis("x", 192)});
@@ -97,7 +98,7 @@ TEST_CASE("of short rows the count decides which axis has the lanes") {
             check_runs(default_schedule(op, Machine::host()));
         }
     }
-    // Long rows have their lanes along them.
+    // Long rows have lanes along themselves.
     Axis k("k", 1000);
     Tensor X = input("X", f32, {i, k});
     CHECK(says(default_schedule(Op("long", {X}, {compute("label", {i}, argmin(X(i, k), k))}), machine).nest(),
@@ -133,7 +134,7 @@ TEST_CASE("rules replace a schedule of one reduction that makes no tile") {
     const auto space = space_for(lower, machine, SpaceKind::Fitting).second;
     CHECK(space->schedule(space->default_point()).to_json() == chosen.to_json());
     check_runs(default_schedule(lower, Machine::host()));
-    // Symbolic sizes are not counted. Tuning searches the tiles nevertheless.
+    // Symbolic sizes are not counted. Tuning nevertheless searches the tiles.
     Axis m("m", Size("M"));
     Tensor R = input("R", f32, {m, k});
     const Op open("open", {R, B}, {compute("C", {m, j}, sum(R(m, k) * B(k, j), k, where(k <= j)))});

@@ -1,4 +1,5 @@
-// The database: what goes in comes out, files of the older format, two sessions at once, and a session that is killed.
+// The database: round trips, files of the older format, two concurrent sessions, and a killed
+// session.
 #include "autotune/database_format.h"
 #include "autotune/tune.h"
 #include "ops/matmul.h"
@@ -32,7 +33,7 @@ int64_t version_of(const std::string &file) {
     return c.integer("PRAGMA user_version");
 }
 
-// A file as version 1 wrote it, with two records.
+// A file in the format of version 1, with two records.
 std::string file_of_version_1(const std::string &name, const Op &op) {
     const std::string file = fresh_file(name);
     {
@@ -69,7 +70,7 @@ TEST_CASE("records come back as they were") {
     CHECK(found->library_template == "demo");
     CHECK(found->created.size() == 20);
     Database db(file);
-    // What was compared side by side counts for more than what was measured once.
+    // A paired comparison counts for more than a single measurement.
     db.set_final(found->key, "hash2", 2.5e-6);
     CHECK(db.best(found->key, Machine::host())->schedule_hash == "hash2");
     auto all = db.records(found->key, Machine::host());

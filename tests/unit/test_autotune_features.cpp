@@ -1,4 +1,4 @@
-// What is counted of a nest, against counts made by hand.
+// Features of a nest, compared with counts made by hand.
 // Sanitized: --test-case-exclude=so*has*one*
 #include "autotune/build.h"
 #include "autotune/failure.h"
@@ -79,7 +79,7 @@ TEST_CASE("the estimate tells good schedules from bad ones") {
                  library = estimate(library::matmul(op, machine()));
     CHECK(tile < plain / 4);
     CHECK(library < tile);
-    // Not faster than the machine: 16 lanes' multiply-adds a cycle.
+    // Not faster than the machine: multiply-adds of 16 lanes per cycle.
     const double peak = 256.0 * 256 * 256 / (machine().fmas_per_cycle * 8);
     CHECK(library > 0.9 * peak / ((machine().clock_ghz > 0 ? machine().clock_ghz : 3) * 1e9));
 }
@@ -188,7 +188,7 @@ TEST_CASE("so has one of any op, in the library's space and in the one made from
     for (const auto &[name, parameters] : ops) {
         const Op op = ops::make(name, parameters);
         for (const SpaceKind kind : {SpaceKind::Library, SpaceKind::Auto}) {
-            Random random(6); // so that what one space has does not change the points of another
+            Random random(6); // so that points do not depend on another space
             const auto space = space_for(op, machine(), kind).second;
             for (int n = 0; n < 5; n++) {
                 const Candidate candidate =

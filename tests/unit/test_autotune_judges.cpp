@@ -1,5 +1,5 @@
-// What sessions make of measurements that cannot be true, and of candidates that fail late. The measurer is one that errs on
-// purpose (odd_measurer.c).
+// How sessions treat impossible measurements and candidates that fail late. The measurer misbehaves
+// on purpose (odd_measurer.c).
 #include "autotune/local_judge.h"
 #include "autotune/tune.h"
 #include "ops/matmul.h"
@@ -33,7 +33,7 @@ void wait_until_hanging(const std::string &measurer, const std::atomic<bool> *ov
     while (!std::filesystem::exists(measurer + ".hangs") && watch.seconds() < 120 && !(over && *over)) usleep(10'000);
 }
 
-// On small blocks of a product.
+// Tunes small blocks of a product.
 TuneReport tune_with(const std::string &odd, TuneOptions options, std::optional<Record> *best = nullptr) {
     const Op op = ops::matmul(Float(32), 96, 96, 96);
     const auto space = blocks(op);
@@ -63,7 +63,7 @@ TEST_CASE("times that no machine has are no measurements") {
     // The clock was set back meanwhile.
     CHECK(after(0, 0) == Outcome::Impossible);
     CHECK(after(-3600, 0) == Outcome::Impossible);
-    // One sample of several was too short: time of the thread that the system took for stolen.
+    // One of several samples was too short: the system counted some of the thread's time as stolen.
     Measured once{Outcome::Ok, "", {{1e-6, 3e-3, 0, 5}}, 0};
     CHECK(accept(once, 2e-3));
     CHECK(once.timings[0].least == 3e-3);
@@ -73,7 +73,7 @@ TEST_CASE("times that no machine has are no measurements") {
 }
 
 TEST_CASE("a clock that jumps costs the one candidate") {
-    if (Machine::host().architecture != "x86-64") return; // elsewhere the clock is not known, nor what is impossible
+    if (Machine::host().architecture != "x86-64") return; // elsewhere, the clock is unknown
     const TuneReport report = tune_with("first_too_fast", {.trials = 8, .final_seconds = 0});
     REQUIRE(report.records.size() == 8);
     CHECK(report.records[0].outcome == Outcome::Impossible);
@@ -152,7 +152,8 @@ TEST_CASE("where all together take too long to be compared nobody has failed, an
     }
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // which take address space without end
+// sanitizers take unlimited address space
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_CASE("where memory holds the packed inputs of some, these are compared, and the others are as good as before") {
     const Op op = ops::matmul(Float(32), 8, 2048, 2048); // 16 MiB each
     std::ostringstream said;
@@ -207,13 +208,13 @@ TEST_CASE("cancelling ends what is being measured, and keeps what was") {
     CHECK(done[0].candidate.schedule_hash == candidates[1].schedule_hash);
     CHECK(done[0].measured.outcome == Outcome::Ok);
     CHECK_FALSE(judge.next(1));
-    judge.submit({candidates[2]}); // by a process that was started again
+    judge.submit({candidates[2]}); // by a restarted process
     CHECK(judge.next(1)->measured.outcome == Outcome::Ok);
 }
 
 TEST_CASE("neither a budget nor an interruption waits for what is being measured") {
     for (const bool interrupted : {false, true}) {
-        for (const int threads : {1, 64}) { // of so many nothing goes on beside the timing
+        for (const int threads : {1, 64}) { // with 64, nothing runs beside the timing
             INFO((interrupted ? "interrupted, " : "budget, "), threads, " threads");
             std::atomic<bool> interrupt = false, over = false;
             TuneOptions options;

@@ -1,5 +1,5 @@
-// The measurer: what it links, checks, times, and survives. Its kernels are C functions, so that they can do what no
-// schedule may.
+// The measurer: what it links, checks, times, and survives. Its kernels are C functions, so that
+// they can do what no schedule may do.
 #include "autotune/exact.h"
 #include "autotune/measurer.h"
 #include "autotune/tune.h"
@@ -104,7 +104,7 @@ TEST_CASE_FIXTURE(Fixture, "wrong results, missing elements and writes elsewhere
     m = load("outside", std::string(right) + "c[1000] = 1;");
     CHECK(m.outcome == Outcome::Wrong);
     CHECK(m.reason == "writes outside tensor 2");
-    // What was right once must be right when it is timed.
+    // A result that was right once must still be right when the kernel is timed.
     CHECK(load("later", "static int n; n++; for (int i = 0; i < 1000; i++) c[i] = a[i] + b[i] + (n > 3);").outcome ==
           Outcome::Ok);
     CHECK(measurer.run({0}, {.budget = 0.01}).outcome == Outcome::Wrong);
@@ -113,7 +113,7 @@ TEST_CASE_FIXTURE(Fixture, "wrong results, missing elements and writes elsewhere
 }
 
 TEST_CASE_FIXTURE(Fixture, "results that depend on memory which the kernel has not written are found") {
-    // Right where the workspace holds denormal numbers, or the stack does.
+    // Right if the workspace, or the stack, holds denormal numbers.
     Measured m =
         load("workspace", "float *t = kumiko_malloc(64); int wrong = t[3] != t[3] || t[3] == 0; kumiko_free(t);\n"
                           "for (int i = 0; i < 1000; i++) c[i] = a[i] + b[i] + (float)wrong;");
@@ -155,7 +155,7 @@ TEST_CASE_FIXTURE(Fixture, "an input that the kernel takes packed is packed once
     CHECK(failed.reason.find("packing returned code 1") == 0);
     CHECK(loaded(2, "nameless", add, {{.tensor = 1, .symbol = "pack_c", .sizes = {}, .bytes = 8000}}).outcome ==
           Outcome::Unlinkable);
-    // It may read what was packed, and that far: 8000 bytes are whole lines, so the page that faults is next.
+    // It may read the packed array to its end: 8000 bytes are whole lines, so the next page faults.
     CHECK(loaded(2, "writes", add + "b[3] = 1;", packs).outcome == Outcome::Crashed);
     CHECK(loaded(2, "beyond", add + "if (b[2000] == 1) return 1;", packs).outcome == Outcome::Crashed);
     CHECK(loaded(0, "again", add, packs).outcome == Outcome::Ok);
@@ -187,7 +187,7 @@ TEST_CASE("of an op that takes long a sample is checked, and that the rest was w
     const Op rows = ops::make("softmax", {{"m", 900}, {"n", 700}});
     CHECK(!MeasureTask(rows, {}, 1, 1e-9).exact());
     CHECK(MeasureTask(rows, {}, 1, 1e-9).sampled() >= 30);
-    // A single element takes all.
+    // A single element depends on all.
     Axis i("i", 3000), j("j", 3000);
     Tensor x = input("X", Float(32), {i, j});
     CHECK(MeasureTask(Op("all", {x}, {compute("Y", {}, sum(x(i, j), {i, j}))}), {}, 1, 1e-9).sampled() == 0);
@@ -262,13 +262,14 @@ TEST_CASE_FIXTURE(Fixture, "a crash and a hang cost one candidate each") {
     CHECK(load("right", right).outcome == Outcome::Ok);
 }
 
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) // which take address space without end
+// sanitizers take unlimited address space
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 TEST_CASE_FIXTURE(Fixture, "memory has a limit, and the system ends the measurer before the tuner") {
     const std::string hungry =
         "void *p = kumiko_malloc((size_t)300 << 20); if (!p) return kumiko_fail(4, \"no memory\"); "
         "kumiko_free(p);";
     CHECK(load("hungry", hungry + right).outcome == Outcome::Ok);
-    // What no machine has is refused without a limit of the user's own.
+    // Memory that no machine has is refused even without a user's limit.
     const Measured all =
         load("hungriest", "void *p = kumiko_malloc((size_t)1 << 50); if (!p) return 4; kumiko_free(p);");
     CHECK(all.reason.starts_with("returned code 4"));
@@ -344,7 +345,8 @@ TEST_CASE("functions are checked against a bound") {
 
 TEST_CASE("which ops are exact") {
     CHECK(exact_input_magnitude(ops::matmul(Float(32), 8, 8, 64), {}) == 4);
-    CHECK(exact_input_magnitude(ops::matmul(Float(16), 8, 8, 2000), {}) == 4); // summed in f32, rounded once
+    // summed in f32, rounded once
+    CHECK(exact_input_magnitude(ops::matmul(Float(16), 8, 8, 2000), {}) == 4);
     CHECK(exact_input_magnitude(ops::matmul(Int(8), 8, 8, 64), {}) == 127);
     CHECK(exact_input_magnitude(ops::matmul(Float(32), 8, 8, 64, {.bias = true, .activation = "relu"}), {}) == 4);
     CHECK(!exact_input_magnitude(ops::matmul(Float(32), 8, 8, 64, {.activation = "gelu"}), {}));
@@ -394,7 +396,7 @@ TEST_CASE("arrays that are updated hold the same before each measurement") {
     Tensor X = input("X", f32, {i}), Y = inout("Y", f32, {i});
     const Op accumulate("accumulate", {A, B, C}, {update(C, C(i, j) + sum(A(i, k) * B(k, j), k))});
     const Op doubles("doubles", {X, Y}, {compute("Z", {i}, X(i) + 1.f), update(Y, Y(i) * 2.f + exp(X(i)))});
-    for (const Op &op : {accumulate, doubles}) { // thousands of calls would double beyond all numbers
+    for (const Op &op : {accumulate, doubles}) { // over thousands of calls, values would overflow
         TuneOptions options;
         options.quiet = true;
         options.trials = 3;
@@ -409,7 +411,7 @@ TEST_CASE("arrays that are updated hold the same before each measurement") {
 
 namespace {
 
-// The function `descend` of a shared library that is made from this C source.
+// The function `descend` of a shared library, built from this C source.
 ExternFunction function_of(const std::string &name, const std::string &source) {
     std::filesystem::create_directories(scratch);
     const std::string at = (scratch / name).string(), file = at + ".so";

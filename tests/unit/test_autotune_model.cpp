@@ -1,4 +1,4 @@
-// The cost model on made-up candidates.
+// The cost model on synthetic candidates.
 #include "autotune/features/chip_features.h"
 #include "autotune/model/accuracy.h"
 #include "autotune/model/cost_model.h"
@@ -16,7 +16,7 @@ using namespace kumiko;
 
 namespace {
 
-// Candidates whose time is a function of three of their features, at a scale of the task's own.
+// Candidates whose time is a function of three of their features, at a task-specific scale.
 ModelTask made_up(uint64_t seed, int n) {
     Random random(seed);
     ModelTask task{"task" + std::to_string(seed), {}, {}, {}};
@@ -64,7 +64,8 @@ TEST_CASE("a model orders candidates of tasks that it never saw") {
         const auto first = model.score({unseen.features[0], unseen.features[1]});
         double other = 0;
         for (const auto &[name, value] : model.contributions(unseen.features[1])) other += value;
-        CHECK(sum - other == doctest::Approx(first[0] - first[1]).epsilon(1e-3)); // but for what all begin with
+        // except for the common initial score
+        CHECK(sum - other == doctest::Approx(first[0] - first[1]).epsilon(1e-3));
     }
     SUBCASE("learning is deterministic") {
         const CostModel again = CostModel::learn({made_up(1, 150), made_up(2, 150), made_up(3, 150)}, quick());
@@ -74,7 +75,7 @@ TEST_CASE("a model orders candidates of tasks that it never saw") {
 
 TEST_CASE("a model learns on from another, whose trees it keeps") {
     const CostModel before = CostModel::learn({made_up(1, 150), made_up(2, 150)}, quick());
-    // Other tasks, in which another feature decides.
+    // Other tasks, in which another feature determines the time.
     const auto other = [](uint64_t seed) {
         ModelTask t = made_up(seed, 150);
         for (size_t i = 0; i < t.seconds.size(); i++) t.seconds[i] = t.seconds[i] * (1 + t.features[i].values[50]);
@@ -89,7 +90,7 @@ TEST_CASE("a model learns on from another, whose trees it keeps") {
     CHECK(CostModel::load(on.save()).score(other(9).features) == on.score(other(9).features));
     CHECK(on.save().size() > before.save().size() * 3 / 2);
 
-    // A round of almost no weight leaves the scores as they were.
+    // A round with almost no weight leaves the scores unchanged.
     TreeOptions little = quick();
     little.rounds = 1, little.rate = 1e-6;
     const std::vector<float> was = before.score(other(9).features);
@@ -102,7 +103,7 @@ TEST_CASE("a model learns on from another, whose trees it keeps") {
     CHECK_THROWS_WITH_AS(CostModel::learn({made_up(1, 50)}, quick(), &*CostModel::shipped(chip_features_version)),
                          doctest::Contains("cannot learn on from features of version 3, of nests"), UserError);
 
-    // The accuracy of the old model is reported beside that of the new one.
+    // The old model's accuracy is reported beside the new one's.
     const Validation v = cross_validate({other(4), other(5), other(6)}, 3, quick(), nullptr, &before);
     CHECK(v.before.size() == 3);
     CHECK(mean(v.learned).pairs > mean(v.before).pairs);
@@ -228,6 +229,7 @@ TEST_CASE("figures of accuracy, by hand") {
     CHECK(accuracy({1, 1, 1}, {1, 2, 3}).pairs == 0.5);
     std::vector<double> scores(60), seconds(60);
     std::iota(seconds.begin(), seconds.end(), 1);
-    for (size_t i = 0; i < 60; i++) scores[i] = i < 15 ? 100 : i < 30 ? -100 : 0; // half of the fastest 30 come last
+    // Half of the fastest 30 are ranked last.
+    for (size_t i = 0; i < 60; i++) scores[i] = i < 15 ? 100 : i < 30 ? -100 : 0;
     CHECK(accuracy(scores, seconds).recall_30 == doctest::Approx(0.5));
 }

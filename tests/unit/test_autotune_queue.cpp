@@ -1,5 +1,5 @@
-// Candidates through a Redis server: addresses, what travels, and what becomes of candidates whose workers die. Here the
-// test is the worker; tests/e2e/test_driver_workers.cpp has real ones.
+// Candidates through a Redis server: addresses, messages, and candidates whose workers die. The
+// test acts as the worker; tests/e2e/test_driver_workers.cpp has real workers.
 #include "autotune/queue_judge.h"
 #include "ops/registry.h"
 #include "support/json.h"
@@ -47,7 +47,7 @@ public:
         redis_.command({"SADD", queue::workers(), name});
         redis_.command({"SET", queue::worker(name), offer.to_json()});
     }
-    // The number of the item, −1: there is none.
+    // The number of the item, or −1 if there is none.
     int64_t take(const std::string &session, const char *kind) {
         const RedisReply item =
             redis_.command({"LMOVE", queue::of_session(kind, session), queue::held(name_), "LEFT", "RIGHT"});
@@ -199,7 +199,7 @@ TEST_CASE("what a dead worker held is taken alone by another, and after two deat
         CHECK(verdict->worker == "second");
         CHECK(verdict->measured.timings.at(0).least == 1e-3);
         CHECK(judge.facts().clock_hz == 3e9);
-        // It waits for a worker of its own now.
+        // It now waits for a worker of its own.
         std::thread killer([&] {
             int64_t taken = -1;
             for (int i = 0; i < 100 && taken < 0; i++) {
@@ -221,7 +221,8 @@ TEST_CASE("what a dead worker held is taken alone by another, and after two deat
         REQUIRE(notices.size() == 2);
         CHECK(notices[0] == "worker first is gone; 1 candidate goes to others");
     }
-    CHECK(server.connect().command({"KEYS", "kumiko:3:*"}).texts().size() == 2); // the third, and the set of workers
+    // The third item, and the set of workers.
+    CHECK(server.connect().command({"KEYS", "kumiko:3:*"}).texts().size() == 2);
 }
 
 TEST_CASE("what is judged already is kept when the rest is cancelled, and an impossible time is no anchor") {

@@ -1,6 +1,6 @@
-// How well the cost models that come with Kumiko order candidates that were measured once, of tasks that they never saw
-// (tests/data/ranked_candidates*.json: the first of each task is the space's default). A change of features, of lowering or of
-// the model that makes it forget shows here.
+// How well the shipped cost models rank measured candidates of tasks that they were not trained on
+// (tests/data/ranked_candidates*.json: the first of each task is the space's default). A regression
+// of the features, of lowering or of the model shows here.
 #include "autotune/features/features.h"
 #include "autotune/model/accuracy.h"
 #include "autotune/model/cost_model.h"
@@ -15,7 +15,8 @@ using namespace kumiko;
 
 namespace {
 
-// Candidates of four tasks, as the model of the machine on which they were measured orders them.
+// Compares the measured order of candidates of four tasks with the order by the model of the
+// machine on which they were measured.
 void check_order(const std::string &file) {
     const Json all = load_json(KUMIKO_SOURCE_DIR "/tests/data/" + file);
     const Machine machine = Machine::load(nlohmann::json(all["machine"]).dump());
@@ -36,7 +37,7 @@ void check_order(const std::string &file) {
             seconds.push_back(candidate["seconds"].get<double>());
             estimates.push_back(-cost.seconds);
         }
-        // What the default is beside itself.
+        // The default's features relative to itself.
         CHECK(std::all_of(features[0].values.begin() + static_cast<long>(own_features()), features[0].values.end(),
                           [](float v) { return v == 0; }));
         const std::vector<float> scores = CostModel::shipped(machine)->score(features);

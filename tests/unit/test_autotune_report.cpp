@@ -1,4 +1,5 @@
-// The page about tuning: that it is well-formed, loads nothing, escapes what it shows, and holds the numbers.
+// The tuning report: the page is well-formed, loads nothing, escapes its contents, and holds the
+// numbers.
 #include "autotune/report.h"
 #include "autotune/report/numbers.h"
 #include "autotune/report/plot.h"
@@ -18,7 +19,7 @@ using report::chance_curve;
 
 namespace {
 
-// What is wrong with the tags and entities; empty: nothing.
+// The first error in the tags and entities; empty if there is none.
 std::string fault_of_html(const std::string &html) {
     std::vector<std::string> open;
     size_t at = html.find('\n'); // behind the doctype
@@ -59,7 +60,7 @@ bool has(const std::string &text, const std::string &part) { return text.find(pa
 
 Op product() { return ops::matmul(Float(32), 64, 64, 64); }
 
-// A search of n candidates, of which every seventh fails; features 3 and 7 make them fast.
+// A search of n candidates, of which every seventh fails; features 3 and 7 make candidates fast.
 std::vector<Record> records_of(const Op &op, int n) {
     std::vector<Record> all;
     for (int i = 0; i < n; i++) {
@@ -148,7 +149,7 @@ TEST_CASE("a page holds what was found, and needs nothing else") {
           "Machine "})
         CHECK_MESSAGE(has(html, part), part);
     CHECK(has(html, Machine::host().id()));
-    // The best's unroll is explained once, in the words of its record.
+    // The best schedule's unroll is explained once, in the words of its record.
     CHECK(has(html, "<td>Replaces a loop by as many copies of its body, in the same order</td>"));
     CHECK(has(html, feature_names()[3]));
     // Five of forty failed: numbers 6, 13, 20, 27, 34.
@@ -206,13 +207,13 @@ TEST_CASE("pages of little") {
     html = report_page({task_of(op, one)}, {.model = std::make_shared<CostModel>()});
     CHECK(fault_of_html(html) == "");
     CHECK(has(html, "No candidate is good"));
-    // A schedule of a newer version is not shown as if it were understood.
+    // A schedule of a newer version is not shown as if it were known.
     std::vector<Record> newer = records_of(op, 2);
     newer.resize(2);
     (*newer[1].saved_schedule)["version"] = 2;
     html = report_page({task_of(op, newer)}, {.model = std::make_shared<CostModel>()});
     CHECK(has(html, "The schedule cannot be shown: the saved schedule has format version 2, newer than 1"));
-    // Records of before there were features.
+    // Records from before features were stored.
     std::vector<Record> old = records_of(op, 12);
     for (Record &r : old) {
         r.features = {};
@@ -304,10 +305,10 @@ TEST_CASE("the expected best of n draws") {
     CHECK(curve.seconds[2] == doctest::Approx(10.0 / 6));
     CHECK(curve.seconds[3] == doctest::Approx(1.25));
     CHECK(curve.seconds[4] == doctest::Approx(1));
-    // A default that is better than most bounds it; a draw in vain leaves it.
+    // A default that is faster than most is a bound; a failed draw leaves it.
     CHECK(of({4, 2, 3, never}, "explore", 2.5).seconds[1] == doctest::Approx((2.5 + 2 + 2.5 + 2.5) / 4));
     CHECK(!of({4, 2, 3, never}, "explore", 2.5).session);
-    // Without a default, what is in vain is left out.
+    // Without a default, failed draws are left out.
     const auto bare = of({4, 2, 3, never}, "random", never);
     CHECK(bare.seconds[0] == doctest::Approx(3));
     CHECK(bare.seconds.back() == doctest::Approx(2));
@@ -332,7 +333,8 @@ TEST_CASE("a random search beside is not part of the curve") {
     CHECK(numbers.chance.session);
     CHECK(numbers.trials[0].origin == "default");
     records.erase(records.begin() + 1,
-                  records.begin() + 10); // the default and those by chance are left: their own curve
+                  // The default and the random candidates remain, with a curve of their own.
+                  records.begin() + 10);
     CHECK(report::numbers_of(records, nothing).trials.size() == 9);
 }
 

@@ -1,4 +1,4 @@
-// The search by itself, on made-up times, and where it begins.
+// The search on its own, with synthetic times, and its starting points.
 #include "autotune/model/training_tasks.h"
 #include "autotune/search.h"
 #include "ops/matmul.h"
@@ -91,7 +91,7 @@ TEST_CASE("the search beats chance") {
     CHECK(searched < random);
 }
 
-// Knows the times, but for a part that it makes up; finds some points not legal.
+// Knows the times except for a synthetic part; treats some points as illegal.
 struct Oracle : Advisor {
     double noise = 0.1;
     size_t asked = 0;
@@ -180,7 +180,7 @@ TEST_CASE("an advisor that is over is asked nothing more") {
     auto s = space();
     Search search(*s, 6, SearchMethod::Model, &ending);
     const std::vector<Proposal> all = search.propose(8);
-    CHECK(ending.schedules < 16); // of at least that many it would have asked
+    CHECK(ending.schedules < 16); // of at least the number that it would have requested
     REQUIRE(!all.empty());
     CHECK(all[0].origin == "default");
     CHECK(search.propose(8).empty());

@@ -1,4 +1,4 @@
-// Sessions of tuning: when they end, what they call best, and what they leave out.
+// Tuning sessions: when they end, which record they call best, and what they exclude.
 #include "autotune/build.h"
 #include "autotune/session.h"
 #include "autotune/tune.h"
@@ -21,7 +21,7 @@ using kumiko::testing::fresh_file;
 
 namespace {
 
-// Another space, and what is done before one of its schedules is made.
+// Wraps a space and runs a function before one of its schedules is made.
 class Watched : public Space {
 public:
     Watched(std::unique_ptr<Space> inner, std::function<void(const Point &)> before)
@@ -39,7 +39,8 @@ private:
     std::function<void(const Point &)> before_;
 };
 
-// A space whose candidates can be made and measured, but once more, to be verified, only where `right` says so.
+// A space whose candidates can be built and measured; verifying them succeeds only if `right` says
+// so.
 std::unique_ptr<Space> faulty(const Op &op, std::function<bool(const Point &)> right) {
     auto made = std::make_shared<std::set<Point>>();
     return std::make_unique<Watched>(blocks(op), [made, right](const Point &p) {
@@ -90,13 +91,14 @@ TEST_CASE("what is called best was verified, whatever ended the session") {
         options.final_seconds = final_seconds;
         options.database = fresh_file("verified.db");
         TuneReport report;
-        const auto plain = [](const Point &p) { return p[2] == 0; }; // vectors are faster, and not right
+        // vectors are faster, but wrong
+        const auto plain = [](const Point &p) { return p[2] == 0; };
         const auto space = faulty(op, plain);
         options.space = space.get();
         const Record r = tune(op, Machine::host(), CpuTarget::host(), options, &report);
         CHECK((*r.parameters)["vector"] == false);
         CHECK(report.failures["unbuildable: the nest is not right"] > 0);
-        for (const Record &told : report.records) // the report tells of none as good that is not
+        for (const Record &told : report.records) // the report calls no wrong candidate good
             CHECK(
                 (told.outcome != Outcome::Ok || (*told.parameters)["vector"] == false || told.seconds() > r.seconds()));
         const auto found = best(op, Machine::host(), options.database, {.threads = 1});
@@ -157,9 +159,11 @@ TEST_CASE("two sessions of one database share what they find, and measure nothin
     const auto space = blocks(op);
     TuneOptions options = quick(*space, 16, "shared.db");
     TuneReport first, second;
-    Session a(op, machine, cpu, options, first), b(op, machine, cpu, options, second); // neither knows anything
+    // neither knows anything
+    Session a(op, machine, cpu, options, first), b(op, machine, cpu, options, second);
     a.advance(4);
-    for (int turn = 0; turn < 2; turn++) { // each finds four that the other has measured, and measures four more
+    // each finds four that the other measured, and measures four more
+    for (int turn = 0; turn < 2; turn++) {
         b.advance(8);
         a.advance(8);
     }
@@ -176,7 +180,7 @@ TEST_CASE("two sessions of one database share what they find, and measure nothin
     REQUIRE(b.best());
     CHECK(a.finish().schedule_hash == best(op, machine, options.database, {.threads = 1})->schedule_hash);
 
-    // What one finds wrong is not the other's best.
+    // A candidate that one refutes is not the other's best.
     Record refuted = *b.best();
     refuted.outcome = Outcome::Wrong;
     Database(options.database).replace(op, refuted);
@@ -185,7 +189,7 @@ TEST_CASE("two sessions of one database share what they find, and measure nothin
     REQUIRE(b.best());
     CHECK(b.best()->schedule_hash != refuted.schedule_hash);
 
-    // What the other finds faster, though both know it, is.
+    // A candidate that the other finds faster becomes the best, though both know it.
     const std::string before = b.best()->schedule_hash;
     const auto slower = std::find_if(second.records.begin(), second.records.end(), [&](const Record &r) {
         return r.outcome == Outcome::Ok && r.schedule_hash != before && r.schedule_hash != refuted.schedule_hash;

@@ -22,7 +22,7 @@ using kumiko::testing::fresh_file;
 
 namespace {
 
-// Of one thread, timed for moments.
+// One thread, with short timings.
 TuneOptions quick(int trials, const std::string &database = "") {
     TuneOptions o;
     o.trials = trials;
@@ -232,7 +232,7 @@ TEST_CASE("kernels that take weights packed ahead are tuned, and kept, apart fro
     CHECK(best(op, Machine::host(), options.database, {.threads = 1})->schedule_hash == within.schedule_hash);
     CHECK(best(op, Machine::host(), options.database, {.threads = 1, .ahead = true})->schedule_hash ==
           ahead.schedule_hash);
-    // What is best of kernels that pack is worth a trial, but for who packs.
+    // The best of the kernels that pack is worth a trial, but only if the caller does not pack.
     Record other = report.records[3];
     REQUIRE(other.schedule_hash != report.records[0].schedule_hash);
     other.key = within.key;
@@ -247,7 +247,7 @@ TEST_CASE("kernels that take weights packed ahead are tuned, and kept, apart fro
     CHECK_EQ(report.records[1].origin, "hint");
     CHECK_EQ(report.records[1].schedule_hash, other.schedule_hash);
     options.database.clear();
-    // Cold, what was packed is out of the caches as well.
+    // Cold: the packed array is out of the caches as well.
     options.cold = true;
     options.trials = 1;
     CHECK(tune(op, Machine::host(), CpuTarget::host(), options).seconds() > 0);
@@ -316,7 +316,7 @@ TEST_CASE("a session ends when it is told to, with the best so far") {
     CHECK(!r.final_seconds); // no time to compare
     CHECK(report.default_seconds == r.seconds());
     options.seconds = 0;
-    // Told in the middle: nothing is compared any more, though there is all the time.
+    // Interrupted in the middle: nothing is compared any more, though there is time.
     struct Telling : std::stringbuf {
         std::atomic<bool> &interrupt;
         explicit Telling(std::atomic<bool> &i) : interrupt(i) {}
@@ -377,7 +377,7 @@ TEST_CASE("records hold features, the estimate and where they came from; random 
     tune(op, Machine::host(), CpuTarget::host(), options, &report);
     for (const Record &r : report.records) CHECK(!r.predicted);
 
-    // Also what is rejected came from somewhere.
+    // Rejected candidates have an origin too.
     const Op large = ops::matmul(Float(32), 64, 64, 64);
     const auto space = blocks(large);
     options.space = space.get();
@@ -392,7 +392,7 @@ TEST_CASE("records hold features, the estimate and where they came from; random 
 }
 
 TEST_CASE("a seed finds the same candidates again") {
-    // What is measured differs from run to run; what is proposed before anything is measured must not.
+    // Measurements differ from run to run; proposals before the first measurement must not.
     Op op = ops::matmul(Float(32), 48, 64, 40);
     TuneOptions options;
     options.trials = 4;
@@ -406,7 +406,8 @@ TEST_CASE("a seed finds the same candidates again") {
 }
 
 TEST_CASE("a space in which no schedule is legal is left for the next") {
-    const Axis i("i", 2147483647); // no block divides it, and the last one would end beyond what an index holds
+    // No block divides it, and the last one would end beyond the range of an index.
+    const Axis i("i", 2147483647);
     const Tensor X = input("X", u8, {i}, {.strides = {0}});
     const Op op("ones", {X}, {compute("s", {}, sum(cast<int64_t>(X(i)), i))});
     const auto [name, space] = space_for(op, Machine::host(), SpaceKind::Fitting);

@@ -1,4 +1,5 @@
-// Several tasks that share a budget: who gets how much of it, and that one which cannot be tuned stops no other.
+// Several tasks that share a budget: how it is divided, and that a task that cannot be tuned stops
+// no other.
 // Sanitized: --test-case-exclude=a*budget*,a*task*without*
 #include "autotune/tune.h"
 #include "dsl/extern.h"
@@ -76,7 +77,7 @@ TEST_CASE("a task that cannot be tuned says why, and the others are tuned") {
     CHECK(log.str().find("calling cannot be tuned: op calling calls") != std::string::npos);
     CHECK_THROWS_AS(tune_all({tasks[1]}, Machine::host(), CpuTarget::host(), options), Unsupported);
 
-    // On a chip this is known before anything is tried.
+    // On a chip this is known before the first trial.
     const Machine chip = chip_machine(sim::Config::load("small"));
     const auto on_chip = tune_all({{ops::make("cumulative_sum", {{"shape", {8, 64}}, {"axis", 1}})}, tasks[2]}, chip,
                                   CpuTarget::host(), options, &reports);

@@ -1,4 +1,5 @@
-// The peers' pools, sizes and norms of images, and their moves, compute what the cases say. A missing peer is passed over.
+// The peers' pools, resizing, norms of images, and moves compute the same as the cases. A missing
+// peer is skipped.
 // Sanitized: no
 #include "bench/peers.h"
 
@@ -18,7 +19,8 @@ std::vector<float> numbers(int64_t count, int step) {
     return out;
 }
 
-// What each peer that does it leaves in an output that held something else before; how many did it.
+// Runs each peer that supports the case on an output with other contents, and checks the result;
+// counts the peers.
 template<typename T>
 int each(const std::vector<T> &expected, const std::function<Peer::Result(Peer &, T *)> &ask) {
     int asked = 0;
@@ -40,7 +42,7 @@ int each(const std::vector<T> &expected, const std::function<Peer::Result(Peer &
 
 bool there(const char *peer) { return find_peer(peer)->available(); }
 
-// Where a pixel of an image stands.
+// Positions of pixels in an image.
 struct Images {
     int64_t c, h, w;
     bool last;
@@ -239,7 +241,8 @@ TEST_CASE("numbers to bytes and back") {
             std::vector<int> exact;
             std::vector<float> back;
             for (float v : x) {
-                const int q = static_cast<int>(std::nearbyint(v * 64)) + zero; // up to 128 + 5: some saturate
+                // up to 128 + 5: some saturate
+                const int q = static_cast<int>(std::nearbyint(v * 64)) + zero;
                 exact.push_back(is_signed ? std::clamp(q, -128, 127) : std::clamp(q, 0, 255));
                 back.push_back(static_cast<float>(exact.back() - zero) / 64);
             }

@@ -1,4 +1,4 @@
-// Means of suites, the page and its pictures, from rows whose numbers are known.
+// Means of suites, the page and its plots, from rows with known numbers.
 // Links: bench
 // Sanitized: no
 #include "bench/page.h"

@@ -1,4 +1,5 @@
-// The peers compute what the cases say: otherwise a ratio to them means nothing. A missing peer is passed over.
+// The peers must compute the same as the cases, otherwise ratios to them mean nothing. A missing
+// peer is skipped.
 // Sanitized: no
 #include "bench/peers.h"
 
@@ -30,14 +31,16 @@ void check_near(const std::string &who, const std::vector<T> &found, const std::
     }
 }
 
-// What each peer that does it leaves in an output of `count`, which held something else before.
+// Runs each peer that supports the case on an output of `count` elements that holds other values
+// before.
 template<typename T>
 void each(const std::vector<T> &expected, const std::function<Peer::Result(Peer &, T *)> &ask) {
     for (Peer *peer : peers()) {
         std::vector<T> out(expected.size(), T(77));
         auto kernel = ask(*peer, out.data());
         if (!kernel) continue;
-        for (int time = 0; time < 2; time++) kernel->work.run(); // twice: nothing may be added to what was there
+        // Twice: results must not accumulate.
+        for (int time = 0; time < 2; time++) kernel->work.run();
         kernel->collect();
         check_near(peer->name(), out, expected);
     }
@@ -181,7 +184,8 @@ TEST_CASE("convolutions of bytes") {
     const std::vector<float> src = numbers(8 * 49, 3, 1), weights = numbers(16 * 8 * 9, 5, 2),
                              exact = naive_conv(s, src, weights);
     const std::vector<int8_t> x(src.begin(), src.end()), w(weights.begin(), weights.end());
-    for (bool own : {false, true}) // weights are even: without instructions for bytes oneDNN halves them
+    // Weights are even: without byte instructions, oneDNN halves them.
+    for (bool own : {false, true})
         each<int32_t>({exact.begin(), exact.end()}, [&](Peer &peer, int32_t *dst) {
             return peer.conv2d(s, x.data(), w.data(), dst, {.prepack_weights = true, .own_activations = own});
         });

@@ -1,4 +1,4 @@
-// The tasks that cost models learn from.
+// The training tasks of the cost models.
 // Links: bench
 // Levels: no
 // Sanitized: no
@@ -25,7 +25,7 @@ TEST_CASE("there are at least 150 tasks of several stages, each another formula"
         CHECK(t.op.sizes().empty());
         CHECK(t.formula_space);
         CHECK(hashes.insert(t.op.hash()).second);
-        // "chain7 softmax, gather, scan" begins with another pair than all others.
+        // "chain7 softmax, gather, scan" begins with a different pair from all others.
         const std::string parts = t.name.substr(t.name.find(' ') + 1);
         const size_t comma = parts.find(',');
         CHECK(comma != std::string::npos);

@@ -1,4 +1,4 @@
-// The ways in which a case of the bench is computed by ours.
+// The variants of our kernel for a case of the bench.
 // Links: bench
 // Sanitized: no
 #include "bench/suite.h"

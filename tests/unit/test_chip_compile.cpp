@@ -1,4 +1,4 @@
-// Whole ops from formula and schedule to results of the simulated chip.
+// Whole ops, from formula and schedule to results of the simulated chip.
 // Links: ops schedules/library
 #include "dsl/interpret.h"
 #include "ops/ops.h"
@@ -48,7 +48,7 @@ struct Tiles {
     bool write_back = true;
 };
 
-// C = A · Bᵀ with k contiguous in both, packed ahead of time: rows over MABs, columns over L1Bs.
+// C = A · Bᵀ with k contiguous in both operands, pre-packed: rows over MABs, columns over L1Bs.
 Schedule matmul_schedule(const Op &op, const sim::Config &config, const Tiles &t) {
     Schedule s(op, chip_machine(config));
     const std::string stage = op.stages().front().name;

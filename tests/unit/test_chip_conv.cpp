@@ -1,4 +1,5 @@
-// Convolutions on the chip's matrix units: windows share the elements of a tile, zeros around the image are padding.
+// Convolutions on the chip's matrix units: windows share the elements of a tile, zeros around the
+// image are padding.
 // Links: schedules/library ops
 // Sanitized: --test-case=1x1,*every*second*,*f32*,*says*
 #include "dsl/interpret.h"
@@ -14,7 +15,8 @@ using namespace kumiko;
 
 namespace {
 
-// Output channels are the matrix's rows, input channels its columns, pixels its vectors; MABs take rows of the image.
+// Output channels are the matrix's rows, input channels its columns, pixels its vectors; MABs
+// divide rows of the image.
 Schedule conv_schedule(const Op &op, const sim::Config &config, bool padded) {
     Schedule s(op, chip_machine(config));
     const std::string stage = op.stages()[padded ? 1 : 0].name, image = padded ? "X.padded" : "X.packed";
@@ -65,7 +67,7 @@ void check(int N, int C, int H, int W, int O, int K, const ops::Conv2dOptions &o
     equal_to_formula(compile_chip(conv_schedule(op, config, op.stages().front().kind == Stage::Kind::Padding), config));
 }
 
-// Under the library's schedule.
+// With the library's schedule.
 ChipProgram by_library(const Op &op, const std::string &machine) {
     const sim::Config config = sim::Config::load(machine);
     const Machine m = chip_machine(config);
@@ -123,7 +125,8 @@ TEST_CASE("by the library: each channel for itself") {
 
 TEST_CASE("by the library: each channel for itself, windows that LM does not hold") {
     for (const Type t : {f16, f32}) {
-        on_all(ops::depthwise_conv2d(t, 1, 20, 24, 25, 21, 21, ops::Conv2dOptions().padding(3))); // row by row
+        // row by row
+        on_all(ops::depthwise_conv2d(t, 1, 20, 24, 25, 21, 21, ops::Conv2dOptions().padding(3)));
         ops::Conv2dOptions o;
         o.bias = o.residual = true;
         on_all(ops::depthwise_conv2d(t, 1, 3, 7, 300, 2, 291, o)); // tap by tap

@@ -1,4 +1,5 @@
-// What moves elements on the chip, and what is the same for a channel: transposes, permutations, gathers, batch norm, windows, against the formulas.
+// Ops that move elements on the chip, and ops with per-channel values, compared with the formulas:
+// transposes, permutations, gathers, batch norm, windows.
 // Links: schedules/library ops
 // Sanitized: --test-case=*table*,*NaN*
 #include "dsl/interpret.h"
@@ -96,7 +97,8 @@ TEST_CASE("rows of a table by number: the chip makes the tables of its moves") {
     for (const Type t : {f16, f32, Type(Int(32))}) {
         check(ops::gather(t, 1, 1, 1), "small", true, "chip_gather");
         check(ops::gather(t, 10, 14, 14), "small", true, "chip_gather");
-        check(ops::gather(t, 70, 30, 300)); // rows of several blocks, and not a power of two of them
+        // Rows of several blocks, not a power of two.
+        check(ops::gather(t, 70, 30, 300));
         check(ops::gather(t, 300, 100, 64));
         check(ops::gather(t, 40, 7, 9000)); // entries of some of the blocks at a time
     }
@@ -231,7 +233,7 @@ TEST_CASE("short rows, and few rows, with what all rows share") {
         check(ops::binary_rows("add", t, 3, 40000), "full");
         check(ops::binary_rows("add", t, 11, 5000), "full");
     }
-    // Elements of two widths, tensors of three axes, all short: one long row.
+    // Elements of two widths, tensors with three short axes: one long row.
     Axis i("i", 7), j("j", 33), k("k", 21);
     const Tensor A = input("A", f16, {i, j, k}), B = input("B", f32, {i, j, k}), C = input("C", f32, {k});
     const auto sums = [&](const Expr &e) { return Op("sums", {A, B, C}, {compute("Y", {i, j, k}, e)}); };

@@ -1,4 +1,5 @@
-// Functions on the chip's vectors: every fp16 input, simulated, against double and against the host's evaluation of the same program.
+// Functions on the chip's vector units: every fp16 input, simulated, compared with double and with
+// the host's evaluation of the same program.
 // Links: schedules/library ops
 // Sanitized: --test-case=operations*,casts*
 #include "dsl/interpret.h"
@@ -22,7 +23,7 @@ const sim::Config &small() {
     return config;
 }
 
-// The op's one output for these inputs, by the library's schedule on `small`.
+// The op's only output for these inputs, with the library's schedule on `small`.
 Buffer<> simulated(const Op &op, std::vector<Buffer<>> arrays) {
     const Machine machine = chip_machine(small());
     const ChipProgram p = compile_chip(
@@ -233,7 +234,7 @@ TEST_CASE("operations of two tensors, and choices") {
             CHECK_NOTHROW(check_within(y, expected.values.front(), expected.bounds.front()));
         }
     }
-    // f16 in and f32 out, and the other way round; integers; conditions.
+    // f16 in and f32 out, and vice versa; integers; conditions.
     Axis i("i", 1000);
     Tensor A = input("A", f16, {i}), B = input("B", f32, {i});
     const Op mixed("mixed", {A, B}, {compute("Y", {i}, cast(f32, A(i)) * 3.0f + B(i))});

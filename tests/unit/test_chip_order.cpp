@@ -1,4 +1,5 @@
-// Products, convolutions, sums and softmax on the chip equal the host's evaluation in the machine's order, bit for bit.
+// Products, convolutions, sums and softmax on the chip equal the host's evaluation in the chip's
+// order, bit for bit.
 // Links: schedules/library ops
 // Sanitized: no
 #include "dsl/elements.h"
@@ -26,7 +27,7 @@ const std::vector<sim::Config> &configs() {
     return all;
 }
 
-// Of floats that no sum takes exactly; and what the chip makes of them.
+// Runs on floats whose sums are inexact, and returns the chip's results.
 std::vector<Buffer<>> run(const Schedule &s, const sim::Config &config) {
     std::vector<Buffer<>> arrays;
     uint64_t seed = 7;
@@ -44,7 +45,7 @@ using Index = std::vector<int64_t>;
 
 float number(const Buffer<> &b, const Index &at) { return float(element(b.raw_buffer(), at)); }
 
-// The output that `value` makes of each index, from f32.
+// Compares the output with `value` of each index, from f32.
 void equals(const Buffer<> &actual, const std::function<float(const Index &)> &value) {
     const Buffer<> expected = actual.copy();
     for_each_element(expected.raw_buffer(), [&](const Index &at, uint8_t *to) {
@@ -59,7 +60,7 @@ void equals(const Buffer<> &actual, const std::function<float(const Index &)> &v
     CHECK(difference(actual, expected) == "");
 }
 
-// A read of a tensor at sums of axes times numbers; zero outside.
+// A read of a tensor at affine indices; zero out of bounds.
 class Read {
 public:
     Read(const Op &op, const std::vector<Buffer<>> &arrays, const ir::Call *call, const Stage &stage) {
@@ -101,7 +102,8 @@ private:
     std::vector<Sum> index_;
 };
 
-// A product or convolution by one of the library's schedules. False where it does not fit the machine.
+// Checks a product or convolution with one of the library's schedules. False if it does not fit the
+// machine.
 bool check_products(const Op &op, const sim::Config &config, const Schedule &s) {
     CAPTURE(op.to_string());
     CAPTURE(config.name);
@@ -117,7 +119,7 @@ bool check_products(const Op &op, const sim::Config &config, const Schedule &s) 
     for (const StageState &stage : s.state().stages) {
         if (stage.def.is_reduction()) sum = &stage;
     }
-    // As the formula has it: the schedule's reads are of copies.
+    // The formula's own stage: the schedule's reads are of copies.
     const Stage &stage = op.stage(sum->def.name);
     const auto reads = tensor_reads(stage.components.front().term);
     REQUIRE(reads.size() == 2);
@@ -155,7 +157,7 @@ Op product(int m, int n, int k, Type t, Type out, bool transpose_b = true) {
     return ops::matmul(t, m, n, k, o);
 }
 
-// Sums of one point side by side, as targets/chip/stage/reduction.cpp has them.
+// The number of sums of one point that run side by side, as in targets/chip/stage/reduction.cpp.
 int64_t chains(int64_t points, int64_t steps, int64_t words, const sim::Config &config) {
     const int64_t fours = (points + 3) / 4;
     const int64_t room = config.sizes.grf / 4 / (4 * fours * words);
@@ -165,7 +167,7 @@ int64_t chains(int64_t points, int64_t steps, int64_t words, const sim::Config &
 uint32_t bits(float f) { return __builtin_bit_cast(uint32_t, f); }
 float from_bits(uint32_t b) { return __builtin_bit_cast(float, b); }
 
-// A formula of reads of f32, or of casts to it, in the order in which they stand.
+// A formula of reads of f32, or of casts to f32, in the order of their occurrence.
 chip::VectorProgram program_of(const Expr &e) {
     chip::VectorBuilder b;
     int reads = 0;

@@ -1,4 +1,5 @@
-// pipeline and region on the simulated chip: the same bits as the formula, and no more cycles than what they replace.
+// pipeline and region on the simulated chip: bits equal to the formula, and no more cycles than the
+// directives that they replace.
 // Links: ops schedules/library
 // Sanitized: --test-case=*two*stages*,*does*not*run*
 #include "dsl/interpret.h"
@@ -16,7 +17,7 @@ using namespace kumiko;
 
 namespace {
 
-// The cycles; results have equal bits. Numbers are small integers.
+// Returns the cycles; results must have equal bits. Values are small integers.
 int64_t run(const Schedule &s, const sim::Config &config) {
     const Op &op = s.op();
     INFO(s.nest());
@@ -159,7 +160,8 @@ TEST_CASE("pipeline: a product that is reduced over MABs keeps its columns twice
     parameters.pieces = Tile(1);
     parameters.twice = Flag(true);
     const Schedule made = library::schedule_chip_matmul(op, machine, parameters);
-    const auto cycles = [&](const std::string &loop, int stages) { // with a pipeline for the double buffer
+    // with a pipeline for the double buffer
+    const auto cycles = [&](const std::string &loop, int stages) {
         Schedule s(op, machine);
         for (Directive d : made.directives()) {
             if (d.primitive == "double_buffer") continue;

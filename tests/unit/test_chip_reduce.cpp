@@ -1,4 +1,4 @@
-// Reductions along any axes on the chip, against the formulas.
+// Reductions along any axes on the chip, compared with the formulas.
 // Links: schedules/library ops
 // Sanitized: --test-case=products*,*no*results*,means*
 #include "dsl/interpret.h"
@@ -21,7 +21,7 @@ Op reduction(const std::string &kind, Type t, const Case &c) {
     return ops::reduction(kind, t, std::vector<Expr>(c.shape.begin(), c.shape.end()), c.axes);
 }
 
-// The schedule's name. Integers, so that any order of sums gives the same bits.
+// Returns the schedule's name. Values are integers, so that any order of sums gives the same bits.
 std::string check(const Op &op, const sim::Config &config, int most = 4) {
     CAPTURE(op.to_string());
     CAPTURE(config.name);

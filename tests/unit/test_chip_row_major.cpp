@@ -1,4 +1,4 @@
-// Products of matrices whose operands and result lie row-major in DRAM.
+// Matrix products whose operands and result are row-major in DRAM.
 // Links: ops schedules/library
 // Sanitized: --test-case=*columns*across*,*by*hand*
 #include "dsl/interpret.h"
@@ -54,7 +54,7 @@ void check(const Op &op, const sim::Config &config, bool bounded = false) {
     check(op, config, scheduled(op, config), bounded);
 }
 
-// Where a tensor begins, as the text of level l3 says.
+// The begin of a tensor, as stated in the text of level l3.
 int64_t begin_of(const ChipProgram &p, const std::string &tensor) {
     const std::string text = p.l3(), line = tensor + " in DRAM at ";
     const size_t at = text.find(line);
@@ -78,14 +78,16 @@ TEST_CASE("shapes") {
 }
 
 TEST_CASE("neighbouring MABs with columns of their own") {
-    // Tiles enough that sums of some wait in LM1 while columns come, or none; blocks of k that end within a step, or not.
+    // Enough tiles that some sums are spilled to LM1 while columns arrive, or none; blocks of k
+    // that end within a step, or not.
     for (const char *name : {"medium", "full"}) {
         const sim::Config config = sim::Config::load(name);
         for (const kumiko::Type out : {f16, f32}) {
             for (const bool end : {false, true}) {
                 for (const auto &[vectors, pieces, rows, k] :
                      {std::array{16, 2, 150, 600}, {32, 4, 300, 512}, {16, 4, 70, 100}, {16, 8, 40, 300}}) {
-                    if (end && vectors * pieces > 64) continue; // no room for the operands of its end
+                    // No room for the epilogue's operands.
+                    if (end && vectors * pieces > 64) continue;
                     ops::MatmulOptions o;
                     o.transpose_b = true;
                     o.output = out;
@@ -108,7 +110,8 @@ TEST_CASE("neighbouring MABs with columns of their own") {
 }
 
 TEST_CASE("halves of the L1Bs with parts of the reduction") {
-    // Several blocks of k, the last of them whole or not, for which half has one or none; tiles whose sums wait in LM1; batches.
+    // Several blocks of k, the last full or partial, of which a half has one or none; tiles whose
+    // sums are spilled to LM1; batches.
     const sim::Config config = sim::Config::load("full");
     const Machine machine = chip_machine(config);
     for (const kumiko::Type out : {f16, f32}) {
@@ -126,7 +129,8 @@ TEST_CASE("halves of the L1Bs with parts of the reduction") {
 }
 
 TEST_CASE("a quarter of the columns comes late") {
-    // One piece of a row's four, two of eight, four of sixteen; several panels; an end of sums; parts beyond the last column.
+    // One piece of a row's four, two of eight, four of sixteen; several panels; an epilogue; parts
+    // beyond the last column.
     for (const auto &[name, vectors, pieces, rows, columns, k, out, end] :
          {std::tuple{"medium", 8, 8, 1350, 1100, 270, f16, false},
           {"medium", 4, 8, 1400, 2100, 20, f16, true},
@@ -151,7 +155,7 @@ TEST_CASE("a quarter of the columns comes late") {
 }
 
 TEST_CASE("parts of rows leave through MABs of any number") {
-    // Steps of a drain, and fours of pieces, that the late ones begin inside of.
+    // Steps of a drain, and groups of four pieces, that late columns arrive in.
     for (const auto &[mabs, l1bs, pieces, vectors] : {std::array{4, 8, 8, 4}, {2, 8, 4, 8}, {8, 4, 8, 4}}) {
         sim::Config config = sim::Config::load("medium");
         config.mabs = mabs, config.l1bs = l1bs;
@@ -194,7 +198,8 @@ TEST_CASE("products of f32") {
     check(ops::matmul(f32, 24, 40, 30), sim::Config::load("full")); // B [k][j]
 }
 
-// Where row-major operands do not fit, the host packs them: reductions longer than LM, ends of many values.
+// If row-major operands do not fit, the host packs them: reductions longer than LM, epilogues of
+// many values.
 TEST_CASE("products that chip_matmul leaves to packed operands") {
     const sim::Config config = sim::Config::load("small");
     const Machine machine = chip_machine(config);

@@ -1,4 +1,4 @@
-// Reductions, softmax and norms on the chip, against the formulas.
+// Reductions, softmax and norms on the chip, compared with the formulas.
 // Links: schedules/library ops
 // Sanitized: --test-case=softmax,sums*
 #include "dsl/interpret.h"
@@ -91,7 +91,7 @@ TEST_CASE("rows longer than LM pass through it") {
         check(ops::rms_norm(t, 33, 2600));
     }
     check(ops::softmax(f16, 3, 150000), false, sim::Config::load("full"));
-    // Before there is need for it too; the whole row in one tile, or the last tile short.
+    // Streamed rows although they fit: the whole row in one tile, or a short last tile.
     const Op op = ops::layer_norm(f16, 12, 300);
     const Machine machine = chip_machine(small());
     library::ChipRowsParameters p = library::chip_rows_parameters(op, machine);

@@ -1,4 +1,4 @@
-// What would end the process while something is compiled is an error.
+// A crash during compilation is reported as an error.
 // Sanitized: no
 #include "support/error.h"
 #include "targets/cpu/crash_guard.h"

@@ -1,4 +1,4 @@
-// Tensor instructions through emitters, prefetches, and what a just-in-time module tells about itself.
+// Tensor instructions through emitters, prefetches, and the reports of a just-in-time module.
 #include "support/error.h"
 #include "targets/cpu/jit.h"
 #include "targets/cpu/object.h"
@@ -38,7 +38,7 @@ Nest dot(const std::string &instruction, Type acc, Type a, Type b) {
 
 TEST_CASE("a user's instruction") {
     auto registry = std::make_shared<EmitterRegistry>(EmitterRegistry::builtin());
-    // acc[i] += sum of a[4i+k] * b[4i+k], out of plain LLVM.
+    // acc[i] += sum of a[4i+k] * b[4i+k], in plain LLVM.
     registry->add("dot4", [](llvm::IRBuilder<> &ir, const std::vector<llvm::Value *> &args) {
         auto *wide = llvm::FixedVectorType::get(ir.getInt32Ty(), 16);
         llvm::Value *p = ir.CreateMul(ir.CreateZExt(args[1], wide), ir.CreateSExt(args[2], wide));

@@ -1,4 +1,5 @@
-// Kernels built from hand-written statements: loops, vectors, tails, register tiles, workspaces, threads, door checks.
+// Kernels built from hand-written statements: loops, vectors, tails, register tiles, workspaces,
+// threads, entry checks.
 #include "runtime/kumiko_runtime.h"
 #include "support/error.h"
 #include "targets/cpu/jit.h"
@@ -78,7 +79,7 @@ TEST_CASE("vectors with a masked tail touch nothing beyond the end") {
             a[i] = i;
             b[i] = 2 * i;
         }
-        // A vector's data may be null when empty; the door wants a pointer.
+        // An empty vector's data may be null; the entry check requires a pointer.
         float dummy;
         CHECK(run(m, "add", {size ? a.data() : &dummy, size ? b.data() : &dummy, c.data()}, {size}) == 0);
         for (int i = 0; i < size + 20; i++) {
@@ -90,7 +91,7 @@ TEST_CASE("vectors with a masked tail touch nothing beyond the end") {
 TEST_CASE("masked vectors of any width read and write nothing beyond their mask") {
     for (Type t : {Int(64), Float(32), Int(16), Bool()}) {
         for (int lanes = 2; lanes <= 24; lanes++) {
-            // Part of the mask is known when code is made: no lane but the first is on.
+            // Part of the mask is known at compile time: only the first lane can be active.
             const Expr mask =
                 ramp(0, lanes) < Broadcast::make(1, lanes) && ramp(var("s"), lanes) < Broadcast::make(var("n"), lanes);
             Nest n;
@@ -341,7 +342,8 @@ TEST_CASE("indices work beyond 2^31 elements") {
     n.name = "far";
     n.tensors = {{"x", Int(8), false, {Expr(1)}, {Expr(1)}}, {"y", Int(8), true, {Expr(1)}, {Expr(1)}}};
     n.sizes = {"stride"};
-    // x[(i * stride) - 3 * stride * 40000 + ...] with i * stride above 2^31: only the address matters.
+    // x[(i * stride) - 3 * stride * 40000 + ...] with i * stride above 2^31: only the address
+    // matters.
     Expr i = var("i");
     n.body = loop("i", 100000, 1,
                   store("y", load(Int(8), "x", i * var("stride") - 99999 * var("stride") - var("stride")), 0));

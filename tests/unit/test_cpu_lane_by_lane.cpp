@@ -1,5 +1,5 @@
-// Masks of run-time sizes, and clamped indices. Each active lane has its element. No other memory is
-// touched.
+// Masks of run-time sizes, and clamped indices. Each active lane has its element; no other memory
+// is accessed.
 #include "tests/property/guarded.h"
 #include "tests/unit/test_cpu_builders.h"
 

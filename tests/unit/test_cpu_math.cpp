@@ -1,5 +1,6 @@
-// The math functions against double precision: every exponent, dense where they bend, the special values, on three x86
-// levels (as far as this processor goes), scalars and vectors. f64 against long double.
+// The math functions against double precision, on three x86 levels (as far as this processor
+// supports them), scalars and vectors: every exponent, dense samples where functions bend, special
+// values. f64 against long double.
 // Levels: no
 // Sanitized: --test-case-exclude=*lanes
 #include "targets/cpu/jit.h"
@@ -22,7 +23,7 @@ namespace {
 
 const float infinity = std::numeric_limits<float>::infinity();
 
-// Units in the last place between a float and the exact value; 0 when both are NaN or the same infinity.
+// Error in units in the last place; 0 if both are NaN or the same infinity.
 double ulps(float got, double exact) {
     if (std::isnan(exact) || std::isnan(got)) {
         return std::isnan(exact) && std::isnan(got) ? 0 : 1e30;
@@ -32,7 +33,7 @@ double ulps(float got, double exact) {
         return 0;
     }
     if (std::isinf(got) || std::isinf(rounded)) {
-        // One step past the greatest float is still one unit.
+        // One step past the largest float counts as one unit.
         double limit = std::ldexp(1.0, 128), g = std::isinf(got) ? std::copysign(limit, got) : got;
         double e = std::isinf(exact) || std::fabs(exact) > limit ? std::copysign(limit, exact) : exact;
         return std::fabs(g - e) / std::ldexp(1.0, 104);
@@ -41,7 +42,8 @@ double ulps(float got, double exact) {
     return std::fabs(double(got) - exact) / std::ldexp(1.0, exponent);
 }
 
-// Units of the exact result, or a great number where NaN, infinity or the sign of zero are wrong.
+// Error in units of the exact result, or a large number if NaN, infinity or the sign of zero is
+// wrong.
 template<typename T>
 double units_of(long double exact, T got) {
     using Limits = std::numeric_limits<T>;
@@ -49,7 +51,8 @@ double units_of(long double exact, T got) {
     if (std::signbit(exact) != std::signbit(got)) return 1e30;
     const long double limit = std::ldexp(1.0L, Limits::max_exponent);
     const long double bounded = std::min(std::fabs(exact), limit), result = std::isinf(got) ? limit : std::fabs(got);
-    const int least = Limits::min_exponent - 1, most = Limits::max_exponent - 1; // of normal numbers
+    // of normal numbers
+    const int least = Limits::min_exponent - 1, most = Limits::max_exponent - 1;
     const int exponent = bounded == 0 ? least : std::clamp(std::ilogb(bounded), least, most);
     return static_cast<double>(std::fabs(result - bounded) / std::ldexp(1.0L, exponent - Limits::digits + 1));
 }
@@ -87,7 +90,8 @@ std::vector<float> samples() {
         x.push_back(float(k * M_PI_2));
         x.push_back(std::nextafter(float(k * M_PI_2), 0.f));
     }
-    for (const float near : {0.5f, 1.f, 1.5707964f, 88.72284f, 89.41599f}) { // where asin, atan, tan and sinh bend
+    // where asin, atan, tan and sinh bend
+    for (const float near : {0.5f, 1.f, 1.5707964f, 88.72284f, 89.41599f}) {
         float up = near, down = near;
         for (int k = 0; k < 1000; k++) {
             x.insert(x.end(), {up, -up, down, -down});
@@ -272,7 +276,7 @@ void add_special_pairs(std::vector<float> &xs, std::vector<float> &ys) {
     }
 }
 
-// In 16 lanes on all targets; zeros have the sign of the exact value.
+// In 16 lanes on all targets; zeros must have the sign of the exact value.
 void check_binary(const std::string &function, double (*exact)(double, double), double bound, std::vector<float> xs,
                   std::vector<float> ys) {
     while (xs.size() % 16) {
@@ -482,7 +486,8 @@ std::vector<double> samples_f64() {
     return x;
 }
 
-// On all targets within a bound, with the signs of zero; and the same in any number of lanes.
+// Checks the error bound on all targets, with the signs of zero; results must not depend on the
+// number of lanes.
 void check_f64(const std::string &function, long double (*exact)(long double), double bound) {
     static const std::vector<double> x = samples_f64();
     std::vector<long double> meant(x.size());

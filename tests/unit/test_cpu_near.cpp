@@ -1,5 +1,5 @@
-// Loads whose lanes lie at known places near each other: every lane is its element or zero, and nothing is touched beyond the first
-// and the last of them.
+// Loads whose lanes are at known, nearby places: every lane is its element or zero, and no memory
+// before the first or after the last of them is accessed.
 #include "tests/property/guarded.h"
 #include "tests/unit/test_cpu_builders.h"
 
@@ -43,7 +43,8 @@ const std::vector<Pattern> patterns = {
     {"all the same", [](int n) { return Min::make(ramp(3, n), all(3, n)); }, [](int) { return 3; }},
 };
 
-// y of `lanes` = x at the pattern's places from a base that is no constant, of the lanes [first, end); scaled: that base is part of a product.
+// y of `lanes` = x at the pattern's places from a non-constant base, for the lanes [first, end).
+// scaled: the base is part of a product.
 void check(const Pattern &p, Type t, int lanes, int first, int end, bool scaled = false) {
     CAPTURE(p.name);
     CAPTURE(t.bits());

@@ -1,4 +1,5 @@
-// Objects, archives, headers, renamed symbols; a C program that links them; targets other than this machine.
+// Objects, archives, headers, renamed symbols; a C program that links them; targets other than this
+// machine.
 #include "support/atomic_file.h"
 #include "support/error.h"
 #include "targets/cpu/object.h"
@@ -113,7 +114,7 @@ TEST_CASE("a header says types and shapes") {
     CHECK(h.find(" *   W_L2  in  float16 bits[n, 3], strides [5, 1] in elements\n") != std::string::npos);
     CHECK(h.find(" *   x     in  bfloat16 bits[n]\n") != std::string::npos);
     CHECK(h.find(" *   requires n > 0\n") != std::string::npos);
-    // Names that C or its standard headers know otherwise.
+    // Names that are reserved in C or defined by its standard headers.
     n.tensors[0].name = "NULL";
     n.sizes = {"EOF", "size_t", "for", "INT_MAX", "_Bool", "constexpr", "__LINE__"};
     h = c_header({n});
@@ -142,7 +143,7 @@ TEST_CASE("every level compiles, with and without an operating system") {
             math.body = loop("i", 0, var("n") / 8, store("y", e, at));
             ObjectFile object = compile_object({n, math}, options);
             CHECK(object.bytes.substr(1, 3) == "ELF");
-            // Nothing but the runtime's hooks: f32 math and 16-bit floats need no library.
+            // Only the runtime's hooks: f32 math and 16-bit floats need no library.
             CHECK(fmt::format("{}", fmt::join(undefined_symbols(object.bytes), " ")) ==
                   "kumiko_fail kumiko_parallel_for");
         }
@@ -247,5 +248,6 @@ TEST_CASE("names of C functions are refused in libraries") {
     Nest n = axpy();
     n.name = "exp";
     CHECK_THROWS_AS(compile_object({n}, {}), UserError);
-    CHECK(compile_assembly({n}, {}).find("exp_kernel:") != std::string::npos); // to read, not to link
+    // to read, not to link
+    CHECK(compile_assembly({n}, {}).find("exp_kernel:") != std::string::npos);
 }

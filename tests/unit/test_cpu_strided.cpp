@@ -1,5 +1,5 @@
-// Strided loads beside each other, with lanes switched off by constants: every lane is its element or zero, and nothing is touched
-// beyond what the loads read themselves.
+// Neighbouring strided loads, with some lanes disabled by constants: every lane is its element or
+// zero, and no memory is accessed beyond what the loads read.
 #include "tests/property/guarded.h"
 #include "tests/unit/test_cpu_builders.h"
 

@@ -139,7 +139,8 @@ double decode(uint16_t bits, bool bfloat) {
     return bits & 0x8000 ? -v : v;
 }
 
-// To nearest even in `precision` bits with least exponent `least` (of the last place) and overflow from `limit`.
+// Rounds to nearest even with `precision` bits, least exponent `least` (of the last place) and
+// overflow from `limit`.
 uint16_t encode(long double v, bool bfloat) {
     int precision = bfloat ? 8 : 11, last = bfloat ? -133 : -24, bits = bfloat ? 7 : 10, top = bfloat ? 255 : 31;
     uint16_t sign = std::signbit(v) ? 0x8000 : 0;
@@ -155,7 +156,8 @@ uint16_t encode(long double v, bool bfloat) {
     }
     int e = std::max(std::ilogb(a) - precision + 1, last);
     long double n = std::nearbyint(std::ldexp(a, -e));
-    uint32_t pattern = uint32_t(n) + (uint32_t(e - last) << bits); // the hidden bit carries into the exponent
+    // the hidden bit carries into the exponent
+    uint32_t pattern = uint32_t(n) + (uint32_t(e - last) << bits);
     return uint16_t(sign | std::min<uint32_t>(pattern, uint32_t(top) << bits));
 }
 

@@ -1,5 +1,5 @@
-// Where accumulators stand: lanes of any axis are neighbours, loops over several axes are their own index, and what unrolled
-// copies share does not crowd them out of the registers.
+// Where accumulators are kept: lanes of any axis are contiguous, loops over several axes have an
+// index of their own, and values shared by unrolled copies do not spill accumulators.
 // Levels: no
 #include "ops/ops.h"
 #include "tests/unit/check_runs.h"
@@ -15,7 +15,7 @@ Op conv(int channels, int size, int filters, int window) {
     return ops::conv2d(f32, 1, channels, size, size, filters, window, window, o);
 }
 
-// Vectors of filters, `pixels` of them side by side.
+// Vectors of filters, with `pixels` of them in a tile.
 Schedule by_filters(const Op &op, int pixels, bool fused) {
     Schedule s(op, Machine::named("x86-64-avx2"));
     StageHandle Y = s.stage("Y");
@@ -84,10 +84,12 @@ TEST_CASE("sizes known at run time: the loops over accumulators are of constant 
 
 TEST_CASE("unrolled copies read shared elements again where accumulators fill the registers") {
     const Op op = conv(4, 28, 32, 3);
-    CHECK(count(body_of(by_filters(op, 6, false)), "kumiko.opaque") > 0); // 12 accumulators of 16 registers
+    // 12 accumulators of 16 registers
+    CHECK(count(body_of(by_filters(op, 6, false)), "kumiko.opaque") > 0);
     CHECK(count(body_of(by_filters(op, 2, false)), "kumiko.opaque") == 0);
     check_runs(by_filters(op, 6, false));
-    // Runs that no row's end cuts: their neighbours are the same elements, whatever the remainders say.
+    // Runs that no row's end cuts: their neighbours are the same elements, whatever the remainders
+    // are.
     const Schedule whole = by_filters(conv(4, 12, 32, 3), 6, true);
     CHECK(count(body_of(whole), "kumiko.opaque") > 0);
     CHECK(body_of(whole).find("1) % 12") == std::string::npos);

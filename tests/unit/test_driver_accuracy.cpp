@@ -30,7 +30,7 @@ using namespace kumiko;
 
 namespace {
 
-// Of 400 bits, since 1 + x and 1 - erf(x) lose up to 160: the values have 200 at least.
+// 400 bits, since 1 + x and 1 - erf(x) lose up to 160: values have at least 200 bits.
 namespace mp = boost::multiprecision;
 using Exact = mp::number<mp::cpp_bin_float<400, mp::digit_base_2>, mp::et_off>;
 
@@ -101,8 +101,8 @@ T value(const std::string &f, const T &x) {
     return x;
 }
 
-// Whether the definition above has a value at x: where it has none, the result is infinite or NaN
-// and compared apart.
+// Whether the definition above has a value at x. Otherwise the result is infinite or NaN and
+// compared separately.
 bool defined(const std::string &f, double x) {
     if (f == "log1p") return x > -1;
     if (f == "log" || f == "rsqrt") return x > 0;
@@ -174,7 +174,7 @@ double units(const Format &f, double got, const T &exact) {
                    ? static_cast<double>((next - beyond) / std::ldexp(1.0, std::ilogb(f.most) - f.digits + 1))
                    : INFINITY;
     }
-    // Beyond what f64 has the result is infinite or zero in f32.
+    // Beyond the range of f64, the result is infinite or zero in f32.
     const int exponent = near == 0          ? f.least
                          : std::isinf(near) ? 128 - f.digits
                                             : std::max(std::ilogb(near) - f.digits + 1, f.least);

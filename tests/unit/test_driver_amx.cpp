@@ -1,4 +1,5 @@
-// Code for AMX, run: by the processor where it has AMX, elsewhere instruction by instruction by an emulator, which also counts.
+// Runs code for AMX: on the processor if it has AMX, otherwise instruction by instruction on an
+// emulator, which also counts.
 // Levels: no
 // Sanitized: --test-case=products*
 #include "driver/default_schedule.h"
@@ -18,7 +19,7 @@ using namespace kumiko;
 
 namespace {
 
-// This processor with AMX, whether it has it or not.
+// This processor with AMX, emulated if necessary.
 class WithAmx {
 public:
     WithAmx() {
@@ -30,7 +31,7 @@ public:
     ~WithAmx() { kumiko_set_cpu_features(nullptr); }
 
     AmxEmulator emulator;
-    const bool real = kumiko_request_tiles() == 1; // then nothing is emulated, and nothing counted
+    const bool real = kumiko_request_tiles() == 1; // then nothing is emulated or counted
 };
 
 Schedule tiled(const Op &op, const std::string &way, const std::string &parallel = "none") {
@@ -84,7 +85,8 @@ TEST_CASE("batches, transposes, fused ends, sizes at run time, threads") {
     for (const char *parallel : {"rows", "columns"})
         check_runs(tiled(product(i8, i8, 70, 100, 200), "amx.tdpbssd", parallel));
     CHECK(amx.emulator.fault == "");
-    CHECK((amx.real || amx.emulator.counts.releases > 0)); // a thread that goes on without tiles is switched faster
+    // Tiles are released, so that later context switches of the thread are faster.
+    CHECK((amx.real || amx.emulator.counts.releases > 0));
 }
 
 TEST_CASE("sums stay in tiles, and what two products read is read once") {
@@ -96,7 +98,7 @@ TEST_CASE("sums stay in tiles, and what two products read is read once") {
     const int64_t tiles = m / 16 * (n / 16), products = tiles * k / 64;
     CHECK(c.products == products);
     CHECK(c.stores == tiles);
-    // Two of A and two of B serve four products; sums begin as zeros.
+    // Two tiles of A and two of B serve four products; sums start as zeros.
     CHECK(c.loads == products);
 }
 
@@ -109,7 +111,7 @@ TEST_CASE("what is beyond whole tiles is done by tiles that move inwards, and st
         const std::string body = body_of(s);
         CHECK(body.find("amx.tdpbusd") != std::string::npos);
         CHECK(body.find("vpdpbusd") == std::string::npos);
-        // No single products.
+        // There are no scalar products.
         CHECK(body.find("*int32x") == std::string::npos);
         CHECK(body.find("(int32)A") == std::string::npos);
     }
@@ -208,7 +210,7 @@ TEST_CASE("sums added to what an array holds compute nothing twice") {
 TEST_CASE("what is emulated is what the manual says") {
     AmxEmulator emulator;
     if (kumiko_request_tiles() == 1) return;
-    // tileloadd before ldtilecfg: the processor would fault.
+    // tileloadd before ldtilecfg: a processor would fault.
     alignas(64) uint8_t memory[1024] = {};
     asm volatile("tileloadd (%0,%1,1), %%tmm0" ::"r"(memory), "r"(int64_t(64)) : "memory");
     CHECK(emulator.fault == "an instruction on tiles before they are configured");

@@ -1,5 +1,5 @@
-// Default schedules compute the same bits for any number of threads, fewer than the cores that they are made for and more than
-// there is work.
+// Default schedules compute the same bits for any number of threads: fewer than the cores that they
+// are made for, and more than there is work.
 // Sanitized: no
 #include "driver/default_schedule.h"
 #include "ops/ops.h"
@@ -19,7 +19,7 @@ bool spread(const Schedule &s) {
     return false;
 }
 
-// On numbers whose sums are rounded, so that another order shows.
+// Uses numbers whose sums are rounded, so that another order shows.
 void check(const Op &op, bool spreads = true) {
     for (const int64_t cores : {2, 16}) {
         const Schedule s = default_schedule(op, host_of(cores));

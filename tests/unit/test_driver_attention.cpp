@@ -1,4 +1,4 @@
-// Attention that users write: the schedule finds its axes by what is read at them, whatever their
+// Attention as users write it: the schedule finds the axes by the indices of reads, whatever their
 // names and order.
 #include "driver/default_schedule.h"
 #include "driver/kernel.h"

@@ -1,5 +1,5 @@
-// Spaces made from formulas: every schedule that comes out computes what the formula means, whatever the op; and there are such that are
-// worth having.
+// Spaces made from formulas: every schedule computes the formula, for any op, and some schedules
+// are fast.
 // Sanitized: --test-case=*products*
 #include "autotune/spaces/auto_space.h"
 #include "driver/kernel.h"
@@ -21,7 +21,7 @@ void check_bits(const Op &op, int points = 4, const Sizes &sizes = {}) {
     for_points(*space, points, 3, [&](const Schedule &s) { check_runs(s, sizes); });
 }
 
-// Of ops that are not exact.
+// For ops that are not exact.
 void check_bounds(const Op &op, int points = 3) {
     CAPTURE(op.to_string());
     const auto space = auto_space(op, Machine::host());
@@ -52,7 +52,7 @@ Op squared_distances(int m, int n, int d) {
     return Op("squared_distances", {X, Y}, {compute("D", {i, j}, sum(difference * difference, k))});
 }
 
-// Two products of one left side, joined element by element.
+// Two products with the same left operand, joined elementwise.
 Op two_products(int m, int n, int d) {
     Axis i("i", m), j("j", n), k("k", d);
     Tensor X = input("X", Float(32), {i, k}), U = input("U", Float(32), {k, j}), V = input("V", Float(32), {k, j});
@@ -80,7 +80,7 @@ TEST_CASE("products of bytes and halves, by tensor instructions where there are 
     check_bits(named("matmul", other), 6);
     check_bits(named("matmul", {{"m", 20}, {"n", 40}, {"k", 36}, {"type", "bf16"}, {"output", "f32"}}), 6);
     check_bits(named("matmul", {{"m", 20}, {"n", 40}, {"k", 36}, {"type", "f16"}, {"output", "f32"}}), 6);
-    // The choice is there, and what is chosen is used.
+    // The choice exists, and the chosen value is used.
     const Machine avx2 = Machine::named("x86-64-avx2");
     const auto space =
         auto_space(named("matmul", {{"m", 64}, {"n", 64}, {"k", 64}, {"type", "u8"}, {"b_type", "i8"}}), avx2);

@@ -1,5 +1,5 @@
-// Padding that is kept in memory and read at indices of which the loops tell nothing: those of a stage, those that data decide,
-// those whose bits are mixed.
+// Padding that is stored in memory and read at indices that loops do not bound: those of a stage,
+// data-dependent ones, and bitwise ones.
 #include "driver/default_schedule.h"
 #include "dsl/padding.h"
 #include "ops/ops.h"
@@ -16,7 +16,7 @@ std::vector<Tensor> paddings() {
     return {zero_padded(X, {i}), clamped(X, {i}), constant_padded(X, 5, {i}), zero_padded(X)};
 }
 
-// Y(n, x) = P(n, at) + P(n, at + 1), and copies of it whose P is placed wherever it may be.
+// Y(n, x) = P(n, at) + P(n, at + 1), and variants of it with P placed wherever possible.
 void check_placed(const Tensor &P, const std::vector<Tensor> &inputs, const Element &at) {
     const Op op("borders", inputs, {compute("Y", {n, x}, P(n, at) + P(n, at + 1))});
     std::vector<Schedule> all(6, Schedule(op));

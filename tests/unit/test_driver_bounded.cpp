@@ -1,4 +1,4 @@
-// Reductions of which some terms do not exist (where): results, the steps that loops run, and errors.
+// Reductions with excluded terms (where): results, the steps that loops run, and errors.
 #include "driver/default_schedule.h"
 #include "dsl/bounded.h"
 #include "dsl/math.h"
@@ -9,7 +9,7 @@ using namespace kumiko;
 
 namespace {
 
-// Of each row the sum and the greatest of the elements up to the diagonal, or in a band below it.
+// For each row, the sum and the maximum of the elements up to the diagonal, or in a band below it.
 Op rows(const Expr &M, const Expr &N, bool band) {
     Axis i("i", M), j("j", N);
     Tensor X = input("X", i32, {i, j});
@@ -18,7 +18,7 @@ Op rows(const Expr &M, const Expr &N, bool band) {
               {compute("S", {i}, sum(X(i, j), j, bound)), compute("most", {i}, maximum(X(i, j), j, bound))});
 }
 
-// Scores of a row, the greatest, and their sum weighted by what lies above it.
+// Scores of a row, their maximum, and their sum weighted by the elements above it.
 Op window(const Expr &N, const Expr &D) {
     Axis i("i", N), j("j", N), d("d", D), k("k", D);
     Tensor Q = input("Q", i32, {i, k}), K = input("K", i32, {j, k}), V = input("V", i32, {j, d});

@@ -1,4 +1,4 @@
-// Stores with a stride that fill neighbouring columns leave by rows.
+// Strided stores to neighbouring columns are combined into stores of rows.
 // Levels: no
 #include "driver/kernel.h"
 #include "dsl/inout.h"
@@ -10,7 +10,7 @@ using namespace kumiko;
 
 namespace {
 
-// Columns of the result in vectors along i, `together` of them side by side.
+// Columns of the result in vectors along i, `together` of them in a tile.
 Schedule by_columns(const Op &op, int lanes, int together) {
     Schedule s(op);
     StageHandle Y = s.stage(op.outputs()[0]);
@@ -56,7 +56,8 @@ TEST_CASE("columns of an array that is read meanwhile") {
 }
 
 TEST_CASE("columns of sums whose last steps stand beside the stores") {
-    for (int channels : {61, 62, 63, 64, 65}) { // a rest of the channels, cut by four, is copied without a loop
+    // a remainder of the channels, cut by four, is copied without a loop
+    for (int channels : {61, 62, 63, 64, 65}) {
         for (int stride : {1, 2}) {
             ops::Conv2dOptions o;
             o.stride(stride);
@@ -72,7 +73,8 @@ TEST_CASE("columns of sums whose last steps stand beside the stores") {
             check_runs(s);
         }
     }
-    const Op few = ops::conv2d(f32, 1, 3, 12, 12, 16, 1, 1); // all of the sum stands beside the stores
+    // The whole sum is beside the stores.
+    const Op few = ops::conv2d(f32, 1, 3, 12, 12, 16, 1, 1);
     Schedule s(few);
     StageHandle Y = s.stage("Y");
     auto [oo, oi] = Y.split("o", 8);

@@ -1,5 +1,5 @@
-// Stages in loops that several stages share (compute_at beside compute_with), and the default that
-// computes rows of several outputs so.
+// Stages in loops that several stages share (compute_at beside compute_with), and the default
+// schedule that computes rows of several outputs that way.
 // Links: driver
 #include "driver/default_schedule.h"
 #include "dsl/math.h"
@@ -12,7 +12,7 @@ using namespace kumiko;
 
 namespace {
 
-// Two outputs that read T at `below` rows and columns further on.
+// Two outputs that read T at an offset of `below` rows and columns.
 Op two(const Expr &M, const Expr &N, int below = 0) {
     Axis i("i", M), j("j", N), y("y", M + below), x("x", N + below);
     Tensor X = input("X", i32, {y, x});
@@ -21,7 +21,7 @@ Op two(const Expr &M, const Expr &N, int below = 0) {
               {compute("U", {i, j}, T(i, j) - X(i, j)), compute("V", {i, j}, T(i + below, j + below) * T(i, j))});
 }
 
-// Each row divided by its greatest element, and that element.
+// Each row divided by its maximum, and that maximum.
 Op scaled(const Expr &M, const Expr &N, Type type = i32) {
     Axis i("i", M), j("j", N), k("k", N);
     Tensor X = input("X", type, {i, j});

@@ -18,7 +18,7 @@ Op products(const Expr &M, const Expr &N) {
     return Op("products", {A, B, C, D}, {re, im});
 }
 
-// The least, the greatest and the sum of each row.
+// The minimum, the maximum and the sum of each row.
 Op rows(const Expr &M, const Expr &N) {
     Axis i("i", M), j("j", N);
     Tensor X = input("X", i32, {i, j});
@@ -27,7 +27,7 @@ Op rows(const Expr &M, const Expr &N) {
                compute("total", {i}, sum(X(i, j), j))});
 }
 
-// The same split, order and kind for all of these stages.
+// The same splits, order and kinds of loops for all of these stages.
 void tile_alike(Schedule &s, const std::vector<std::string> &stages, Tail tail, int64_t block = 8) {
     for (const std::string &name : stages) {
         auto [o, l] = s.stage(name).split("j", block, {"", "", tail});
@@ -179,7 +179,8 @@ TEST_CASE("stages that stand in loops which are one") {
             s.stage(name).split("j", 8);
             s.stage(name).rfactor("j.i").vectorize("j_i", 8);
         }
-        s.stage("high.rf").compute_with("low.rf", "j_i"); // pending until high stands in the nest of low
+        // Pending until high is in the nest of low.
+        s.stage("high.rf").compute_with("low.rf", "j_i");
         CHECK(s.pending().size() == 1);
         s.stage("high").compute_with("low", "i");
         CHECK(s.pending().empty());

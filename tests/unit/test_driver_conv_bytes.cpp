@@ -1,4 +1,5 @@
-// Convolutions of bytes: by instructions that take one factor without a sign, and others where weights are large.
+// Convolutions of bytes: with instructions that take one factor as unsigned, and with others if
+// weights are large.
 // Sanitized: --test-case=*packed*ahead*,*exact*sums*,*without*a*sign*
 #include "driver/kernel.h"
 #include "driver/target.h"
@@ -50,14 +51,15 @@ Op quantised(const Shape &s, Type output) {
     return ops::conv2d(u8, 2, s.c, s.size, s.size, s.o, s.window, s.window, o);
 }
 
-// Filters of a group.
+// Filters per group.
 int filters(const Shape &s) { return s.o / s.options.groups; }
 
 bool takes(const Schedule &s, const std::string &instruction) {
     return body_of(s).find("kumiko.inst." + instruction) != std::string::npos;
 }
 
-// The bits of the formula for every image of bytes and for weights of seven bits, of eight, and of the least alone.
+// Compares bits with the formula for every value of an image byte, and for weights of seven bits,
+// of eight, and of the minimum only.
 void check_values(const Schedule &s) {
     const Op &op = s.op();
     const Kernel k = compile(s);
@@ -69,7 +71,8 @@ void check_values(const Schedule &s) {
             const bool weights = in.name == "W", image = in.name == "X";
             const int least = in.type.is_uint() ? 0 : -128, greatest = in.type.is_uint() ? 255 : 127;
             if (in.type.is_float())
-                fill_random(args.back(), args.size(), 0.0001, 0.02); // results of all sizes, and beyond 8 bits
+                // results of all sizes, and beyond 8 bits
+                fill_random(args.back(), args.size(), 0.0001, 0.02);
             else
                 fill_random_integers(args.back(), args.size(), weights ? low : least, weights ? high : greatest);
             if (image && low == high) {
@@ -137,7 +140,8 @@ TEST_CASE("where a machine has exact sums of four products, one kernel takes the
 }
 
 TEST_CASE("weights packed ahead stand as the second kernel takes them, whatever the first one does") {
-    const Machine vnni = Machine::named("x86-64-avx512-vnni"); // whose vectors are twice as wide as eight filters
+    // its vectors are twice as wide as eight filters
+    const Machine vnni = Machine::named("x86-64-avx512-vnni");
     for (const ops::ImageLayout layout : {ops::ImageLayout::NCHW, ops::ImageLayout::NHWC}) {
         ops::Conv2dOptions o;
         o.layout = layout;

@@ -1,5 +1,5 @@
-// Default schedules of convolutions in vectors of filters: there is one for any number of channels, on machines that multiply some of
-// these at once.
+// Default schedules of convolutions in vectors of filters exist for any number of channels, on
+// machines that multiply several channels at once.
 // Sanitized: --test-case=*run*time*
 #include "driver/default_schedule.h"
 #include "dsl/padding.h"
@@ -26,7 +26,7 @@ ops::Conv2dOptions options(ops::ImageLayout layout, int padding, Type weights = 
     return o;
 }
 
-// A convolution of one image, which has no axis of batches; with a pool of 2 x 2 of its results.
+// A convolution of one image, without a batch axis; optionally with a 2 x 2 pool of its results.
 Op of_one_image(Type image, Type weights, bool last, bool padded, int window, const Expr &channels, bool pooled) {
     const Axis o("o", 19), y("y", 10), x("x", 12), c("c", channels), ky("ky", window), kx("kx", window);
     const Axis h("y", 10 + window - 1), w("x", 12 + window - 1);

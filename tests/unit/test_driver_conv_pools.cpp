@@ -1,4 +1,5 @@
-// Convolutions whose results are pooled: tile by tile in the cache, or after all; what they are, and how the default runs them.
+// Convolutions whose results are pooled, tile by tile in cache or afterwards: their recognition and
+// their default schedules.
 // Sanitized: --test-case=*by*hand*,*bytes*
 #include "driver/default_schedule.h"
 #include "dsl/padding.h"
@@ -30,7 +31,7 @@ ops::Conv2dOptions layer(ops::ImageLayout layout) {
 
 constexpr auto layouts = {ops::ImageLayout::NCHW, ops::ImageLayout::NHWC};
 
-// Values are small integers and means are of 4 or 9 of them: those of 9 are rounded.
+// Values are small integers; means of 4 are exact, those of 9 are rounded.
 void check(const Schedule &s) {
     if (s.op().stage("Y").is_reduction() || s.op().to_string().find("0.25") != std::string::npos) return check_runs(s);
     INFO(s.nest());
@@ -153,7 +154,8 @@ TEST_CASE("the rows that a pool needs are computed in its loop where windows do 
     bytes.w_type = i8, bytes.output = u8, bytes.requantise = true;
     const std::string narrow = nest_of(ops::conv2d(u8, 1, 64, 56, 56, 64, 3, 3, bytes));
     CHECK(narrow.find("needs\n") != std::string::npos);
-    CHECK(narrow.find("vectorized x.i in 0..16") != std::string::npos); // of rows of 28, half a vector of bytes
+    // rows of 28: half a vector of bytes
+    CHECK(narrow.find("vectorized x.i in 0..16") != std::string::npos);
     const std::string after = nest_of(ops::conv2d(f32, 1, 64, 56, 56, 64, 3, 3, with(o, {"max", 3, 2, 1})));
     CHECK(after.find("compute conv.sum\n") != std::string::npos);
     const std::string pool = after.substr(after.find("compute Y\n"));

@@ -1,4 +1,5 @@
-// Default schedules keep denormal numbers, on the caller's thread and on those of the pool that take part: nothing is flushed to zero.
+// Default schedules keep denormal numbers, on the caller's thread and on threads of the pool:
+// nothing is flushed to zero.
 #include "driver/default_schedule.h"
 #include "ops/ops.h"
 #include "support/random.h"
@@ -13,7 +14,8 @@ namespace {
 
 bool denormal(float x) { return std::fpclassify(x) == FP_SUBNORMAL; }
 
-// Small integers times `scale`, a power of two for each input. Their products and sums are exact in every order.
+// Small integers times `scale`, a power of two per input. Their products and sums are exact in
+// every order.
 void check(const Op &op, const std::vector<float> &scale) {
     std::vector<Buffer<>> arrays;
     for (const Input &in : op.inputs()) {
@@ -76,7 +78,8 @@ TEST_CASE("softmax of rows most of which is denormal") {
     std::vector<Buffer<>> arrays = {make_input(op.inputs()[0], {}), make_output(op, op.outputs()[0], {})};
     auto *x = static_cast<float *>(arrays[0].data()), *y = static_cast<float *>(arrays[1].data());
     for (int i = 0; i < M; i++) {
-        for (int j = 0; j < N; j++) x[i * N + j] = j == i ? least : -90 - float(j) * 0.03f; // exp: 8e-40 to 5e-45
+        // exp: 8e-40 to 5e-45
+        for (int j = 0; j < N; j++) x[i * N + j] = j == i ? least : -90 - float(j) * 0.03f;
     }
     for (const int cores : {1, 4}) {
         const Threads threads(cores);

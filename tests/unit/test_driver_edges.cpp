@@ -1,4 +1,5 @@
-// What stands at the edges of a formula's meaning, under default schedules: NaN among the terms of extremes, and sums of nothing.
+// Edge cases of a formula's meaning under default schedules: NaN among the terms of maxima and
+// minima, and empty sums.
 #include "driver/default_schedule.h"
 #include "ops/ops.h"
 #include "ops/registry.h"
@@ -16,7 +17,7 @@ Op made(const std::string &name, const Json &parameters) {
     return ops::make(name, ops::complete_parameters(ops::find_operator(name), parameters));
 }
 
-// Random numbers, every seventh of which is NaN; the first quarter nothing else.
+// Random numbers, every seventh NaN; the first quarter is NaN only.
 Buffer<> with_nan(const Input &in) {
     Buffer<> b = make_input(in, {});
     fill_random(b, 11, -8, 8);
@@ -65,7 +66,7 @@ TEST_CASE("NaN never wins a maximum or a minimum, whatever the order of the step
     Schedule lanes(Op("top", {X}, {compute("Y", {i}, maximum(X(i, j), j))}));
     lanes.stage("Y").vectorize("j", 8);
     check_with_nan(lanes);
-    // The largest of the numbers there are; of none the lowest value.
+    // The maximum ignores NaN; if all are NaN, it is the lowest value.
     std::vector<Buffer<>> arrays = {make_input(lanes.op().inputs()[0], {}), make_output(lanes.op(), "Y", {})};
     float *x = static_cast<float *>(arrays[0].data()), *y = static_cast<float *>(arrays[1].data());
     std::fill_n(x, 5 * 64, NAN);

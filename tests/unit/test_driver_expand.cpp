@@ -1,4 +1,4 @@
-// Products of bytes with zero points, multiplied out: the same bits, and instructions for them.
+// Products of bytes with zero points, multiplied out: the same bits, computed by instructions.
 #include "driver/default_schedule.h"
 #include "dsl/padding.h"
 #include "schedules/primitive.h"
@@ -40,7 +40,7 @@ TEST_CASE("sums of products are multiplied out") {
         s.stage("C.product").split("k", 4);
         check_runs(s);
     }
-    // Sizes of which the sum may be empty, and one factor alone shifted.
+    // Sizes for which the sum may be empty, and only one factor shifted.
     Axis i("i", Size("M")), j("j", 8), k("k", Size("K"));
     Tensor A = input("A", i16, {i, k}), B = input("B", i16, {k, j});
     const Op open("open", {A, B}, {compute("C", {i, j}, sum((cast(i32, A(i, k)) - 5) * cast(i32, B(k, j)), k))});
@@ -98,7 +98,7 @@ TEST_CASE("convolutions of bytes without a batch, on every level") {
 }
 
 TEST_CASE("images with channels first and without a batch take instructions") {
-    // Of one image the copy that an instruction reads has no loop outside to stand in.
+    // With one image, the copy that an instruction reads has no outer loop.
     Axis o("o", 16), y("y", 9), x("x", 20), h("y", 11), w("x", 22);
     for (const auto &[channels, taps] : std::vector<std::pair<int, int>>{{3, 3}, {8, 3}, {33, 1}, {64, 3}}) {
         for (const bool padded : {false, true}) {
@@ -142,7 +142,7 @@ TEST_CASE("the default multiplies out where there is an instruction") {
 }
 
 TEST_CASE("products of narrow types inside of larger ops take instructions") {
-    // A normalised product, which no library schedule matches whole.
+    // A normalised product, which no library template matches as a whole.
     Axis i("i", 32), j("j", 64), k("k", 64), l("l", 64);
     Tensor A = input("A", u8, {i, k}), B = input("B", i8, {k, j});
     Tensor C = compute("C", {i, j}, sum(cast(i32, A(i, k)) * cast(i32, B(k, j)), k));

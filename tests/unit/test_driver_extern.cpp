@@ -1,4 +1,5 @@
-// Stages that a C function computes: sorting and the k greatest, between stages of formulas; what schedules refuse.
+// Stages that a C function computes: sorting and the k largest, between stages of formulas; illegal
+// schedules.
 #include "driver/default_schedule.h"
 #include "dsl/extern.h"
 #include "targets/cpu/object.h"
@@ -28,7 +29,7 @@ int sort_rows(void *const *arrays, const int64_t *extents, const int64_t *stride
     return 0;
 }
 
-// The greatest elements of each row, and where they stand; the first of equal ones first.
+// The largest elements of each row and their positions; equal ones in ascending position.
 int top_rows(void *const *arrays, const int64_t *extents, const int64_t *strides) {
     for (int64_t i = 0; i < extents[0]; i++) {
         std::vector<int64_t> at(static_cast<size_t>(extents[1]));
@@ -53,7 +54,7 @@ Op sorted(const Expr &M, const Expr &N) {
     return Op("sorted", {X}, {extern_stage("Y", f32, {i, j}, {X}, {"sort_rows", sort_rows})});
 }
 
-// Sorted in between: what is taken and what is made are internal.
+// Sorted in between: the function's arguments and results are internal tensors.
 Op median_distance(const Expr &M, const Expr &N) {
     Axis i("i", M), j("j", N);
     Tensor X = input("X", f32, {i, j});

@@ -1,4 +1,5 @@
-// A process under a limit of features: what it detects, compiles and refuses, and what stands in the code.
+// A process with limited processor features: detection, compilation, refusals, and the generated
+// code.
 // Levels: no
 // Sanitized: --test-case=*everywhere*same,*refused*,*rests*,*asked*for*once*,what*is*compiled*
 #include "driver/default_schedule.h"
@@ -32,11 +33,12 @@ std::vector<Op> some_ops() {
 
 bool matches(const std::string &text, const char *pattern) { return std::regex_search(text, std::regex(pattern)); }
 
-// What a processor with vectors of that many bits has no registers or encodings for.
+// Code must not use registers or encodings that a processor with vectors of `bits` bits lacks.
 void check_within(const std::string &assembly, int bits) {
     if (bits < 512) {
         CHECK_FALSE(matches(assembly, "%zmm"));
-        CHECK_FALSE(matches(assembly, "%[xy]mm(1[6-9]|2[0-9]|3[01])")); // the registers that AVX-512 adds
+        // the registers that AVX-512 adds
+        CHECK_FALSE(matches(assembly, "%[xy]mm(1[6-9]|2[0-9]|3[01])"));
         CHECK_FALSE(matches(assembly, "%k[0-7]"));
     }
     if (bits < 256) {
@@ -51,7 +53,7 @@ void check_within(const std::string &assembly, int bits) {
 TEST_CASE("instructions that SSE4a alone encodes are in no kernel") {
     if (CpuTarget::host().architecture() != "x86_64") return;
     CHECK(!CpuTarget::host().has("sse4a"));
-    // Lanes of three bytes out of groups of four, for which LLVM knows such instructions.
+    // Three of every four bytes as lanes, for which LLVM has instructions.
     Axis i("i", 64), j("j", 3), k("k", 4);
     Tensor x = input("x", i8, {i, j, k});
     Schedule s(Op("threes", {x}, {compute("y", {i, j}, sum(cast(i32, x(i, j, k)), k))}));
@@ -180,14 +182,14 @@ TEST_CASE("what the limit takes away is refused, by name") {
                       wide);
         CHECK_NOTHROW(compile(op, Target::named("x86-64-sse4.2")));
     }
-    if (here("x86-64-avx2")) { // what the level's processor implies may be in the code as well
+    if (here("x86-64-avx2")) { // features implied by the level's may be used too
         kumiko_set_cpu_features([](uint64_t detected) { return detected & ~kumiko_cpu_feature("movbe"); });
         const std::string implied = refusal([&] { compile(op, Target::named("x86-64-avx2")); });
         kumiko_set_cpu_features(nullptr);
         CHECK_MESSAGE(implied.find("cannot run code for x86-64-avx2: it lacks movbe") != std::string::npos, implied);
         CHECK_NOTHROW(compile(op, Target::named("x86-64-avx2")));
     }
-    // What is not there to begin with, no limit gives.
+    // A limit does not add features that the processor lacks.
     for (const char *level : {"x86-64-avx512", "x86-64-amx"}) {
         if (here(level)) continue;
         const Limit limit(level);
@@ -200,7 +202,7 @@ TEST_CASE("what the limit takes away is refused, by name") {
 TEST_CASE("what rests on a feature goes with it") {
     if (CpuTarget::host().architecture() != "x86_64") return;
     const auto has = [](const char *name) { return (kumiko_cpu_features() & kumiko_cpu_feature(name)) != 0; };
-    // As if there were all of it; one feature less.
+    // As if the processor had everything except one feature.
     kumiko_set_cpu_features([](uint64_t) { return ~(uint64_t{1} << 63) & ~kumiko_cpu_feature("avx2"); });
     CHECK_FALSE(has("avx2"));
     CHECK_FALSE(has("avx512f"));

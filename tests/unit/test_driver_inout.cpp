@@ -1,4 +1,5 @@
-// Tensors that an op updates in place: what that means on every way, what formulas and schedules refuse, and what the door does.
+// Tensors that an op updates in place: results of every backend, refusals by formulas and
+// schedules, and entry checks.
 #include "driver/default_schedule.h"
 #include "dsl/inout.h"
 #include "dsl/scan.h"
@@ -38,7 +39,7 @@ Op momentum(const Expr &N) {
     return Op("momentum", {G, V, W}, {next, update(W, W(i) - next(i) * 2.f)});
 }
 
-// Rows shifted by their greatest element: they are read whole before they are replaced.
+// Rows shifted by their maximum: each row is read whole before it is replaced.
 Op shift_rows(Type t, const Expr &M, const Expr &N) {
     Axis i("i", M), j("j", N), k("k", N);
     Tensor X = inout("X", t, {i, j});
@@ -59,7 +60,7 @@ Op add_sums(Type t, const Expr &M, const Expr &N) {
     return Op("add_sums", {X, Y}, {update(Y, Y(i) + sum(X(k, i), k))});
 }
 
-// Their sums read what is replaced.
+// Sums that read the replaced elements.
 Op scale_sums(Type t, const Expr &M, const Expr &N) {
     Axis i("i", M), k("k", N);
     Tensor A = input("A", t, {k, i}), X = inout("X", t, {i});
@@ -78,7 +79,7 @@ Op add_transposed(Type t, const Expr &M, const Expr &N) {
     return Op("add_transposed", {X, Y}, {update(Y, Y(i, j) + X(j, i))});
 }
 
-// Elements move by one: all of them are read before the first is replaced.
+// Elements move by one: all are read before the first is replaced.
 Op move_by_one(const Expr &N) {
     Axis i("i", N);
     Tensor X = inout("X", i32, {i});
@@ -184,7 +185,8 @@ TEST_CASE("formulas that would read what they have replaced are refused") {
     CHECK(holds(told({X}, {update(X, X(i, j) + 1), compute("Z", {i, j}, X(i, j) * 2)}),
                 "tensor \"Z\" reads \"X\" after its update has replaced it; name it before update(X, …)"));
     CHECK(told({X}, {compute("Z", {i, j}, X(i, j) * 2), update(X, X(i, j) + 1)}) == "no error");
-    CHECK(told({X}, {update(X, X(i, j) + sum(X(i, k) * X(k, j), k))}) == "no error"); // a stage of its own
+    // a stage of its own
+    CHECK(told({X}, {update(X, X(i, j) + sum(X(i, k) * X(k, j), k))}) == "no error");
     CHECK(holds(told({X}, {compute("Z", {i, j}, X(i, j))}), "no output is update(X, …)"));
     CHECK(holds(told({Y}, {update(X, Y(i, j))}), "which is not among its inputs"));
     CHECK(holds(told({X}, {compute("Z", {i, j}, update(X, X(i, j) + 1)(j, i))}), "does not name it among its outputs"));
@@ -220,7 +222,8 @@ TEST_CASE("schedules that would read what is replaced are refused, where the dir
     CHECK(holds(told(shift_rows(f32, 4, 9),
                      [](S s) {
                          s.stage("X.out").reorder({"j", "i"});
-                         s.stage("X.out.maximum").compute_at("X.out", "i"); // once for each element of a row
+                         // once for each element of a row
+                         s.stage("X.out.maximum").compute_at("X.out", "i");
                      }),
                 late));
     CHECK(holds(told(shift_rows(f32, 4, 9),
@@ -252,7 +255,7 @@ TEST_CASE("schedules that would read what is replaced are refused, where the dir
 
 namespace {
 
-// The step of an optimiser: three arrays are replaced, each element from those of its place.
+// An optimiser's step: three arrays are replaced, each element from those at its own place.
 Op step(const Expr &n) {
     Axis i("i", n);
     Tensor P = inout("P", i32, {i}), M = inout("M", i32, {i}), V = inout("V", i32, {i}), G = input("G", i32, {i});
@@ -260,7 +263,7 @@ Op step(const Expr &n) {
     return Op("step", {P, M, V, G}, {m, v, update(P, P(i) - m(i) * 3 + v(i))});
 }
 
-// What other stages read of V, in nests before the update and between nests that could be one.
+// Other stages read V, in nests before the update and between nests that could be fused.
 Op read_before(int n) {
     Axis j("j", n);
     Tensor V = inout("V", i32, {j}), P = clamped(V);
@@ -287,7 +290,8 @@ TEST_CASE("updates are computed at loops of what reads them, each element by its
     for (const int n : {1000, 37}) check_runs(default_schedule(read_before(n), Machine::host()));
     Schedule s(read_before(16));
     CHECK(says(refusal([&] { s.stage("V.out").compute_with("Y", "j"); }), "tensor V is updated in place"));
-    // Other stages that read what an update replaces come before the stage in whose loop it stands.
+    // Stages that read elements that an update replaces must come before the stage whose loop
+    // contains it.
     Axis i("i", 16);
     Tensor M = inout("M", i32, {i});
     Tensor W = compute("W", {i}, M(15 - i) + 1), m = update(M, M(i) + 5);

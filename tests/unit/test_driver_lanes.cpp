@@ -1,4 +1,4 @@
-// Default schedules of reductions that read neither rows as they lie nor columns that fill vectors.
+// Default schedules of reductions that read neither contiguous rows nor columns that fill vectors.
 #include "driver/default_schedule.h"
 #include "dsl/math.h"
 #include "machine/machine.h"
@@ -10,7 +10,7 @@ using namespace kumiko;
 
 namespace {
 
-// Whether lanes of the reduction are partial results, which are joined at the end.
+// Whether the reduction keeps partial results in lanes, which are reduced at the end.
 bool folds_lanes(const Schedule &s, const std::string &reduction) {
     return s.state().find(reduction + ".rf") != nullptr;
 }

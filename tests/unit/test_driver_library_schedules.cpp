@@ -1,5 +1,5 @@
-// The library's schedules with their defaults, and at random points of their spaces: equal bits with the interpreter on
-// integers, within the propagated bound for what is not exact.
+// The library's schedules with their defaults and at random points of their spaces: equal bits with
+// the interpreter on integers, within the propagated bound for inexact ops.
 // Sanitized: --test-case=*requantised*,*transposed
 #include "driver/kernel.h"
 #include "dsl/interpret.h"
@@ -145,9 +145,10 @@ TEST_CASE("products with a few columns, as dot products") {
     o.transpose_b = true;
     check_op(ops::matmul(f32, 7, 3, 300, o), "dots");
     check_op(ops::matmul(f32, 0, 2, 300), "dots");
-    check_op(ops::matmul(f32, 3, 3, 20000), "dots"); // columns that the first cache does not hold
+    check_op(ops::matmul(f32, 3, 3, 20000), "dots"); // columns that exceed L1
     for (const auto &[m, n, k] :
-         {std::tuple(38, 4, 260), {70, 1, 17}, {70, 1, 64}, {71, 1, 640}}) { // a last block in registers, too
+         // also with a last block in registers
+         {std::tuple(38, 4, 260), {70, 1, 17}, {70, 1, 64}, {71, 1, 640}}) {
         const Op op = ops::matmul(f32, m, n, k);
         const auto space = library::find_template(op)->make_space(op, Machine::host());
         CHECK(compile(space->schedule(space->default_point())).warnings().empty());
@@ -229,7 +230,8 @@ TEST_CASE("convolutions in vectors of filters") {
     check_op(ops::conv2d(f32, 1, 5, 12, 11, 24, 3, 3, ops::Conv2dOptions(o).padding(1)), "conv_filters", true, {}, 6);
     check_op(ops::conv2d(f32, 2, 3, 14, 15, 9, 5, 3, ops::Conv2dOptions(o).stride(2).padding(2)), "conv_filters");
     check_op(ops::conv2d(f32, 1, 40, 14, 13, 144, 1, 1, ops::Conv2dOptions(o).stride(2)), "conv_filters", true, {}, 6);
-    check_op(ops::conv2d(f32, 2, 300, 5, 7, 130, 1, 1, o), "conv_filters", true, {}, 6); // few pixels, long sums
+    // few pixels, long sums
+    check_op(ops::conv2d(f32, 2, 300, 5, 7, 130, 1, 1, o), "conv_filters", true, {}, 6);
     check_op(ops::conv2d(f64, 1, 4, 14, 15, 17, 3, 3, ops::Conv2dOptions().dilation(2)), "conv_filters");
     ops::Conv2dOptions grouped = o;
     grouped.groups = 2;
@@ -239,11 +241,12 @@ TEST_CASE("convolutions in vectors of filters") {
     check_op(ops::conv2d(i8, 1, 5, 14, 11, 8, 3, 3), "conv_filters");
     check_op(ops::conv2d(i8, 1, 6, 14, 11, 24, 3, 3, ops::Conv2dOptions().padding(1)), "conv_filters", true, {}, 8);
     check_op(ops::conv2d(i8, 2, 40, 14, 13, 144, 1, 1), "conv_filters", true, {}, 6);
-    for (int c : {33, 65, 66, 67}) // a rest of the channels; planes that are stored by rows
+    for (int c : {33, 65, 66, 67}) // a remainder of the channels; planes that are stored by rows
         check_op(ops::conv2d(f32, 1, c, 20, 20, 40, 1, 1, ops::Conv2dOptions(o).stride(2)), "conv_filters");
     check_op(ops::conv2d(f32, 1, 66, 14, 14, 64, 1, 1), "conv_filters");
     Axis n("n", 1), f("f", 64), y("y", 15), x("x", 15), ky("ky", 6), kx("kx", 6);
-    Tensor X = input("X", i8, {n, Axis("yi", 20), Axis("xi", 20)}), W = input("W", i8, {f, ky, kx}); // no channels
+    // no channels
+    Tensor X = input("X", i8, {n, Axis("yi", 20), Axis("xi", 20)}), W = input("W", i8, {f, ky, kx});
     check_op(Op("windows", {X, W},
                 {compute("Y", {n, f, y, x}, sum(cast(i32, X(n, y + ky, x + kx)) * cast(i32, W(f, ky, kx)), {ky, kx}))}),
              "conv_filters", true, {}, 4);
@@ -253,7 +256,8 @@ TEST_CASE("convolutions in vectors of filters") {
     const auto space = library::find_template(packed)->make_space(packed, Machine::host());
     Json ahead = space->to_json(space->default_point());
     ahead["weights"] = "ahead";
-    CHECK(!space->reason_against(space->from_json(ahead)).empty()); // no search changes what a kernel takes
+    // a search does not change a kernel's signature
+    CHECK(!space->reason_against(space->from_json(ahead)).empty());
     check_schedule(space->schedule(space->from_json(ahead)), {}, true);
     ops::Conv2dOptions last = o;
     last.layout = ops::ImageLayout::NHWC;
@@ -263,7 +267,8 @@ TEST_CASE("convolutions in vectors of filters") {
     check_op(ops::conv2d(f32, 1, 40, 14, 13, 144, 1, 1, ops::Conv2dOptions(last).stride(2)), "conv_filters", true, {},
              6);
     check_op(ops::conv2d(f32, 2, 300, 5, 7, 130, 1, 1, last), "conv_filters", true, {}, 6);
-    check_op(ops::conv2d(f32, 1, 5, 3, 3, 16, 3, 3, last), "conv_filters"); // one result of each filter
+    // one result of each filter
+    check_op(ops::conv2d(f32, 1, 5, 3, 3, 16, 3, 3, last), "conv_filters");
     check_op(ops::conv1d(f32, 2, 12, 60, 16, 3, {.layout = ops::ImageLayout::NHWC}), "conv_filters");
     check_op(ops::conv3d(f32, 1, 3, 4, 6, 11, 8, 2, 3, 3, {.layout = ops::ImageLayout::NHWC}), "conv_filters");
     for (int c : {4, 5, 6}) { // whole pairs of channels, and a rest
@@ -279,10 +284,14 @@ TEST_CASE("convolutions in vectors of filters") {
     last_grouped.groups = 2;
     CHECK_EQ(library::find_template(ops::conv2d(f32, 1, 8, 9, 9, 16, 3, 3, last_grouped))->name, "conv");
     CHECK_EQ(library::find_template(ops::conv2d(f32, 1, 5, 14, 14, 24, 3, 3))->name, "conv_filters");
-    CHECK_EQ(library::find_template(ops::conv2d(f32, 1, 5, 9, 11, 7, 3, 3))->name, "conv");   // few filters
-    CHECK_EQ(library::find_template(ops::conv2d(f32, 1, 5, 8, 8, 24, 3, 3))->name, "conv");   // few results
-    CHECK_EQ(library::find_template(ops::conv2d(f32, 1, 3, 14, 14, 24, 3, 3))->name, "conv"); // short sums
-    CHECK_EQ(library::find_template(ops::conv2d(f32, 1, 5, 9, 11, 24, 1, 1))->name, "conv");  // rows are one run
+    // few filters
+    CHECK_EQ(library::find_template(ops::conv2d(f32, 1, 5, 9, 11, 7, 3, 3))->name, "conv");
+    // few results
+    CHECK_EQ(library::find_template(ops::conv2d(f32, 1, 5, 8, 8, 24, 3, 3))->name, "conv");
+    // short sums
+    CHECK_EQ(library::find_template(ops::conv2d(f32, 1, 3, 14, 14, 24, 3, 3))->name, "conv");
+    // rows are one run
+    CHECK_EQ(library::find_template(ops::conv2d(f32, 1, 5, 9, 11, 24, 1, 1))->name, "conv");
 }
 
 TEST_CASE("depthwise convolutions in vectors along rows") {
@@ -367,7 +376,8 @@ TEST_CASE("convolutions over sequences and volumes, and transposed ones") {
         t.stride_y = t.stride_x = 2, t.padding_y = t.padding_x = 1, t.bias = true;
         check_op(ops::conv_transpose2d(f32, 2, 5, 6, 10, 7, 4, 4, t), "conv");
         t.output_padding_y = 1;
-        check_op(ops::conv_transpose2d(f32, 1, 3, 7, 12, 5, 3, 3, t), "conv"); // some phases have a tap less
+        // Some phases have one tap less.
+        check_op(ops::conv_transpose2d(f32, 1, 3, 7, 12, 5, 3, 3, t), "conv");
     }
 }
 
@@ -388,8 +398,10 @@ TEST_CASE("rows: softmax, norms, reductions") {
     }
     check_op(ops::reduction("sum", f32, {5, 6, 20}, {1, 2}), "rows"); // rows of several axes
     check_op(ops::reduction("max", i32, {3, 5, 20}, {0, 2}), "rows");
-    for (int n : {7, 40, 64}) check_op(ops::reduction("sum", f32, {20, 6, n}, {0, 2}), "rows"); // that lie apart
-    check_op(ops::group_norm(f32, 1, 64, 14, 14, 8, 1e-3, true), "rows", false);                // of half a vector
+    // rows that are apart
+    for (int n : {7, 40, 64}) check_op(ops::reduction("sum", f32, {20, 6, n}, {0, 2}), "rows");
+    // Rows of half a vector.
+    check_op(ops::group_norm(f32, 1, 64, 14, 14, 8, 1e-3, true), "rows", false);
     for (int n : {4, 10, 12, 20, 24, 30, 31}) { // a few vectors, or less than one
         check_op(ops::softmax(f32, 9, n), "rows", false);
         check_op(ops::reduction("sum", f32, {9, n}, {1}), "rows");
@@ -432,11 +444,12 @@ TEST_CASE("anything else") {
     for (const int n : {3, 16, 50, 2049, 5000}) // means follow their sums, block by block
         check_op(ops::reduction("mean", f32, {30, n}, {0}), "reduce", false, {}, 4);
     check_op(ops::reduction("mean", f32, {4, 9, 77}, {1}), "reduce", false);
-    Axis row("i", 70), column("j", 70), step("k", 5); // sums that are read at other places than their own
+    // sums that are read at other indices than their own
+    Axis row("i", 70), column("j", 70), step("k", 5);
     Tensor X = input("X", f32, {step, row, column}), S = compute("S", {row, column}, sum(X(step, row, column), step));
     check_op(Op("differences", {X}, {compute("D", {row, column}, S(row, column) - S(column, row))}), "reduce");
-    // Sums that a stencil reads through a clamped tensor, which is inlined, do not end in the
-    // stencil.
+    // Sums that a stencil reads through an inlined clamped tensor do not have the stencil as their
+    // epilogue.
     Axis line("i", 64), place("j", 39), tap("k", 4);
     Tensor L = input("L", f32, {line, place}), W = input("W", f32, {line, tap}), around = zero_padded(L);
     Tensor F = compute("F", {line, place}, sum(around(line, place + tap - 2) * W(line, tap), tap)), near = clamped(F);

@@ -1,5 +1,5 @@
-// Default schedules of pools of whole images and of what moves elements: which loops they get, and that the results are the
-// interpreter's.
+// Default schedules of global pools and of ops that move elements: the chosen loops, and results
+// that equal the interpreter's.
 #include "driver/default_schedule.h"
 #include "ops/ops.h"
 #include "ops/registry.h"
@@ -16,7 +16,7 @@ Op named(const std::string &name, const Json &shape) {
     return ops::make(name, ops::complete_parameters(ops::find_operator(name), shape));
 }
 
-// Its first input at random, the others in order: means and scales that are not too small.
+// The first input at random, the others ascending: means and scales that are not too small.
 void check_near(const Op &op) {
     INFO(op.to_string());
     const Kernel kernel = compile(default_schedule(op, Machine::host()));
@@ -104,7 +104,7 @@ TEST_CASE("axes in any order, those that stay together as one") {
         do check_runs(default_schedule(permute(shape, order), Machine::host()));
         while (std::next_permutation(order.begin(), order.end()));
     }
-    // A second operand has one axis of the two by itself: they stay apart.
+    // A second operand uses one of the two axes alone: they are not fused.
     const Axis i("i", 6), j("j", 10), k("k", 12);
     const Tensor X = input("X", f32, {i, j, k}), b = input("b", f32, {j});
     const Op apart("apart", {X, b}, {compute("Y", {k, i, j}, X(i, j, k) + b(j))});

@@ -1,5 +1,6 @@
-// Products of narrow types: copies that hold another type, tensor instructions chosen by the types and the machine, stores that
-// interleave. Values are the interpreter's; for machines that are not here the code is looked at.
+// Products of narrow types: copies of another type, tensor instructions chosen by the types and the
+// machine, interleaving stores. Values are compared with the interpreter's; for other machines, the
+// code is inspected.
 // Sanitized: --test-case=*copy*,*refuses,*extremes*
 #include "driver/default_schedule.h"
 #include "driver/target.h"
@@ -238,7 +239,8 @@ TEST_CASE("each machine multiplies as it can") {
     CHECK(assembly_for(halves, "aarch64-bf16").find("bfdot") != std::string::npos);
     CHECK(way_on(product(i8, i8, 64, 64, 64), "x86-64-avx512-vnni") == "avx512.vpmaddwd");
     CHECK(way_on(product(f32, f32, 64, 64, 64), "x86-64-avx512-vnni") == "plain");
-    // Two of the products that are added may be the last ones of a group: no instruction where the reduction is shorter.
+    // Two of the added products may be the last of a group: no instruction if the reduction is
+    // shorter.
     CHECK(way_on(product(u8, i8, 64, 64, 3), "x86-64-avx512-vnni") == "avx512.vpmaddwd");
     CHECK(assembly_for(bytes, "x86-64-avx512-vnni").find("vpdpbusd") != std::string::npos);
     CHECK(assembly_for(halves, "x86-64-avx512-bf16").find("vdpbf16ps") != std::string::npos);
@@ -257,7 +259,8 @@ TEST_CASE("unrolled stores that fill each other's gaps are one store") {
 }
 
 TEST_CASE("tiles that are whole or absent are tested by the loop over tiles") {
-    const Op op = ops::matmul(f32, 384, 32, 8); // blocks of 132 rows do not divide 384, tiles of 6 do
+    // blocks of 132 rows do not divide 384, tiles of 6 do
+    const Op op = ops::matmul(f32, 384, 32, 8);
     Schedule s(op);
     auto [ic, it] = s.stage("C").split("i", 132);
     auto [io, ii] = s.stage("C").split(it, 6);

@@ -1,4 +1,5 @@
-// Sums of products with a number added to one of the factors (offset), and with more steps in which one is zero (extend).
+// Sums of products with a number added to one factor (offset), and with additional steps in which
+// one factor is zero (extend).
 #include "ops/ops.h"
 #include "schedules/examples.h"
 #include "support/error.h"

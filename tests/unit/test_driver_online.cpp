@@ -1,5 +1,5 @@
-// Sums in one pass with the maximum that their terms are taken from (online): what they give under many schedules, where rows and blocks
-// hold −inf, and what is refused.
+// Sums in one pass with the running maximum of their terms (online): results under many schedules,
+// with −inf in rows and blocks, and refusals.
 #include "driver/default_schedule.h"
 #include "dsl/elements.h"
 #include "schedules/online.h"
@@ -15,7 +15,8 @@ namespace {
 
 const double inf = std::numeric_limits<double>::infinity();
 
-// A row of weights exp(s - max), their sum, and a mix of rows of V by them; s is −inf where the mask is 0.
+// Weights exp(s - max) of a row, their sum, and the sum of rows of V weighted by them; s is −inf if
+// the mask is 0.
 Op mixing(Type t, const Expr &M, const Expr &N, const Expr &D, Type top_type = {}) {
     Axis i("i", M), j("j", N), v("v", D);
     const Type tt = top_type.bits() ? top_type : t;
@@ -30,7 +31,8 @@ Op mixing(Type t, const Expr &M, const Expr &N, const Expr &D, Type top_type = {
     return Op("mixing", {X, mask, V}, {compute("Y", {i, v}, mixed(i, v) / total(i))});
 }
 
-// Rows without mask, with none but −inf seen, with first, last and middle blocks of 4 that see nothing, and at random.
+// Rows without mask, rows of −inf only, rows whose first, last or middle block of 4 is masked, and
+// random rows.
 void fill_mask(Buffer<> &mask) {
     const int64_t rows = mask.extents()[0], n = mask.extents()[1];
     Random random(5);
@@ -54,7 +56,8 @@ std::vector<Buffer<>> inputs_of(const Op &op, const Sizes &sizes, double spread)
     return all;
 }
 
-// The same as the formula but for rounding, NaN where it has NaN; and the same schedule when it is saved and loaded.
+// Equal to the formula except for rounding, NaN if it is NaN; the schedule must survive saving and
+// loading.
 void check_close(const Schedule &s, const Sizes &sizes = {}, double spread = 8, bool through_halide = false) {
     INFO(s.nest());
     const Op &op = s.op();
@@ -82,7 +85,8 @@ void check_close(const Schedule &s, const Sizes &sizes = {}, double spread = 8, 
     }
 }
 
-// Rows in vectors, blocks of keys outermost but for blocks of rows; e and what is online at the blocks.
+// Rows in vectors; blocks of keys are outermost, except for blocks of rows; e and the online stages
+// are at the blocks.
 Schedule in_blocks(const Op &op, int64_t rows, int64_t block, const std::string &rounds, bool wait) {
     Schedule s(op);
     StageHandle M = s.stage("mixed");
@@ -223,7 +227,8 @@ TEST_CASE("results of the maximum and the sums may leave") {
 
 TEST_CASE("blocks that a mask leaves nothing of do not run") {
     for (const int keys :
-         {9, 20, 24, 33}) { // the first of 20 queries see nothing of 9 keys: what the formula makes of that
+         // The first of 20 queries see none of 9 keys; the result must be as in the formula.
+         {9, 20, 24, 33}) {
         const Op op = ops::attention(f32, 1, 1, 20, keys, 8, {.causal = true});
         Schedule s(op);
         StageHandle M = s.stage("mixed");
@@ -369,7 +374,7 @@ TEST_CASE("online refuses what it cannot do") {
             M.online("max", "j.o");
         }),
         "split or changed already");
-    // What is recorded stays true.
+    // Recorded facts stay true.
     has(with([](Schedule &, StageHandle M) { M.online("max", "j.o", {"sum"}).split("j.o", 2); }),
         "takes away what online");
     has(with([](Schedule &s, StageHandle M) {

@@ -1,5 +1,5 @@
-// Outputs that are computed at a loop of a stage that reads them: results with extents that the splits do not divide,
-// and what is refused.
+// Outputs that are computed at a loop of a stage that reads them: results with extents that the
+// splits do not divide, and refusals.
 #include "dsl/math.h"
 #include "dsl/padding.h"
 #include "tests/unit/check_runs.h"
@@ -9,7 +9,7 @@ using namespace kumiko;
 
 namespace {
 
-// A sum of two tensors, what each row of it holds in all, and the share of each element.
+// A sum of two tensors, the total of each row, and the share of each element.
 Op residual(const Expr &M, const Expr &N) {
     Axis i("i", M), j("j", N);
     Tensor X = input("X", i32, {i, j}), R = input("R", i32, {i, j});
@@ -17,7 +17,7 @@ Op residual(const Expr &M, const Expr &N) {
     return Op("residual", {X, R}, {compute("Y", {i, j}, S(i, j) * 3 - total(i)), S, total});
 }
 
-// An output that two others read, with what lies between.
+// An output that two others read, with a stage in between.
 Op twice(const Expr &M, const Expr &N) {
     Axis i("i", M), j("j", N);
     Tensor X = input("X", i32, {i, j});
@@ -100,7 +100,7 @@ TEST_CASE("an output that several stages of one nest read") {
             f(s);
         });
     };
-    // In the nest of Y its own part comes first.
+    // In the nest of Y, its own part comes first.
     CHECK(refused([](Schedule &s) {
               s.stage("Z").compute_with("Y", "j");
               s.stage("S").compute_at("Z", "i");

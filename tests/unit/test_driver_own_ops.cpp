@@ -1,5 +1,5 @@
-// Default schedules of ops that no library schedule matches whole: each stage gets the loops that
-// its own reads ask for.
+// Default schedules of ops that no library template matches as a whole: each stage gets loops
+// chosen from its own reads.
 #include "driver/default_schedule.h"
 #include "driver/kernel.h"
 #include "dsl/inout.h"
@@ -94,7 +94,7 @@ TEST_CASE("an operand that lies along the reduction is copied for a register til
         Tensor Q = input("Q", f32, {h, i, k}), P = input("P", f32, {h, j, k});
         checked_nest(Op("scores", {Q, P}, {compute("Y", {h, i, j}, exp(sum(Q(h, i, k) * P(h, j, k), k) * 0.01f))}));
     }
-    // No copy of a panel that is too long for L2, nor of a tensor whose copy would be read once.
+    // No copy of a panel that exceeds L2, nor of a tensor whose copy would be read once.
     {
         Axis i("i", 16), j("j", 64), k("k", 3000), b("b", 9), m("m", 40);
         Tensor A = input("A", f32, {i, k}), B = input("B", f32, {j, k}), X = input("X", f32, {b, j, m}),
@@ -120,7 +120,7 @@ TEST_CASE("sums of gathered rows keep as many vectors as there are accumulator r
         CHECK(count(nest, "accumulate Y.sum in registers") == 1);
         CHECK(count(nest, "unrolled d.i.o in 0.." + std::to_string(vectors)) == (vectors > 1));
     }
-    // A step of a window has nothing to share but its address, which is the next one's.
+    // A step of a window shares only its address, which is the next one's.
     Axis i("i", 70), r("r", 20);
     Tensor X = input("X", f32, {Axis("x", 89)});
     CHECK(count(checked_nest(Op("box", {X}, {compute("Y", {i}, sum(X(i + r), r))})), "unrolled i") == 0);
@@ -164,8 +164,8 @@ TEST_CASE("the last vector across points moves inwards") {
         CHECK(count(nest, "vectorized u.o.i in 0.." + std::to_string(W < 32 ? 16 : 32)) == 1);
         CHECK(count(nest, "tail: shift") == (W % 16 != 0));
     }
-    // Stages are computed in its loops all the same; the last vector computes elements of theirs
-    // again.
+    // Stages are nevertheless computed in its loops; the last vector recomputes some of their
+    // elements.
     Axis p("p", 30001), c("c", 3);
     Tensor X = input("X", f32, {p, c});
     Tensor v = compute("v", {p}, max(max(X(p, 0), X(p, 1)), X(p, 2)));
@@ -300,7 +300,8 @@ TEST_CASE("padding of narrow numbers is kept in a ring of rows where neighbours 
                 CHECK(count(nest, "of it what is new in one y.i") == 1);
             }
         }
-        Tensor F = input("F", f32, {c, y, x}), P = zero_padded(F, {y, x}); // loads of which lanes are left out
+        // Loads with masked lanes.
+        Tensor F = input("F", f32, {c, y, x}), P = zero_padded(F, {y, x});
         const std::string nest =
             checked_nest(Op("edges", {F}, {compute("Y", {c, y, x}, P(c, y, x + 1) - P(c, y, x - 1))}));
         CHECK(count(nest, "inline F.padded") == 1);
@@ -326,7 +327,7 @@ TEST_CASE("rows of a stencil are computed together, since they share what they r
     const std::string along =
         checked_nest(Op("column", {X}, {compute("Y", {z, y, x}, P(z - 1, y, x) + P(z, y, x) * 2.f + P(z + 1, y, x))}));
     CHECK(count(along, "unrolled z.i") == 1);
-    // Rows that share nothing, or all.
+    // Rows that share nothing, or everything.
     CHECK(count(checked_nest(Op("bias", {X, B}, {compute("Y", {z, y, x}, X(z, y, x) + B(y, x))})), "unrolled z") == 0);
 }
 
@@ -409,7 +410,8 @@ TEST_CASE("what columns alone decide is read once for a block of rows") {
             Op("pairs", {A, B}, {compute("Y", {i, j}, max(A(j, 0), B(i, 0)) - min(A(j, 1) * A(j, 2), B(i, 1)))}));
         CAPTURE(nest);
         CHECK(nest.find("for j.o in") < nest.find("for i.i in"));
-        checked_nest(Op("rows", {A, B}, {compute("Y", {i, j}, A(j, 0) * B(i, 0))})); // one read along columns
+        // one read along columns
+        checked_nest(Op("rows", {A, B}, {compute("Y", {i, j}, A(j, 0) * B(i, 0))}));
     }
 }
 

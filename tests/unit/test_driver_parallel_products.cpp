@@ -1,5 +1,5 @@
-// Products of matrices spread over cores in every way: the interpreter's bits on integers, and the same bits of floats for any
-// number of threads.
+// Matrix products distributed over cores in every way: the interpreter's bits on integers, and the
+// same bits of floats for any number of threads.
 // Sanitized: --test-case=*refused,*stays*
 #include "driver/kernel.h"
 #include "dsl/interpret.h"
@@ -117,8 +117,10 @@ TEST_CASE("products spread over cores in every way") {
     }
     for (const int rows : {5, 40, 41, 42, 100}) {
         const Op narrow = ops::matmul(u8, rows, 96, 64, {.b_type = i8});
-        if (!offers(narrow, machine, "grid")) continue;                   // products of tiles, on machines with AMX
-        check(narrow, spread(narrow, machine, "grid", {{"vectors", 1}})); // blocks of columns that divide
+        // products of tiles, on machines with AMX
+        if (!offers(narrow, machine, "grid")) continue;
+        // blocks of columns that divide
+        check(narrow, spread(narrow, machine, "grid", {{"vectors", 1}}));
     }
 }
 
@@ -150,10 +152,11 @@ TEST_CASE("what takes a few microseconds stays on one core, what takes longer do
 }
 
 TEST_CASE("what cannot be spread so is refused") {
-    const Op bytes = ops::matmul(u8, 8, 16, 4098, {.b_type = i8}); // halves are no whole groups of four steps
+    // halves are no whole groups of four steps
+    const Op bytes = ops::matmul(u8, 8, 16, 4098, {.b_type = i8});
     const Machine machine = with_cores(Machine::named("x86-64-avx512-vnni"), 4);
     CHECK_THROWS_WITH_AS(spread(bytes, machine, "depth"), doctest::Contains("parallel"), UserError);
-    // Tiles are shared by rows or columns.
+    // Tiles are divided by rows or columns.
     const Op tiles = ops::matmul(u8, 64, 64, 64, {.b_type = i8});
     const Machine amx = with_cores(Machine::named("x86-64-amx"), 4);
     CHECK_THROWS_WITH_AS(spread(tiles, amx, "grid"), doctest::Contains("parallel"), UserError);

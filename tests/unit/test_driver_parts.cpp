@@ -1,5 +1,6 @@
-// region and pipeline, run: parts of a stage with directives of their own, and copies that are filled several iterations
-// ahead, compute what the formula means, through LLVM and through Halide's generator.
+// region and pipeline at run time: parts of a stage with directives of their own, and copies that
+// are filled several iterations ahead, compute the formula, through LLVM and through Halide's
+// generator.
 // Sanitized: --test-case=pipeline*,*padded*
 #include "schedules/examples.h"
 #include "support/error.h"

@@ -1,4 +1,5 @@
-// Windows of images: results stay in registers, and indices that are clamped at the image's border are plain inside.
+// Windows of images: results stay in registers, and indices that are clamped at the image's border
+// are plain inside.
 #include "driver/default_schedule.h"
 #include "ops/ops.h"
 #include "ops/registry.h"

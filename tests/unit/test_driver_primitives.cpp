@@ -1,4 +1,5 @@
-// Every primitive, run: the scheduled kernel computes what the formula means, and a saved schedule replays to the same nest.
+// Every primitive at run time: the scheduled kernel computes the formula, and a saved schedule
+// replays to the same nest.
 // Sanitized: --test-case=assume*,*whole*blocks*,*padding*,*copy*
 #include "dsl/padding.h"
 #include "ops/matmul.h"
@@ -152,7 +153,7 @@ TEST_CASE("accumulate_in: lanes beyond a block add nothing to the next one") {
 }
 
 TEST_CASE("prefetch: iterations that would ask for the same do so by turns") {
-    // Which elements of B are asked for, in the order of the loops.
+    // The elements of B that are prefetched, in loop order.
     struct Requests : Halide::Internal::IRVisitor {
         std::map<std::string, Expr> at;
         std::vector<int64_t> elements;
@@ -189,11 +190,11 @@ TEST_CASE("prefetch: iterations that would ask for the same do so by turns") {
         C.prefetch("B", "k", 1, "C", jo);
         Requests r;
         lower(s).body.accept(&r);
-        // Each of the two blocks of columns asks for the second one's lines, two a row.
+        // Each of the two blocks of columns prefetches the lines of the second one, two per row.
         std::set<int64_t> expected;
         for (int k = 0; k < 8; k++) expected.insert({64 * k + 32, 64 * k + 48});
         const std::set<int64_t> asked(r.elements.begin(), r.elements.end());
-        if (early) // the turns of iterations that a loop leaves out
+        if (early) // the prefetches of iterations that a loop leaves out
             CHECK(asked.size() >= expected.size() / 2);
         else
             CHECK(asked == expected);
@@ -212,7 +213,7 @@ TEST_CASE("prefetch: iterations that would ask for the same do so by turns") {
     check(
         30, [](StageHandle &C, const LoopName &io) { C.split(io, 3); }, true);
 
-    // Nothing to ask for.
+    // Nothing to prefetch.
     Schedule empty(ops::matmul(f32, 48, 0, Size("K")));
     empty.stage("C").split("k", 8);
     empty.stage("C").reorder({"k.o", "i", "k.i", "j"}).prefetch("B", "i", 1, "C", "k.o");
@@ -259,7 +260,7 @@ TEST_CASE("tensorize: whole blocks by the instruction, tails by plain loops") {
             CHECK(body_of(s).find("kumiko.inst.avx2.vpmaddwd") != std::string::npos);
             check_runs(s);
             const Kernel f = compile(s);
-            // Where the processor has it, one instruction multiplies and adds to the sum.
+            // If the processor has one, an FMA instruction multiplies and adds to the sum.
             const std::string assembly = f.assembly();
             CHECK((assembly.find("vpmaddwd") != std::string::npos || assembly.find("vpdpwssd") != std::string::npos));
             CHECK(f.warnings().empty());
@@ -310,7 +311,7 @@ TEST_CASE("rounds of a reduction: reloaded on entering or joined on leaving, and
             check_runs(s, {{"M", 5}, {"N", 16}, {"K", 0}});
         }
     }
-    // Positions travel with the values that they belong to.
+    // Positions stay with the values that they belong to.
     Axis i("i", 5), j("j", 30);
     Tensor X = input("X", f32, {i, j});
     Schedule s(Op("rows", {X}, {compute("S", {i}, argmax(X(i, j), j))}));
@@ -333,7 +334,8 @@ TEST_CASE("blocks of blocks: the tail is cut once, where the inner blocks are co
         check_runs(s);
         if (n == 50 || n == 53) {
             const std::string body = body_of(s);
-            CHECK(body.find("parallel (C.i.o, 0, 3)") != std::string::npos); // all of the rows, in one loop
+            // all of the rows, in one loop
+            CHECK(body.find("parallel (C.i.o, 0, 3)") != std::string::npos);
             size_t loops = 0;
             for (size_t at = 0; (at = body.find("for (C.k", at)) != std::string::npos; at++) loops++;
             CHECK(loops == 2); // six rows, and what is left
@@ -527,7 +529,8 @@ TEST_CASE("padding computed where it is read is tested at the border only") {
         s.stage("Y").split("x", 8);
         s.stage("Y").reorder({"y", "x.o", "k", "l", "x.i"}).vectorize("x.i", 8);
         CHECK(selects(body_of(s)) ==
-              6); // first and last vector of the first row, the last one and those between; none inside
+              // first and last vector of the first row, the last one and those between; none inside
+              6);
         for (int rows : {12, 2, 1, 0}) {
             if (any || rows == 12) check_runs(s, {{"N", rows}});
         }
@@ -536,7 +539,7 @@ TEST_CASE("padding computed where it is read is tested at the border only") {
             if (any || rows == 12) check_runs(s, {{"N", rows}});
         }
     }
-    // A condition that stands in several loops has to hold in all of them.
+    // A condition that is evaluated in several loops must hold in all of them.
     Axis i("i", 9), r("r", 5);
     Tensor X = input("X", i32, {Axis("a", 20)});
     Tensor P = zero_padded(X);

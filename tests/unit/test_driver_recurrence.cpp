@@ -30,7 +30,7 @@ Op alignment(int M, int N) {
               })});
 }
 
-// The best value of items before that fit into w: each row is made of the one before, at two
+// The best value of the items so far that fit into w: each row depends on the previous one at two
 // places.
 Op knapsack(int items, int room) {
     Axis n("n", items), w("w", room);
@@ -40,7 +40,7 @@ Op knapsack(int items, int room) {
               })});
 }
 
-// Errors are handed on to elements of the next row on both sides.
+// Errors are distributed to elements of the next row on both sides.
 Op diffusion(int M, int N) {
     Axis y("y", M), x("x", N);
     Tensor X = input("X", i32, {y, x});
@@ -118,7 +118,7 @@ TEST_CASE("recurrences along two axes") {
     rows.stage("E").split("x", 8);
     rows.stage("E").split("y", 2);
     check_runs(rows);
-    // Row by row, of which each is a vector.
+    // Row by row, with each row a vector.
     Schedule vectors(knapsack(7, 96));
     vectors.stage("best").vectorize("w", 8);
     check_runs(vectors);
@@ -251,7 +251,7 @@ TEST_CASE("recurrences at loops of their readers begin with the first element") 
             s.stage("T").compute_at("Y", "j.o").reorder({"j", "i"}).vectorize("i", 4);
         };
         run(twice, {}, tiled);
-        // Read at other places.
+        // Read at other indices.
         const Tensor padded = zero_padded(T, {j}), edge = clamped(T, {j});
         const Op shifted("shifted", {X}, {compute("Y", {i, j}, T(i, j) - padded(i, j - 3) + edge(i, j + 2))});
         const Op reversed("reversed", {X}, {compute("Y", {i, j}, T(i, N - 1 - j))});

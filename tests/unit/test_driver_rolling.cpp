@@ -10,7 +10,7 @@ using namespace kumiko;
 
 namespace {
 
-// `steps` sums of three neighbours along both axes, each over two rows and columns less.
+// `steps` sums of three neighbours along both axes, each with two rows and columns less.
 Op stencils(const Expr &H, const Expr &W, int steps) {
     Tensor T = input("X", i32, {Axis("y", H), Axis("x", W)});
     const Tensor X = T;
@@ -22,7 +22,7 @@ Op stencils(const Expr &H, const Expr &W, int steps) {
     return Op("stencils", {X}, {T});
 }
 
-// The same with zeros around, so that all results are as large as X.
+// The same with zeros around, so that all results have the size of X.
 Op bordered(const Expr &H, const Expr &W, int steps) {
     Axis y("y", H), x("x", W);
     const Tensor X = input("X", i32, {y, x});
@@ -35,7 +35,7 @@ Op bordered(const Expr &H, const Expr &W, int steps) {
     return Op("bordered", {X}, {T});
 }
 
-// Keeps the stages at loop `kept` of Y and computes them at `at`, readers first.
+// Stores the stages at loop `kept` of Y and computes them at `at`, consumers first.
 void roll(Schedule &s, const std::vector<std::string> &stages, const LoopName &kept, const LoopName &at) {
     for (auto name = stages.rbegin(); name != stages.rend(); ++name)
         s.stage(*name).store_at("Y", kept).compute_at("Y", at);
@@ -124,7 +124,7 @@ TEST_CASE("steps of several planes, and windows of reductions") {
         check_runs(s);
         CHECK_EQ(planes_of(s, "T", 1), 3);
     }
-    // Two rows of results in each iteration, which need five rows and bring four.
+    // Two rows of results per iteration, which need five rows and compute four new ones.
     Schedule s(op);
     auto [o, p] = s.stage("Y").split("v", 2);
     s.stage("Y").reorder({"k", o, p, "u"});

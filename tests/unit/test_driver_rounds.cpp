@@ -1,4 +1,5 @@
-// Where partial results wait between rounds (wait_in), and copies in the order in which they are read (reindex).
+// Where partial results are spilled between rounds (wait_in), and copies in reading order
+// (reindex).
 #include "ops/ops.h"
 #include "support/error.h"
 #include "tests/unit/check_runs.h"
@@ -40,10 +41,12 @@ TEST_CASE("partial results wait in a place of their own, of the size of what sta
         CHECK(std::string(s.nest()).find("between rounds, Y waits in L2") != std::string::npos);
         check_runs(s);
     }
-    check_runs(in_rounds(conv(9, 6, 24, 3, 2), 5, "o.o"));        // blocks of channels and runs that are not full
-    check_runs(in_rounds(conv(10, 7, 20, 1, 1, true), 6, "o.o")); // filters too, and a consumer at the end
-    check_runs(in_rounds(conv(3, 7, 16, 1, 1, true), 6, "o.o"));  // one round
-    check_runs(in_rounds(conv(0, 7, 16, 1, 1), 6, "o.o"));        // none: zeros
+    // blocks of channels and runs that are not full
+    check_runs(in_rounds(conv(9, 6, 24, 3, 2), 5, "o.o"));
+    // filters too, and a consumer at the end
+    check_runs(in_rounds(conv(10, 7, 20, 1, 1, true), 6, "o.o"));
+    check_runs(in_rounds(conv(3, 7, 16, 1, 1, true), 6, "o.o")); // one round
+    check_runs(in_rounds(conv(0, 7, 16, 1, 1), 6, "o.o"));       // none: zeros
     Size C("C");
     const Op op = ops::matmul(f32, 20, 24, C);
     Schedule s(op);
@@ -96,7 +99,7 @@ TEST_CASE("reindex: the columns of a convolution's image, one after the other") 
         if (window > 1) s.stage("X.padded").compute_root();
         StageHandle panel = s.place_in(columns.name(), "L1", "Y", ko);
         s.accumulate_in("Y", "registers", "o");
-        // As much as one block of steps needs of one run of pixels.
+        // As much as one block of steps of one run of pixels needs.
         CHECK(body_of(s).find("[float32 * 1 * 12 * 16]") != std::string::npos);
         CHECK(Schedule::from_json(op, s.to_json()).to_json() == s.to_json());
         CHECK(s.to_cpp().find("reindex(") != std::string::npos);
@@ -143,7 +146,7 @@ TEST_CASE("reindex refuses what it cannot do") {
     s.reindex("X.padded", "Y", {"n", "c ky kx", "y x"});
     CHECK_THROWS_WITH(s.reindex("X.padded", "Y", {"n", "c ky kx", "y x"}),
                       doctest::Contains("Y reads X.padded by its own axes already"));
-    // The last block of k is not full: a stage of all that the axes count would read beyond.
+    // The last block of k is partial: a stage over the full extents would read out of bounds.
     Schedule blocks(ops::matmul(f32, 8, 8, Size("K")));
     blocks.stage("C").interleave("k", 4);
     CHECK_THROWS_WITH(blocks.reindex("A", "C.rf", {"i", "k_o k_n"}),

@@ -1,4 +1,5 @@
-// What rows of functions are made of: exp of what is taken from a maximum, and requests for what the next row reads.
+// Building blocks of rows with functions: exp of a difference to a maximum, and prefetches for the
+// next row.
 #include "driver/default_schedule.h"
 #include "dsl/elements.h"
 #include "ops/ops.h"
@@ -22,7 +23,8 @@ Op shifted_exp(int width, int most, int shift, bool other = false) {
     return Op("e", {X, Z}, {compute("Y", {i, j}, exp((other ? Z : X)(i, j + shift) - top(i)) + Z(i, j))});
 }
 
-// Within the bound of the formula's own rounding, on inputs of one number each; of random ones where there is none.
+// Within the error bound of the formula's rounding, on inputs of one number each; on random inputs
+// if there is none.
 void check_near(const Schedule &s, const std::vector<float> &filled = {}) {
     const Op &op = s.op();
     const Kernel k = compile(s);
@@ -52,14 +54,16 @@ TEST_CASE("exp is told of differences from a maximum of what they are taken of, 
         library::schedule_rows(ops::log_softmax(Float(32), 7, 40), Machine::host(),
                                library::rows_parameters(ops::log_softmax(Float(32), 7, 40), Machine::host()))));
     CHECK(nonpositive(Schedule(ops::softmax(Float(16), 7, 40)))); // behind casts
-    for (bool causal : {false, true}) {                           // of what is made of a tensor's elements
+    // Of stages computed from a tensor's elements.
+    for (bool causal : {false, true}) {
         const Json shape = {{"heads", 2}, {"s", 9}, {"t", 9}, {"d", 4}, {"causal", causal}};
         const Op op = ops::make("attention", ops::complete_parameters(ops::find_operator("attention"), shape));
         CHECK(nonpositive(Schedule(op)));
     }
     CHECK(nonpositive(Schedule(shifted_exp(12, 12, 0))));
     CHECK(nonpositive(Schedule(shifted_exp(20, 20, 3))));
-    CHECK_FALSE(nonpositive(Schedule(shifted_exp(20, 12, 3)))); // beyond those of which it is the maximum
+    // Beyond the elements of which it is the maximum.
+    CHECK_FALSE(nonpositive(Schedule(shifted_exp(20, 12, 3))));
     CHECK_FALSE(nonpositive(Schedule(shifted_exp(12, 12, 0, true))));
     Axis i("i", 5), j("j", 12), k("k", 12);
     Tensor X = input("X", Float(32), {i, j}), N = input("N", Int(32), {i, j});

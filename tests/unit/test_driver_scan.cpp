@@ -1,4 +1,4 @@
-// Scans: what they mean, how schedules may order them, and what they may not.
+// Scans: their meaning, legal orders of their loops, and illegal ones.
 #include "driver/default_schedule.h"
 #include "dsl/recurrence.h"
 #include "dsl/scan.h"

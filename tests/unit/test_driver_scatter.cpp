@@ -1,4 +1,4 @@
-// Scatters: what they mean, schedules in which each step visits one element, and what is refused.
+// Scatters: their meaning, schedules in which each step visits one element, and refusals.
 #include "driver/default_schedule.h"
 #include "driver/machines.h"
 #include "dsl/scatter.h"
@@ -11,7 +11,7 @@ using namespace kumiko;
 
 namespace {
 
-// Rows of G added to the rows of dW that `ids` names.
+// Rows of G added to the rows of dW that `ids` selects.
 Op gradient(const Expr &N, const Expr &V, const Expr &D, Type t = f32, Type index = i32) {
     Axis n("n", N), v("v", V), d("d", D);
     Tensor ids = input("ids", index, {n}), G = input("G", t, {n, d});
@@ -62,7 +62,7 @@ TEST_CASE("the interpreter looks steps up, to the bits of visiting every element
     same([&](const Expr &c) { return sum(chosen(c, G(a, n, d)), {a, n}); }, {d, v}, {ids, G});
     same([&](const Expr &c) { return sum(chosen(c, G(a, n, d) * cast<float>(v + w)), {a, n}); }, {w, v, d}, {ids, G});
     same([&](const Expr &c) { return sum(chosen(c, X(a, n)), {a, n}); }, {v}, {ids, X});
-    // By an index that depends on another axis of the result, every element is visited.
+    // If the index depends on another axis of the result, every element is visited.
     same([&](const Expr &c) { return sum(chosen(c, G(a, n, d)), n); }, {a, v, d}, {ids, G});
 }
 
@@ -96,7 +96,7 @@ TEST_CASE("it folds with any combiner, by an index over several axes, and reads 
         CHECK(identity_is_neutral(each.stage("Y")));
         check_runs(default_schedule(each, Machine::host()));
     }
-    // A sum over blocks is one too: the index need not be read.
+    // A sum over blocks is a scatter too: the index need not be read from a tensor.
     Axis n("n", 30), w("w", 8);
     Tensor Z = input("Z", f32, {n});
     check_runs(
@@ -128,7 +128,8 @@ TEST_CASE("each step visits one element, under every order of the other loops") 
             return s;
         };
         const Schedule first = scheduled([](Schedule &, StageHandle dW) { dW.reorder({"n", "v", "d"}); });
-        CHECK(body_of(first).find("n.index") == std::string::npos); // the index is of the loop over v
+        // the index is of the loop over v
+        CHECK(body_of(first).find("n.index") == std::string::npos);
         CHECK(body_of(first).find("v.index") != std::string::npos);
         CHECK(first.nest().find("(each step: ids(n))") != std::string::npos);
         scheduled([](Schedule &, StageHandle dW) { dW.reorder({"d", "n", "v"}); });
@@ -270,7 +271,8 @@ TEST_CASE("what scatter refuses") {
     Axis n("n", 20), v("v", 6);
     Tensor ids = input("ids", i32, {n}), X = input("X", f32, {n});
     const Op most("most", {ids, X}, {compute("Y", {v}, scatter(maximum, X(n), v, ids(n), n))});
-    Schedule greatest(most); // of floats too: what names nothing would fold −inf in, which leaves every value as it is
+    // for floats too: an unused step would combine −inf, which changes no value
+    Schedule greatest(most);
     greatest.stage("Y").reorder({"n", "v"}).scatter("v");
     check_runs(greatest);
     check_runs(default_schedule(most, Machine::host()));

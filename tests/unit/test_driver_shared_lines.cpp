@@ -1,5 +1,6 @@
-// Threads leave each other's cache lines alone under default schedules: of the tasks of a loop each thread takes a run of neighbours,
-// and two threads meet in a line at most where their pieces of a result do. What a thread that is done takes of another's run is left out.
+// Threads do not share cache lines under default schedules. Each thread takes a run of neighbouring
+// tasks, and two threads share a line at most where their parts of a result meet. Work stealing by
+// finished threads is left out.
 // Sanitized: no
 #include "driver/default_schedule.h"
 #include "ops/ops.h"
@@ -16,7 +17,7 @@ namespace {
 
 constexpr int64_t line = 64; // bytes
 
-// What the threads of the loops of one call wrote to its output.
+// What the threads of one call's loops wrote to its output.
 struct Watched {
     const char *output = nullptr;
     std::vector<char> before;
@@ -25,8 +26,8 @@ struct Watched {
     int64_t shared = 0;  // lines that several threads of one loop wrote
 } watched;
 
-// A pool whose threads take the runs of tasks that the default one gives them, one thread after the other, and looks after each which
-// lines it changed.
+// A pool whose threads take the same runs of tasks as the default one's, one thread after the
+// other. Records the lines that each changed.
 int watch(kumiko_task task, void *closure, int64_t begin, int64_t count) {
     const int64_t threads = std::min(watched.threads, count);
     std::vector<int> writers(watched.before.size() / line, 0);
@@ -55,7 +56,7 @@ struct Watching {
     ~Watching() { kumiko_set_parallel_for(previous); }
 };
 
-// `pieces`: how many each thread's part of the result lies in.
+// `pieces`: the number of pieces of each thread's part of the result.
 void check(const Op &op, int64_t pieces = 1) {
     for (const int64_t cores : {2, 16}) {
         const Schedule s = default_schedule(op, host_of(cores));

@@ -1,5 +1,5 @@
-// Kernels compute on nothing that they have not written: the same bits and the same floating-point
-// exceptions whether workspaces and stack hold zeros, denormal numbers or signalling NaN.
+// Kernels do not depend on memory that they have not written: results and floating-point exceptions
+// are the same whether workspaces and stack hold zeros, denormal numbers or signalling NaN.
 // Cost: 60
 // Levels: no
 // Sanitized: --test-case=padded*
@@ -147,7 +147,7 @@ TEST_CASE("a grouped convolution of one's own whose filters vectors do not divid
                            Machine::host()));
 }
 
-// The array that a caller packs ahead of time is written whole: what its order rounds up is zero.
+// A pre-packed array is written completely: elements that its layout adds by rounding up are zero.
 TEST_CASE("packed arrays have zeros for elements that are not there") {
     for (const Json &parameters :
          {Json{{"m", 9}, {"n", 45}, {"k", 37}}, Json{{"m", 9}, {"n", 45}, {"k", 37}, {"type", "bf16"}},

@@ -1,5 +1,5 @@
-// Recurrences with products and other stages of the elements before: each step of all of them is
-// computed before the next.
+// Recurrences with products and other stages of earlier elements: each step of all of them is
+// computed before the next step.
 #include "driver/default_schedule.h"
 #include "dsl/elements.h"
 #include "dsl/interpret_element.h"
@@ -25,8 +25,8 @@ Op layer(const Expr &T, const Expr &B, const Expr &U, bool batch_first = false) 
               })});
 }
 
-// Gates between, which are an output too, and two tensors that are carried on. Of more than three
-// gates the others are read by nobody.
+// Gates in between, which are also an output, and two tensors that are carried on. Of more than
+// three gates, the others are read by no stage.
 Op cell(int T, int B, int U, int gates = 3) {
     Axis t("t", T), b("b", B), g("g", gates), u("u", U), k("k", U);
     Tensor X = input("X", i32, {t, b, g, u}), R = input("R", i32, {g, u, k}), h0 = input("h0", i32, {b, u});

@@ -1,5 +1,5 @@
-// Stages that are kept at one loop and computed in the loops of the first reader there (store_at): what they give where extents do not
-// divide, and what is refused.
+// Stages that are stored at one loop and computed in the loops of the first reader there
+// (store_at): results with extents that do not divide, and refusals.
 #include "machine/machine.h"
 #include "support/random.h"
 #include "tests/unit/check_runs.h"
@@ -8,7 +8,7 @@ using namespace kumiko;
 
 namespace {
 
-// Rows of T, whose sum and whose elements Y reads; T itself a sum where `inner`.
+// Rows of T; Y reads their sum and their elements. With `inner`, T itself is a sum.
 Op rows(const Expr &M, const Expr &N, bool inner = false) {
     Axis i("i", M), j("j", N), k("k", N), d("d", 3);
     Tensor X = input("X", i32, {i, d}), Z = input("Z", i32, {d, j});
@@ -24,7 +24,7 @@ Schedule kept(const Op &op) {
     return s;
 }
 
-// The shape of attention: P and E are read by a reduction first, and then by others.
+// The structure of attention: P and E are read by a reduction first, and then by others.
 Op chain(const Expr &M, const Expr &N) {
     Axis i("i", M), j("j", N), d("d", 5);
     Tensor X = input("X", i32, {i, d}), Z = input("Z", i32, {d, j});
@@ -37,7 +37,7 @@ Op chain(const Expr &M, const Expr &N) {
     return Op("chain", {X, Z}, {compute("Y", {i}, R(i) + S(i))});
 }
 
-// Loops of a stage in some order, in blocks and vectors.
+// Orders, splits and vectorizes the loops of a stage at random.
 void shape_loops(StageHandle stage, Random &random) {
     const std::vector<Tail> tails = {Tail::Auto, Tail::Guard, Tail::Shift};
     for (int64_t n = random.between(0, 3); n > 0; n--) {
@@ -193,7 +193,7 @@ TEST_CASE("what store_at keeps and a loop cannot compute") {
         told(op,
              [](Schedule &s) { s.stage("T").split("j", 4, {.tail = Tail::Pad}), s.stage("T").compute_at("S", "k"); }),
         "pads what it stores"));
-    // What comes later takes nothing away.
+    // Later directives invalidate nothing.
     CHECK(says(told(op, [](Schedule &s) { s.stage("T").compute_at("S", "k"), s.stage("S").split("k", 2); }),
                "loop k of stage S no longer stands"));
     CHECK(says(told(op, [](Schedule &s) { s.stage("T").compute_at("S", "k"), s.stage("S").parallel("i"); }),
@@ -202,7 +202,7 @@ TEST_CASE("what store_at keeps and a loop cannot compute") {
     CHECK(says(told(op, [](Schedule &s) { s.stage("T").compute_at("S", "k").place_in("registers"); }), "registers"));
     CHECK(says(told(op, [](Schedule &s) { s.stage("T").compute_at("S", "k").double_buffer(); }), "several times"));
 
-    // What is computed inside a loop is not there to be fetched before.
+    // A tensor computed inside a loop cannot be prefetched before it.
     CHECK(says(told(op, [](Schedule &s) { s.stage("T").compute_at("S", "k"), s.stage("S").prefetch("T", "k", 1); }),
                "T is computed inside loop k"));
     CHECK(told(op, [](Schedule &s) { s.stage("S").prefetch("T", "k", 1); }) == "no error");
@@ -229,7 +229,8 @@ TEST_CASE("what store_at keeps and a loop cannot compute") {
     CHECK(says(told(of(T(i, k), {k}, T(5 - i, j)), at_k), "Y may read more of T along i than S does"));
     CHECK(told(of(T(i, k), {k}, T(i, 7 - j)), at_k) == "no error"); // of all that there is
 
-    // What is filled an iteration ahead reads nothing that is computed in the same loop, nor does what is inlined into it.
+    // A copy filled one iteration ahead must not read a tensor computed in the same loop, directly
+    // or through inlined stages.
     Schedule ahead(chain(6, 7));
     ahead.stage("H").inline_into();
     for (const char *stage : {"E", "top", "P"}) ahead.stage(stage).compute_root();

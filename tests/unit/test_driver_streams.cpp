@@ -1,4 +1,5 @@
-// Transposes in registers, and outputs that pass the caches by: the same elements as the formula's, wherever the arrays begin.
+// Transposes in registers, and outputs written with non-temporal stores: elements equal the
+// formula's, wherever arrays begin.
 #include "driver/default_schedule.h"
 #include "dsl/types.h"
 #include "machine/machine.h"
@@ -67,9 +68,9 @@ TEST_CASE("the farther rows lie apart by a power of two, the fewer of them a tra
         return 8 * *Halide::Internal::as_const_int(steps);
     };
     CHECK(rows(ops::transpose(f32, 250, 250)) == 64);
-    CHECK(rows(ops::transpose(f32, 256, 256)) == 32);    // 1 KiB: four lines to a way of the first cache
+    CHECK(rows(ops::transpose(f32, 256, 256)) == 32);    // 1 KiB: four lines per L1 way
     CHECK(rows(ops::transpose(f32, 1024, 1024)) == 16);  // 4 KiB: one
-    CHECK(rows(ops::transpose(f32, 4096, 4096)) == 256); // past the caches
+    CHECK(rows(ops::transpose(f32, 4096, 4096)) == 256); // non-temporal
 }
 
 TEST_CASE("large rows that are no whole lines go past the caches by pieces, in few rows at a time") {
@@ -81,7 +82,7 @@ TEST_CASE("large rows that are no whole lines go past the caches by pieces, in f
         CHECK(compile_object({lower(s)}, options).warnings.empty());
         return s.nest();
     };
-    // 32, 16 and 32 bytes at a time of eight rows, of so many columns that their lines stay in the second cache.
+    // 32, 16 and 32 bytes at a time of eight rows, for so many columns that their lines stay in L2.
     const std::string halves = nest(ops::transpose(f32, 5000, 3000));
     INFO(halves);
     CHECK(contains(halves, "streamed"));
@@ -90,7 +91,8 @@ TEST_CASE("large rows that are no whole lines go past the caches by pieces, in f
     CHECK(contains(halves, "prefetch X 2 ahead of Y.j.o"));
     CHECK(contains(nest(ops::transpose(f32, 5004, 3000)), "i.o.i in 0..256"));
     CHECK(contains(nest(ops::transpose(f64, 5004, 3000)), "i.o.i in 0..256"));
-    CHECK(contains(nest(ops::transpose(f32, 5000, 4096)), "i.o.i in 0..8")); // lines of 16 KiB apart share few sets
+    // lines 16 KiB apart share few sets
+    CHECK(contains(nest(ops::transpose(f32, 5000, 4096)), "i.o.i in 0..8"));
     CHECK(!contains(nest(ops::transpose(f32, 5001, 3000)), "streamed"));
     CHECK(!contains(nest(ops::transpose(f32, 5000, 3)), "prefetch"));
 
@@ -109,7 +111,8 @@ TEST_CASE("rows are read as they lie, and no load gathers") {
     const std::string text = llvm_of(scheduled(ops::transpose(f32, 64, 64)));
     CHECK(!contains(text, "masked.gather"));
     CHECK(contains(text, "shufflevector"));
-    // What is not read where a condition fails is gathered under its mask, not read by whole rows.
+    // Elements not read under a failing condition are gathered under its mask, not loaded by whole
+    // rows.
     Axis i("i", 64), j("j", 64);
     Tensor X = input("X", f32, {i, j}), P = zero_padded(X, {i, j});
     const Op shifted("shifted", {X}, {compute("Y", {j, i}, P(i - 1, j + 1))});
@@ -138,7 +141,7 @@ TEST_CASE("stream: stores pass the caches by where the output begins at a line")
     check_runs(s);
     CHECK(contains(llvm_of(s), "sfence"));
 
-    // At every place in a line, with what stands around left alone.
+    // At every offset in a line, without changing the memory around.
     const Kernel k = compile(s);
     Buffer<> in = make_input(op.inputs()[0], {}), expected = make_output(op, "Y", {});
     fill_random_integers(in, 1, -4, 4);
@@ -220,7 +223,8 @@ TEST_CASE("a vector of several registers is stored in the order of addresses") {
     const std::string text = compile_assembly(
         {lower(default_schedule(ops::make("layer_norm", {{"m", 512}, {"n", 768}}), machine))}, options);
     const std::regex store("vmovups\t%zmm[0-9]+, (-?[0-9]*)\\(");
-    std::vector<int> places; // relative to one register: of one loop, as workspaces are on the stack
+    // Relative to one register: those of one loop, since workspaces are on the stack.
+    std::vector<int> places;
     for (std::sregex_iterator m(text.begin(), text.end(), store), end; m != end; ++m)
         places.push_back(m->str(1).empty() ? 0 : std::stoi(m->str(1)));
     REQUIRE(places.size() == 4);

@@ -10,7 +10,7 @@ using namespace kumiko;
 
 namespace {
 
-// Runs the op on arrays with gaps, and compares with the interpreter; what lies in the gaps must stay.
+// Runs the op on arrays with gaps, and compares with the interpreter; gaps must not be written.
 void check_gaps(const Schedule &s, const Sizes &sizes, bool through_halide = false) {
     const Op &op = s.op();
     const Kernel k = compile(s, Target::host(), {.through_halide = through_halide});

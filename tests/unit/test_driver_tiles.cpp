@@ -1,5 +1,5 @@
-// Products of tiles: AMX's instructions by their meaning. Where there is no AMX a function stands for the instruction, which shows
-// that the right tiles reach it, and the code for AMX is looked at.
+// Products of tiles with AMX instructions by their meaning. Without AMX, a function replaces the
+// instruction, which shows that it receives the right tiles, and the code for AMX is inspected.
 // Sanitized: --test-case=*refused,*whole*reduction
 #include "driver/target.h"
 #include "machine/instruction.h"
@@ -24,7 +24,8 @@ float widened(uint16_t bits) {
     return value;
 }
 
-// What the processor's manual says of rows of 64 bytes; sums of small whole numbers have no order.
+// The processor manual's definition for rows of 64 bytes; sums of small integers do not depend on
+// the order.
 template<typename A, typename B, typename C>
 void tile_product(C *c, int64_t c_row, const A *a, int64_t a_row, const B *b, int64_t b_row) {
     constexpr int group = 4 / sizeof(A);
@@ -59,7 +60,8 @@ Emitter calling() {
     };
 }
 
-// Dot products on registers, which do what is beyond whole tiles, in operations of every processor.
+// Dot products on registers, which handle the remainder beyond whole tiles, in operations of every
+// processor.
 template<int group, bool signed_a, bool signed_b>
 llvm::Value *dot_products(llvm::IRBuilder<> &ir, const std::vector<llvm::Value *> &args) {
     const auto lanes = llvm::cast<llvm::FixedVectorType>(args[0]->getType())->getNumElements();
@@ -79,7 +81,7 @@ llvm::Value *dot_products(llvm::IRBuilder<> &ir, const std::vector<llvm::Value *
     return sum;
 }
 
-// Functions in the instructions' place.
+// Functions that replace the instructions.
 CompileOptions emulated() {
     auto registry = std::make_shared<EmitterRegistry>(EmitterRegistry::builtin());
     registry->add("amx.tdpbf16ps", calling<uint16_t, uint16_t, float>());
@@ -191,7 +193,7 @@ TEST_CASE("the code for a processor with AMX multiplies tiles") {
         for (const char *part : {"ldtilecfg", "tileloadd", "tilestored", kind.name + 4})
             CHECK(text.find(part) != std::string::npos);
     }
-    // And code for a lesser one does not.
+    // Code for a lower level does not.
     options.target = CpuTarget::level("x86-64-avx512-bf16");
     const Machine less = Machine::named("x86-64-avx512-bf16");
     const Op op = product(bf16, bf16, 64, 64, 128);
@@ -249,7 +251,7 @@ TEST_CASE("without AMX it is refused") {
     const std::string told = refusal([&] { s.stage("C").tensorize("i", "amx.tdpbf16ps"); });
     CHECK_MESSAGE(told.find("machine x86-64-avx2 does not have the instruction") != std::string::npos, told);
     CHECK(told.find("legal here: avx2.vpmaddubsw, avx2.vpmaddwd") != std::string::npos);
-    // As it lies, and not where the pairs stand apart.
+    // In place; not if the pairs are apart.
     Schedule plain(op, amx());
     plain.stage("C").reorder(order).tensorize("i", "amx.tdpbf16ps");
     check_runs(plain, {}, emulated());

@@ -18,7 +18,7 @@ using namespace kumiko;
 
 namespace {
 
-// n stages, each made of the one before by f.
+// n stages, each computed from the previous one by f.
 Op chain(int n, const std::function<Expr(const Tensor &, const Axis &)> &f) {
     Axis j("j", 200 + n);
     Tensor X = input("X", f32, {j}), T = X;
@@ -41,7 +41,7 @@ void check_default(const Op &op, const std::string &schedule) {
         check_close(y, interpret(op, std::vector<Buffer<>>{x}).front(), {.relative = 1e-5, .absolute = 1e-6}));
 }
 
-// Two-fold upsampling along both axes.
+// Upsampling by two along both axes.
 Tensor upsampled(const std::string &name, const Tensor &X, int H, int W) {
     Axis y("y", H), x("x", W), ys("ys", X.axes()[0].extent());
     Tensor P = clamped(X);
@@ -153,7 +153,8 @@ TEST_CASE("a function that stands in an expression many times is written once") 
         return Op("nested", {X}, {compute("Y", {i}, select(X(i) > 0.f, e, exp(e)) + padded * exp(e))});
     };
     check_default(nested(5), "elementwise");
-    CHECK(compile(nested(5)).assembly().size() < 6 * compile(nested(1)).assembly().size()); // 31 times as trees
+    // 31 times as trees
+    CHECK(compile(nested(5)).assembly().size() < 6 * compile(nested(1)).assembly().size());
 }
 
 TEST_CASE("expressions are nested to a limit") {

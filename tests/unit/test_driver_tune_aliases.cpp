@@ -1,5 +1,5 @@
-// Tuning where arrays could meet: an input that the formula reads twice is one array, checked like any other; an op that updates
-// its input finds the same there in each run.
+// Tuning with aliased arrays: an input that the formula reads twice is one array, checked like any
+// other; an op that updates its input receives the same input in each run.
 #include "autotune/tune.h"
 #include "dsl/inout.h"
 #include "ops/registry.h"

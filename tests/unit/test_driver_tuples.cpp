@@ -1,4 +1,4 @@
-// Reductions of several values together: what they mean, under every kind of schedule, and what they refuse.
+// Reductions of several values together: their meaning under every kind of schedule, and refusals.
 #include "driver/default_schedule.h"
 #include "dsl/tuple.h"
 #include "tests/unit/check_runs.h"
@@ -10,7 +10,7 @@ namespace {
 
 constexpr CombinerProperties any_order = {.associative = true, .commutative = true};
 
-// Counts, means and sums of squares around them, of two sets joined.
+// Combines counts, means and sums of squared deviations of two sets (Welford).
 Values welford(const Values &a, const Values &b) {
     const Expr n = a[0] + b[0], d = b[1] - a[1], part = b[0] / Halide::max(n, 1.f);
     return {n, a[1] + d * part, a[2] + b[2] + d * d * a[0] * part};
@@ -34,7 +34,7 @@ Op complex_product(const Expr &M, const Expr &N) {
     return Op("complex_product", {re, im}, {compute("real", {i}, p[0]), compute("imaginary", {i}, p[1])});
 }
 
-// The greatest element and how often it stands there: values of two types.
+// The maximum and its number of occurrences: values of two types.
 Op greatest(Type t, const Expr &M, const Expr &N) {
     Axis i("i", M), j("j", N);
     Tensor X = input("X", t, {i, j});

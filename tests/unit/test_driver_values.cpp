@@ -1,4 +1,5 @@
-// Conditions over the values of inputs: that they are looked at whole, and instructions that are exact for some values only.
+// Conditions over the values of inputs: all elements are checked, and instructions that are exact
+// for some values only.
 #include "driver/target.h"
 #include "ops/ops.h"
 #include "schedules/condition.h"
@@ -44,7 +45,7 @@ void look_everywhere(Type t, int n) {
     }
 }
 
-// u8 · i8 on a machine of vectors of 256 bits, in one panel of B.
+// u8 · i8 on a machine with 256-bit vectors, in one panel of B.
 Schedule by_byte_pairs(const Op &op, bool assumed, const char *instruction = "avx2.vpmaddubsw") {
     Schedule s(op, Machine::named("x86-64-avx2"));
     if (assumed) s.assume(within("B", -64, 64));
@@ -157,7 +158,8 @@ TEST_CASE("lanes beyond the last column take the instruction where accumulators 
         const Schedule s = schedule(columns, true), t = schedule(columns, false);
         const size_t vectors = columns < 16 ? 2 : 4; // of the last block, and of those before
         CHECK(instructions(body_of(s)) == vectors);
-        CHECK(instructions(body_of(t)) == vectors - 1); // nothing holds what lies beyond the last column
+        // Pre-packed B has no elements beyond the last column: the last vector has no instruction.
+        CHECK(instructions(body_of(t)) == vectors - 1);
         if (!Machine::host().has("avx2")) continue;
         check_runs(s);
         check_runs(t);
@@ -190,7 +192,8 @@ TEST_CASE("products choose by the values of each call") {
             CHECK(difference(args[2], meant[2]) == "");
         }
     }
-    // Signed by signed bytes have no such instruction, and machines with exact sums of four bytes need none.
+    // Signed by signed bytes have no such instruction, and machines with exact sums of four bytes
+    // do not need one.
     CHECK(!library::matmul_parameters(ops::matmul(i8, 64, 64, 64), Machine::named("x86-64-avx2")).narrow);
     const Op bytes = ops::matmul(u8, 64, 64, 64, {.b_type = i8});
     CHECK(!library::matmul_parameters(bytes, Machine::named("x86-64-avx512-vnni")).narrow);

@@ -1,4 +1,5 @@
-// Convolutions by Winograd's products: what conv2d means, within the bound of the rounding that ops/conv.h states.
+// Convolutions by Winograd's method compute conv2d, within the rounding bound that ops/conv.h
+// states.
 // Sanitized: --test-case=*refuses*,*ahead*
 #include "driver/default_schedule.h"
 #include "schedules/library/table.h"
@@ -36,7 +37,7 @@ Matrix input_of(const Shape &s) {
             {0, 2, 1, 2, 1, 0}, {0, 2, 1, 2, 1, 0}, {0, 4, 0, 5, 0, 1}};
 }
 
-// One row for each row of the input's.
+// One row per row of the input's matrix.
 Matrix weights_of(const Shape &shape) {
     const double h = 0.5, s = 1.0 / 6, t = 1.0 / 12, f = 1.0 / 24;
     if (shape.stride == 2 && shape.tile == 2) return {{1, 0, 0}, {1, 0, 1}, {0, 0, 1}, {0, 1, 0}, {0, 1, 0}};
@@ -57,7 +58,7 @@ Matrix output_of(const Shape &s) {
     return {{1, 1, 1, 1, 1, 0}, {0, 1, 1, 2, 2, 0}, {0, 1, 1, 4, 4, 0}, {0, 1, 1, 8, 8, 1}};
 }
 
-// Of the result of filter o at (y, x), without the roundoff and the count of steps.
+// Error bound of the result of filter o at (y, x), without the roundoff and the number of steps.
 double spread(const Shape &s, const float *X, const float *K, int o, int y, int x) {
     const Matrix B = input_of(s), G = weights_of(s), A = output_of(s);
     const int n = int(B.size()), step = s.tile * s.stride;

@@ -148,13 +148,15 @@ TEST_CASE("f16 and bf16 round after every operation") {
         Op op("sum", {X}, {compute("S", {i}, sum(X(k), k))});
         Buffer<> x(t, {5000});
         fill_random_integers(x, 1, 1, 1);
-        CHECK(element(interpret(op, x)[0].raw_buffer(), {0}) == (t == f16 ? 2048 : 256)); // 1 more is lost
+        // 1 more is lost
+        CHECK(element(interpret(op, x)[0].raw_buffer(), {0}) == (t == f16 ? 2048 : 256));
         CHECK(element(interpret(op, {x}, {.in_double = true})[0].raw_buffer(), {2}) == 5000);
     }
 }
 
 TEST_CASE("f64 and wide integers become 16-bit floats by one rounding") {
-    // One step beyond the middle between 1 and the next number: float would drop the step, and 1 is the even neighbour.
+    // One step beyond the midpoint between 1 and the next number: float would drop the step, and 1
+    // is the even neighbour.
     Axis i("i", 4);
     Tensor X = input("X", f64, {i}), N = input("N", i64, {i}), U = input("U", u64, {i});
     for (Type t : {f16, bf16}) {
@@ -182,7 +184,8 @@ TEST_CASE("f64 and wide integers become 16-bit floats by one rounding") {
             CHECK(element(u64s.raw_buffer(), {l}) == 0x1p63 * expected[l]);
         }
     }
-    // Subnormal f16: 2^-24 is the least; a step beyond its half rounds up, the half itself to 0. And the largest.
+    // Subnormal f16: 2^-24 is the smallest; a step beyond its half rounds up, the half itself to 0.
+    // And the largest.
     Buffer<double> edge({4});
     edge(0) = 0x1p-25, edge(1) = 0x1p-25 * (1 + 0x1p-30), edge(2) = 65520 * (1 - 0x1p-40), edge(3) = -65520;
     const auto y = interpret(Op("e", {X}, {compute("Y", {i}, cast(f16, X(i)))}), edge)[0];
@@ -277,7 +280,7 @@ TEST_CASE("a read outside is an error that says where") {
     CHECK(y(1) == x(2));
     CHECK(y(2) == x(0));
     CHECK(y(4) == x(3));
-    // Sizes count as 1 or more in the proof: of nothing there is no element to clamp to.
+    // The proof assumes sizes of at least 1: an empty tensor has no element to clamp to.
     Axis n("n", Size("N"));
     Tensor Z = input("Z", f32, {n});
     Op empty("empty", {Z, I}, {compute("Y", {j}, Z(clamp(I(j), 0, Size("N") - 1)))});

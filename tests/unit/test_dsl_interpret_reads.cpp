@@ -1,4 +1,5 @@
-// How the interpreter reads: masks, padding, gathers, lanes along reductions, and indices beyond 2^31.
+// The interpreter's reads: masks, padding, gathers, lanes along reductions, and indices beyond
+// 2^31.
 #include "dsl/interpret.h"
 
 #include <doctest/doctest.h>
@@ -25,7 +26,8 @@ TEST_CASE("only the taken side of if_then_else reads") {
     Buffer<float> x = random({n});
     Buffer<int32_t> index({n});
     for (int l = 0; l < n; l++) index(l) = l % 7 == 3 ? -l - 1 : n - 1 - l;
-    // A condition on values, one on indices, and both nested; the side not taken would read outside.
+    // A condition on values, one on indices, and both nested; the branch not taken would read out
+    // of bounds.
     Expr by_value = if_then_else(I(i) >= 0, X(i + 1), 7.f);
     Expr by_index = if_then_else(i >= 10 && 2 * i < n + 5, X(i - 10), X(n - 1 - i));
     Expr nested = if_then_else(i < n - 2, if_then_else(I(i + 1) >= 0, X(i + 2), by_value), 0.f);

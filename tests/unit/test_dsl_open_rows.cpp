@@ -1,4 +1,4 @@
-// Ops whose arrays may have space between their rows.
+// Ops whose arrays may have gaps between their rows.
 #include "dsl/inout.h"
 #include "dsl/interpret.h"
 #include "dsl/op.h"

@@ -1,4 +1,4 @@
-// Layouts by hand: where elements stand, text, fit, algebra.
+// Layouts by hand: places of elements, text, capacity, algebra.
 #include "targets/chip/layout/algebra.h"
 #include "targets/chip/layout/conversion.h"
 
@@ -60,7 +60,8 @@ TEST_CASE("padding holds no element") {
 TEST_CASE("windows give an element several places, and a place one element") {
     const Placement p{Memory::Lm0, f32("(6=(2_MAB:1/4, 6:1)@-1)"), 0};
     check(p, small);
-    // Window 0 holds −1..4, window 1 holds 3..8: 3 and 4 stand in both, −1 and from 6 on nothing.
+    // Window 0 holds −1..4, window 1 holds 3..8: 3 and 4 are in both; −1, and from 6 on, are
+    // padding.
     CHECK(places_of(p, {3}, small).size() == 2 * 8);
     CHECK(places_of(p, {2}, small).size() == 8);
     CHECK(!element_at(p, {0, 0, 0, 0, 0, 0, 0}, small));
@@ -120,7 +121,7 @@ TEST_CASE("the bound of a conversion") {
                                                {Memory::L1bm, f16("((1024:1), (4_W:1))"), 0}, full);
     REQUIRE(b.parts.size() == 1);
     CHECK(b.to_string() == "64 cycles at least: into L1BM 1024 LW in 64 cycles");
-    // What is there already costs nothing.
+    // Data that is already in place costs nothing.
     CHECK(conversion_bound({Memory::Lm0, f16("((4_PE:1), (4_W:1))"), 0}, {Memory::Lm1, f16("((4_PE:1), (4_W:1))"), 0},
                            full)
               .cycles == 0);

@@ -1,4 +1,4 @@
-// The order of stores that follow each other.
+// The order of consecutive stores.
 #include "machine/machine.h"
 #include "schedules/schedule.h"
 #include "targets/lower/lower.h"

@@ -1,4 +1,4 @@
-// How often loops may be unrolled.
+// Limits of loop unrolling.
 #include "machine/machine.h"
 #include "schedules/schedule.h"
 #include "support/error.h"

@@ -1,4 +1,4 @@
-// What becomes of vector loops whose stores do not vary by lane.
+// Lowering of vector loops whose stores do not vary by lane.
 #include "machine/machine.h"
 #include "schedules/examples.h"
 #include "support/error.h"

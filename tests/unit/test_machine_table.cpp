@@ -52,7 +52,8 @@ TEST_CASE("errors suggest") {
     CHECK_THROWS_WITH(m.level("LM0"),
                       "machine 'x86-64-avx2' has no memory level 'LM0'; there are: registers, L1, L2, L3, DRAM");
     CHECK_THROWS_WITH(m.unit("cores"), "machine 'x86-64-avx2' has no unit 'cores' (did you mean 'core'?)");
-    CHECK(Machine::named("aarch64-freestanding") == Machine::named("aarch64")); // without an operating system
+    // without an operating system
+    CHECK(Machine::named("aarch64-freestanding") == Machine::named("aarch64"));
     CHECK_THROWS_WITH(Machine::named("x86-64-avx3"), "unknown machine 'x86-64-avx3' (did you mean 'x86-64-avx2'?)");
 }
 

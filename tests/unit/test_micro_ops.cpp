@@ -1,4 +1,5 @@
-// Micro-ops: what words read and write, how far apart they stand, and words in order, folded and priced.
+// Micro-ops: what words read and write, the distances between them, and words ordered, folded and
+// costed.
 #include "sim/simulator.h"
 #include "support/random.h"
 #include "targets/chip/micro/micro_op.h"
@@ -26,7 +27,8 @@ std::string text(const std::vector<Word> &words) {
 } // namespace
 
 TEST_CASE("distances are those of the machine's rules") {
-    CHECK(distance("pass.i32 imm(1i) -> lm1[0+1]", "pass.i32 lm1[8+1] -> grf0[0+1]") == 3); // any address of an LM
+    // any address of an LM
+    CHECK(distance("pass.i32 imm(1i) -> lm1[0+1]", "pass.i32 lm1[8+1] -> grf0[0+1]") == 3);
     CHECK(distance("pass.i32 imm(1i) -> grf0[0+1]", "pass.i32 grf0[3] -> lm1[0+1]") == 3);
     CHECK(distance("pass.i32 imm(1i) -> grf0[0+1]", "pass.i32 grf0[4] -> lm1[0+1]") == -1);
     CHECK(distance("pass.i32 grf0[0+1] -> lm1[0+1]", "pass.i32 lm1[0+1] -> grf0[0+1]") == 3);
@@ -47,7 +49,7 @@ TEST_CASE("distances are those of the machine's rules") {
 }
 
 TEST_CASE("in order, as early as the rules allow, merged where slots are free") {
-    // What does not depend shares a word; what reads a forward comes in the next step.
+    // Independent micro-ops share a word; a reader of a forward comes in the next step.
     CHECK(text(emit_in_order({op("l2.bcast l2bm[0] -> l1bm[0]"), op("l1.scatter l1bm[64] -> lm0[0+1]"),
                               op("l1.pe.1 l1bm[0]"), op("pass.i32 lbf -> grf0[0+1]", true),
                               op("pass.i32 lm0[0+1] -> lm1[0+1]")},

@@ -1,4 +1,5 @@
-// Moves that schedules ask for: the sequence chosen, its cycles against the bound, and that it carries the data.
+// Moves that schedules need: the chosen sequence, its cycles compared with the bound, and the data
+// moved.
 #include "tests/property/moved_chip.h"
 
 #include <doctest/doctest.h>
@@ -28,7 +29,7 @@ Placement f16(Memory memory, const char *layout, int64_t base = 0) {
     return {memory, Layout::parse(layout, ElementType::F16), base};
 }
 
-// Plans, runs, compares; the program's text.
+// Plans, runs and compares; holds the program's text.
 struct Outcome {
     Move move;
     std::string text;
@@ -91,7 +92,7 @@ TEST_CASE("windows: neighbours get what they share from one copy") {
     const Outcome o = moved(f16(Memory::L1bm, "((30:4), (4:1, 4_W:1))"),
                             f16(Memory::Lm0, "(30=(2_MAB:1/14, 16:1), (4_PE:1, 4_W:1))"), small);
     CHECK(o.move.ops.size() == 8);
-    // With zeros before the first row left to others: padding is not written.
+    // Padding before the first row is not written; others fill it with zeros.
     moved(f16(Memory::L2bm, "((28:8, 2:4), (4:1, 4_W:1))"),
           f16(Memory::Lm0, "(56=(4_MAB:1/14, 16:1)@-1, (4_PE:1, 4_W:1))"), full);
 }

@@ -12,8 +12,8 @@ using namespace kumiko;
 
 namespace {
 
-// A convolution written as loops, over arrays without the axis of groups. Indexing by functions, so that one loop nest
-// serves both layouts.
+// A convolution written as loops, over arrays without the axis of groups. Functions compute the
+// indices, so that one loop nest handles both layouts.
 void check_conv(const ops::Conv2dOptions &o, int C, int H, int W, int O, int K) {
     const Op op = ops::conv2d(f64, 2, C, H, W, O, K, K, o);
     const std::vector<Buffer<>> in = random_inputs(op);
@@ -171,7 +171,8 @@ TEST_CASE("pooling, norms by given moments, and moved elements") {
     Buffer<float> table = random({5, 4});
     const Buffer<> index(i32, {3});
     auto *numbers = reinterpret_cast<int32_t *>(index.data());
-    numbers[0] = 4, numbers[1] = -7, numbers[2] = 2; // the second one is beyond, and takes the first row
+    // The second index is out of bounds, and is clamped to the first row.
+    numbers[0] = 4, numbers[1] = -7, numbers[2] = 2;
     Buffer<float> g = interpret(rows, {table, index}).front();
     CHECK(g(0, 1) == table(4, 1));
     CHECK(g(1, 3) == table(0, 3));

@@ -1,4 +1,5 @@
-// Convolutions in other dimensions, transposed ones, norms of groups and images of another size against loops.
+// Convolutions in other dimensions, transposed ones, group norms and image resizing, compared with
+// loops.
 #include "tests/unit/op_reference.h"
 
 using namespace kumiko;
@@ -12,7 +13,8 @@ struct Along { // one axis of a convolution
     int out() const { return (n + 2 * pad - dilation * (k - 1) - 1) / stride + 1; }
 };
 
-// A convolution over any number of axes, of two images. Arrays are read by positions as if they had one axis of channels.
+// A convolution over any number of axes, of two images. Arrays are read by position as if they had
+// one channel axis.
 void check_conv(const std::vector<Along> &axes, int C, int O, const ops::ConvOptions &o) {
     const Op op = axes.size() == 1
                       ? ops::conv1d(f64, 2, C, axes[0].n, O, axes[0].k, o)
@@ -23,7 +25,7 @@ void check_conv(const std::vector<Along> &axes, int C, int O, const ops::ConvOpt
     const int groups = o.groups, Cg = C / groups, Og = O / groups;
     Index out, window, image;
     for (const Along &a : axes) out.push_back(a.out()), window.push_back(a.k), image.push_back(a.n);
-    // The position of a channel's pixel in an image of such extents; −1 outside.
+    // The position of a channel's pixel in an image of these extents; −1 if out of bounds.
     const auto position = [&](int n, int c, int channels, const Index &pixel, const Index &extents) {
         int64_t p = n, size = 1;
         if (!channels_last) p = p * channels + c;
@@ -93,7 +95,7 @@ void check_transposed(int C, int H, int W, int O, int KH, int KW, const ops::Con
     });
 }
 
-// Where pixel y of `out` lies among `in`.
+// The coordinate of pixel y of `out` in `in`.
 double coordinate(int64_t y, int64_t in, int64_t out, ops::Coordinates how) {
     const double n = static_cast<double>(in), m = static_cast<double>(out), p = static_cast<double>(y);
     if (how == ops::Coordinates::HalfPixel) return (p + 0.5) * n / m - 0.5;

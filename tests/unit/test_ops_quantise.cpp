@@ -1,4 +1,4 @@
-// Numbers in 8 bits against loops.
+// Ops on 8-bit numbers, compared with loops.
 #include "tests/unit/op_reference.h"
 
 #include <limits>
@@ -110,7 +110,7 @@ TEST_CASE("matmul requantises its sums: bias, scale, activation, rounding, zero 
 
 namespace {
 
-// A convolution of an image of 5 rows and 6 columns with 4 channels by windows of 3 × 3, with zeros around.
+// A convolution of a 5 × 6 image with 4 channels by 3 × 3 windows, with zeros around.
 void check_conv(const Op &op, bool last, int groups, bool depthwise, Type to) {
     CAPTURE(op.to_string());
     std::vector<Buffer<>> in = random_inputs(op);

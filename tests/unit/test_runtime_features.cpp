@@ -1,5 +1,5 @@
 // Labels: threads
-// What the processor has, and the hook that says otherwise.
+// The processor's features, and the hook that overrides them.
 #include "runtime/kumiko_runtime.h"
 
 #include <doctest/doctest.h>

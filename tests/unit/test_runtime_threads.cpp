@@ -1,5 +1,6 @@
 // Labels: threads
-// The pool: every iteration once, from any caller, nested, concurrent, after fork; run under the thread sanitizer too.
+// The pool: every iteration runs once, from any caller, nested, concurrent, after fork; also under
+// the thread sanitizer.
 #include "runtime/kumiko_runtime.h"
 
 #include <doctest/doctest.h>
@@ -192,7 +193,8 @@ TEST_CASE("a hook replaces the pool") {
         }
         return 0;
     };
-    CHECK((kumiko_set_parallel_for(backwards) == kumiko_default_parallel_for)); // doctest prints no function pointers
+    // doctest prints no function pointers
+    CHECK((kumiko_set_parallel_for(backwards) == kumiko_default_parallel_for));
     std::vector<int64_t> order;
     auto note = [](void *closure, int64_t i) {
         static_cast<std::vector<int64_t> *>(closure)->push_back(i);

@@ -1,4 +1,5 @@
-// When an answer about a stage's loops may be given again: where nothing that it depends on has changed, in no copy of the schedule.
+// When an answer about a stage's loops may be reused: only if nothing that it depends on has
+// changed, in any copy of the schedule.
 #include "machine/machine.h"
 #include "schedules/loop_geometry.h"
 #include "schedules/schedule.h"
@@ -27,7 +28,7 @@ Schedule rows(const Op &op) {
     return s;
 }
 
-// With loop i inside the one below which accumulators are kept, there are as many as it has iterations.
+// With loop i inside the loop at which accumulators are kept, their number is its extent.
 bool takes_all_rows(Schedule &s) {
     try {
         s.stage("C").reorder({"j.o", "i", "k", "j.i"});
@@ -70,7 +71,8 @@ TEST_CASE("what loops touch changes with how they are made and ordered and what 
     CHECK_FALSE(same([](Schedule &t) { t.stage("C").split("k", 8); }));
     CHECK_FALSE(same([](Schedule &t) { t.stage("C").split("i", 4); }));
     CHECK_FALSE(same([](Schedule &t) { t.stage("C").reorder({"i", "j.o", "j.i", "k"}); }));
-    CHECK_FALSE(same([](Schedule &t) { t.place_in("B", "L1", "C", "k"); })); // the stage reads another tensor then
+    // The stage then reads another tensor.
+    CHECK_FALSE(same([](Schedule &t) { t.place_in("B", "L1", "C", "k"); }));
     CHECK_FALSE(same([&](Schedule &t) { t.assume(m >= 4); }));
     Schedule more = s, less = s;
     more.assume(m >= 16);

@@ -1,4 +1,4 @@
-// The reference page is what the records say, and a nest becomes a page.
+// The reference page matches the records, and a nest is printed as a page.
 #include "schedules/examples.h"
 #include "schedules/page.h"
 #include "schedules/primitive.h"

@@ -19,7 +19,7 @@ std::string message_of(const std::function<void()> &f) {
     return "no error";
 }
 
-// Four stages, each of which reads the one before at two places.
+// Four stages, each of which reads the previous one at two places.
 Op chain() {
     Axis i("i", 64), j("j", 64);
     Tensor X = input("X", f32, {i, j});
