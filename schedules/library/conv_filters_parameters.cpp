@@ -11,7 +11,7 @@ namespace kumiko::library {
 namespace {
 
 constexpr int64_t fewest_filters = 8, fewest_results = 40, fewest_steps = 32;
-constexpr int64_t most_pixels = 256, long_sum = 64; // results per window of one element
+constexpr int64_t most_pixels = 256, long_sum = 64; // for windows of one element
 constexpr int64_t sharing_filters = 128;            // that pay for reordering an image
 
 // Whether operands are of a type narrower than the sum's.
@@ -220,7 +220,8 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
     const int64_t read = skips ? 2 * row : row;
     const int64_t bytes = (window * vectors * lanes + rows * read) * sum.type.bytes();
     const int64_t first = cache_bytes(machine, "L1", 32 << 10), second = cache_bytes(machine, "L2", 512 << 10);
-    // Results that are revisited in L2 (NHWC, or tiles of a pool) leave most of it to them.
+    // If results are revisited in L2 (NHWC, or tiles of a pool), operands may take half of it;
+    // otherwise an eighth.
     const int64_t share = r.nhwc || p.pool_rows > 0 ? 2 : 8;
     // Weights of wide tiles are used for fewer pixels at a time, and may come from L2.
     const int64_t near = vectors > 2 ? 2 * first : first;

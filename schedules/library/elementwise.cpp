@@ -455,7 +455,7 @@ std::map<std::string, RowsOfPart> hold_stages(Schedule &s, const std::set<std::s
     if (reads_before_update(op)) return {};
     const bool several = op.outputs().size() > 1;
     std::string host = several ? "" : op.outputs()[0], end;
-    // of several, the largest whose loops others can share
+    // Of several, the largest output whose loops others can share.
     for (const std::string &output : op.outputs()) {
         const Stage &stage = op.stage(output);
         if (!several || is_extern(stage) || stage.reads_itself() || !s.state().readers(output).empty()) continue;
@@ -535,7 +535,7 @@ bool computes_planes(const Schedule &s, const std::string &stage, const LoopName
 // along rows. A load with missing lanes is done lane by lane: then once per row instead of once per
 // read. Not worthwhile if few vectors of a row have missing lanes and rows of a block share loads.
 void roll_padding(Schedule &s, const Stage &padding, const ElementwiseParameters &p) {
-    // of a ring; each ring recomputes its border rows
+    // Rows of a ring; each ring recomputes its border rows.
     constexpr int64_t fewest_rows = 8, most_rows = 64;
     constexpr int64_t rings_of_thread = 4;
     const auto consumers = s.state().consumers(padding.name);

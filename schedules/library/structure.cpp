@@ -328,7 +328,8 @@ void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumul
     accumulators = std::min(accumulators, std::max<int64_t>(1, joined / std::max(1, lanes)));
     int64_t vectors = extent ? std::clamp<int64_t>(*extent / lanes, 1, accumulators) : accumulators;
     if (reduced < axes.size() && *extent < 8 * lanes) vectors = 1; // fewer lanes beyond the end
-    const int64_t least = reduced > 1 ? lanes : 2 * lanes;         // others add to the same
+    // Steps along other axes add to the same vectors.
+    const int64_t least = reduced > 1 ? lanes : 2 * lanes;
     if (lanes < 2) return;
     if (extent && *extent < least) { // a few whole vectors, reduced at once
         const Stage &row = R.state().def;

@@ -32,9 +32,9 @@ std::vector<std::string> axes_in(const Operand &o, const std::vector<std::string
 bool is_plain(const Operand &o);
 
 // The op's contraction: exactly one sum, whose term is a product of two reads (through casts).
-// Beyond it the op may have padding stages of its operands and one elementwise consumer; with
-// `readers`, also a stage that reads that consumer's results elsewhere, or a pool of them. Nothing
-// if the op has another structure.
+// Beyond it the op may have padding stages of its operands and one elementwise consumer. With
+// `readers`, an output may instead read the sum at other indices, or a pool may follow. Nothing if
+// the op has another structure.
 std::optional<Contraction> find_contraction(const Op &op, bool readers = false);
 
 // A contraction as a matrix product: its axes are batches, rows i, columns j, and the reduction k.
@@ -61,8 +61,8 @@ inline constexpr size_t most_stages = 64;
 // The extent if it is constant; nothing if it is symbolic.
 std::optional<int64_t> constant_extent(const Axis &axis);
 
-// Whether a last block may be shifted inwards and recompute some elements: no stage updates in
-// place what it reads.
+// Whether a last block may be shifted inwards and recompute some elements: no stage updates a
+// tensor in place.
 bool may_shift(const Op &op);
 
 // Lanes of the machine's vectors for a type, at least 1.
