@@ -46,7 +46,7 @@ Json drawn(const ops::Parameter &p, Random &r) {
         return size();
     case Kind::Sizes:
         return std::vector<int64_t>{size(), size(), size()};
-    case Kind::Ints: // one number, or one for each axis of what Sizes draws
+    case Kind::Ints: // one number, or one per axis of the drawn sizes
         if (r.chance(0.3)) return Json::array();
         return r.chance(0.5) ? Json(std::vector<int64_t>{r.between(0, 2)})
                              : Json(std::vector<int64_t>{r.between(0, 2), r.between(0, 2), r.between(0, 2)});

@@ -61,7 +61,7 @@ TEST_CASE("random layouts") {
                 for (int l = 0; l < all.lanes(); l++) {
                     if (all.at(u, a)[l] >= 0)
                         held++;
-                    else if (held % 7 == 0) { // a sample of what is padding
+                    else if (held % 7 == 0) { // a sample of the padding
                         Place place = place_of(u, memory, c);
                         place.address = a, place.lane = l;
                         REQUIRE(!element_at(p, place, c));

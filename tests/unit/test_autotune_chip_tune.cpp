@@ -74,7 +74,7 @@ TEST_CASE("an op of the library, in either space; no candidate fails, and a seed
 TEST_CASE("the bar tells how near to the chip's roofline the best is") {
     const Op op = ops::make("reduce", {{"shape", {64, 256}}, {"axes", {1}}});
     const sim::Config chip = sim::Config::load("small");
-    const double bytes = 4 * (64 * 256 + 64); // reductions wait for DRAM
+    const double bytes = 4 * (64 * 256 + 64); // reductions are bound by DRAM
     CHECK(bound_seconds(count_work(op, {}), small(), 1, 0) ==
           doctest::Approx(bytes / static_cast<double>(chip.dram_bytes_per_cycle()) / (chip.clock_ghz * 1e9)));
     const Op product = ops::make("matmul", {{"m", 2048}, {"n", 2048}, {"k", 2048}, {"type", "f16"}});

@@ -81,7 +81,7 @@ TEST_CASE("addresses of servers") {
     a = RedisAddress::parse("redis://me:p%40ss%3aword@host");
     CHECK(a.user == "me");
     CHECK(a.password == "p@ss:word");
-    CHECK(a.text() == "redis://host:6379"); // the password stands in no message
+    CHECK(a.text() == "redis://host:6379"); // messages never contain the password
     a = RedisAddress::parse("redis://:secret@[::1]:6380/");
     CHECK(a.user.empty());
     CHECK(a.password == "secret");

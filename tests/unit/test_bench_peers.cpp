@@ -168,7 +168,7 @@ TEST_CASE("convolutions, grouped, strided, dilated, with epilogues") {
         for (const Epilogue &e :
              {Epilogue{}, Epilogue{bias.data(), nullptr, ""}, Epilogue{bias.data(), residual.data(), "relu"}})
             for (bool own : {false, true}) {
-                if (own && e.residual) continue; // it would have to stand in the peer's layout too
+                if (own && e.residual) continue; // it would have to be in the peer's layout too
                 s.epilogue = e;
                 each<float>(naive_conv(s, src, weights), [&](Peer &peer, float *dst) {
                     return peer.conv2d(s, src.data(), weights.data(), dst,

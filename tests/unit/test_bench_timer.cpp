@@ -34,7 +34,7 @@ TEST_CASE("work that times itself is believed") {
     int runs = 0;
     const TimedWork elsewhere(std::function<double(int)>([&](int times) {
         runs += times;
-        return 3e-3 * times; // whatever the clock says here
+        return 3e-3 * times; // independent of the clock
     }));
     const TimedWork here([] {});
     const std::vector<Timing> t = time_interleaved(std::vector<TimedWork>{elsewhere, here},

@@ -44,7 +44,7 @@ namespace {
 
 struct Tiles {
     int rows = 16, columns = 2; // of one MAB: vectors, and matrices of 16 columns
-    int depth = 1;              // matrices of 16 along k that stand in L1BM
+    int depth = 1;              // matrices of 16 along k in L1BM
     bool write_back = true;
 };
 

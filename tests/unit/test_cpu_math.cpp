@@ -51,7 +51,7 @@ double units_of(long double exact, T got) {
     if (std::signbit(exact) != std::signbit(got)) return 1e30;
     const long double limit = std::ldexp(1.0L, Limits::max_exponent);
     const long double bounded = std::min(std::fabs(exact), limit), result = std::isinf(got) ? limit : std::fabs(got);
-    // of normal numbers
+    // Exponents of normal numbers.
     const int least = Limits::min_exponent - 1, most = Limits::max_exponent - 1;
     const int exponent = bounded == 0 ? least : std::clamp(std::ilogb(bounded), least, most);
     return static_cast<double>(std::fabs(result - bounded) / std::ldexp(1.0L, exponent - Limits::digits + 1));

@@ -218,7 +218,7 @@ TEST_CASE("whatever is decided is a schedule or refused") {
             } catch (const Unsupported &) {
             }
         }
-        CHECK(legal > 75); // most of what has no reason against it
+        CHECK(legal > 75); // most points without a reason against them
     }
 }
 

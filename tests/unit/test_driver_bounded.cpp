@@ -57,7 +57,7 @@ TEST_CASE("steps of a bounded reduction") {
     CHECK(steps(i - 100 >= j, 3, 5).second < 0);           // none
     CHECK(steps(j <= i || j >= 15, 3, 5) == Pair(0, 19));  // no bound
     CHECK(steps(j * j <= i, 3, 5) == Pair(0, 19));         // not a number of times
-    CHECK(steps(i - i / 2 * 2 <= j, 3, 5) == Pair(0, 19)); // whatever is left over
+    CHECK(steps(i - i / 2 * 2 <= j, 3, 5) == Pair(0, 19)); // any remainder
 }
 
 TEST_CASE("terms that do not exist are left out, whatever the loops are") {

@@ -89,7 +89,7 @@ TEST_CASE("stages at loops of either reader, and readers that end reductions") {
     s.stage("row").compute_with("m", "i");
     for (const char *name : {"most", "T"}) s.stage(name).compute_at("m", "i");
     check_runs(s);
-    Schedule own(op); // row stands in the loops of R
+    Schedule own(op); // row is computed in the loops of R
     own.stage("m").reorder({"i", "k", "o"}).accumulate_in("registers", "i").finish_in("Y");
     own.stage("R").compute_with("m", "i");
     own.stage("row").compute_at("R", "i");

@@ -44,7 +44,7 @@ TEST_CASE("outputs of a row in the loops of the last stage") {
         }
     }
     Schedule s(residual(Size("M"), Size("N")));
-    s.stage("S").compute_at("Y", "i").vectorize("j", 8); // pending until total stands there
+    s.stage("S").compute_at("Y", "i").vectorize("j", 8); // pending until total is computed there
     s.stage("total").compute_at("Y", "i");
     s.stage("Y").parallel("i").vectorize("j", 8);
     CHECK(s.nest() == R"(compute Y

@@ -54,7 +54,7 @@ private:
         return std::nullopt;
     }
 
-    // Points that differ in one parameter: of those in whose order sizes lie, the next ones.
+    // Points that differ in one parameter: for ordered ones, in the neighbouring values.
     template<typename F>
     void for_each_step(const Point &point, size_t n, const F &f) {
         const ParameterInfo &p = space_.parameters()[n];

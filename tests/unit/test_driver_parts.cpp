@@ -104,7 +104,7 @@ TEST_CASE("region: a last block, a border and a middle with loops of their own")
     }
     Schedule s(matmul(8, 64, 5));
     auto C = s.stage("C");
-    auto middle = C.region("j", 3, 50, "middle"); // the stage is what is before and behind
+    auto middle = C.region("j", 3, 50, "middle"); // the stage keeps the parts before and behind
     auto last = C.region("j", 60, 4, "last");
     middle.reorder({"i", "k", "j"}).vectorize("j", 8, Tail::Mask).reorder({"i", "j.o", "k", "j.v"});
     last.reorder({"j", "i", "k"}).unroll("j");

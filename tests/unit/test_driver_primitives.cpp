@@ -338,7 +338,7 @@ TEST_CASE("blocks of blocks: the tail is cut once, where the inner blocks are co
             CHECK(body.find("parallel (C.i.o, 0, 3)") != std::string::npos);
             size_t loops = 0;
             for (size_t at = 0; (at = body.find("for (C.k", at)) != std::string::npos; at++) loops++;
-            CHECK(loops == 2); // six rows, and what is left
+            CHECK(loops == 2); // six rows, and the remainder
         }
     }
     Schedule any(matmul_any());
@@ -510,7 +510,7 @@ TEST_CASE("copies of strided and dilated reads hold only what is read") {
     CHECK(copied(y + k * 2, x, "y") == "int32 * 3 * 16");          // three of five rows
     CHECK(copied(y, x * 2 + k, "x.o") == "int32 * 1 * 9");         // the lattice is dense
     CHECK(copied(y * 2 + 1, 38 - x * 2, "y") == "int32 * 1 * 16"); // backwards
-    CHECK(copied(y, x * 4 - x * 2, "x.o") == "int32 * 1 * 4");     // the variable stands twice
+    CHECK(copied(y, x * 4 - x * 2, "x.o") == "int32 * 1 * 4");     // the variable occurs twice
     CHECK(copied(y * 2, (x * 2) % 20, "y") == "int32 * 1 * 19");   // no lattice is known
 }
 

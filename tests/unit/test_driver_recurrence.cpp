@@ -273,7 +273,7 @@ TEST_CASE("recurrences at loops of their readers begin with the first element") 
             s.stage("U").compute_at("Y", "i");
             s.stage("P").compute_at("U", "j");
         });
-        run(chain, {}, [](S s) { // the first two wait for the third
+        run(chain, {}, [](S s) { // the first two are pending until the third
             s.stage("P").compute_at("Y", "i").vectorize("j", 4);
             s.stage("U").compute_at("Y", "i");
             s.stage("Y.sum").compute_at("Y", "i");

@@ -145,7 +145,7 @@ TEST_CASE("each step visits one element, under every order of the other loops") 
             dW.reorder({"d.o", "n", "v", "d.i"});
             s.accumulate_in("dW", "L1", "d.o");
         });
-        if (V > 4) // a part of the rows by itself: what the others get is left out there
+        if (V > 4) // one part of the rows: contributions to the others are skipped
             scheduled([](Schedule &, StageHandle dW) {
                 dW.reorder({"n", "v", "d"});
                 dW.region("v", 0, 3, "head").scatter("v");
@@ -165,7 +165,7 @@ TEST_CASE("a scatter at a loop of its consumer, and one that a consumer ends") {
     Schedule inside(op);
     inside.stage("Y").split("v", 5);
     inside.stage("dW").reorder({"n", "v", "d"}).compute_at("Y", "v.o").scatter("v");
-    check_runs(inside); // of each step what is in the block
+    check_runs(inside); // per step, the elements in the block
     check_runs(default_schedule(op, Machine::host()));
 }
 

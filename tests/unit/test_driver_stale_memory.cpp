@@ -134,7 +134,7 @@ TEST_CASE("what reads the maximum of an online sum is computed at its elements a
     Schedule s(Op("mixed", {A, B, V}, {compute("Y", {i, j}, sum(w(i, k) * V(k, j), k))}));
     s.stage("Y").split("k", 7);
     s.stage("Y").online("top", "k.o");
-    s.prepack("A", {"k%9", "i/5", "i%5", "k/9"}); // vectors along w would lie in blocks of i
+    s.prepack("A", {"k%9", "i/5", "i%5", "k/9"}); // vectors along w would be in blocks of i
     for (const int n : {1, 8, 20}) check(s, {{"N", 2}, {"K", n}});
 }
 

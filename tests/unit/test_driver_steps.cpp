@@ -264,7 +264,7 @@ TEST_CASE("schedules of steps") {
         });
     };
     using S = Schedule &;
-    // Sequences have nothing to do with each other, so that their loop may stand outside.
+    // Sequences are independent, so that their loop may be outside.
     CHECK(with([](S s) { s.stage("h").reorder({"b", "t", "u"}).parallel("b"); }) == "no error");
     CHECK(with([](S s) {
               auto [o, i] = s.stage("h").split("b", 4);
