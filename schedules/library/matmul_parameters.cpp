@@ -31,9 +31,9 @@ struct Pieces {
 // no tile tests its end.
 Pieces pieces_for(int64_t threads, int64_t M, int64_t N, int64_t K, int64_t tile_rows, int64_t tile_columns, bool parts,
                   bool copied) {
-    // Products that pay for waking cores; steps that pay for another sum.
-    constexpr int64_t worth = 1 << 18, long_part = 256;
-    constexpr int64_t few = 4; // cores up to which dividing rows suffices
+    constexpr int64_t worth = 1 << 18, // products that pay for waking cores
+        long_part = 256;               // steps that pay for another sum
+    constexpr int64_t few = 4;         // cores up to which dividing rows suffices
     if (threads == 1 || M * N * K < worth) return {};
     const int64_t down = (M + tile_rows - 1) / tile_rows, across = (N + tile_columns - 1) / tile_columns;
     const bool fills = down * across >= threads,
@@ -48,8 +48,9 @@ Pieces pieces_for(int64_t threads, int64_t M, int64_t N, int64_t K, int64_t tile
         if (threads % rows || (rows > 1 && columns > 1 && !equal)) continue;
         const int64_t tall = (down + rows - 1) / rows * tile_rows,
                       wide = (across + columns - 1) / columns * tile_columns;
-        // The busiest core's products, and its reads.
-        const int64_t time = tall * wide * K + (tall + wide) * K;
+        const int64_t time =
+            // The busiest core's products, and its reads.
+            tall * wide * K + (tall + wide) * K;
         if (least == 0 || time < least) best = {.rows = rows, .columns = columns}, least = time;
     }
     return best;
