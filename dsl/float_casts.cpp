@@ -108,7 +108,8 @@ private:
         if (op->type != Int(32) ||
             (!both && !op->is_intrinsic(Call::bitwise_or) && !op->is_intrinsic(Call::bitwise_xor)))
             return changed;
-        const auto most = [&](const Expr &e) -> Expr { // of a value that is not negative; undefined for others
+        // The greatest value; undefined if it is not known, or the least one may be negative.
+        const auto most = [&](const Expr &e) -> Expr {
             const Interval range = bounds_of_expr_in_scope(e, scope_);
             const bool known = range.is_bounded() && is_const_one(simplify(range.min >= 0));
             return known ? simplify(range.max) : Expr();
