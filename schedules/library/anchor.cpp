@@ -30,6 +30,12 @@ bool exceeds_l2(const Op &op, const Stage &stage, const Machine &machine) {
     const Op alone = op.stage_alone(stage);
     const auto c = find_contraction(alone);
     if (!c) return false;
+    // The library's products pack an operand again for each batch, also one that all batches share.
+    if (const auto product = find_matrix_product(alone)) {
+        for (const std::string &batch : product->batches) {
+            if (!product->b.axes.count(batch)) return false;
+        }
+    }
     int64_t bytes = 0;
     for (const Input &in : alone.inputs()) bytes += bytes_of(in.type, in.axes, 0, 0);
     return bytes > cache_bytes(machine, "L2", 512 << 10);
