@@ -42,8 +42,8 @@ std::vector<Buffer<>> make_integers(const Op &op, const Sizes &sizes, uint64_t s
     return inputs;
 }
 
-JudgedArrays exact_arrays(const Op &op, const Sizes &sizes, std::vector<Buffer<>> inputs) {
-    JudgedArrays a;
+MeasuredArrays exact_arrays(const Op &op, const Sizes &sizes, std::vector<Buffer<>> inputs) {
+    MeasuredArrays a;
     a.inputs = std::move(inputs);
     a.exact = true;
     std::vector<Buffer<>> all = a.inputs;
@@ -64,9 +64,9 @@ Buffer<> in_double(const Buffer<> &values) {
 }
 
 // Returns nullopt if an extern function received rounded values.
-std::optional<JudgedArrays> bounded_arrays(const Op &op, const Sizes &sizes, std::vector<Buffer<>> inputs,
-                                           const std::set<std::string> &exact = {}) {
-    JudgedArrays a;
+std::optional<MeasuredArrays> bounded_arrays(const Op &op, const Sizes &sizes, std::vector<Buffer<>> inputs,
+                                             const std::set<std::string> &exact = {}) {
+    MeasuredArrays a;
     a.inputs = std::move(inputs);
     Bounded result = interpret_with_bound(op, a.inputs, sizes, exact);
     if (!result.unsure.empty()) return std::nullopt;
@@ -128,9 +128,9 @@ std::vector<std::vector<int64_t>> sampled_indices(const std::vector<int64_t> &ex
     return all;
 }
 
-JudgedArrays sampled_arrays(const Op &op, const Sizes &sizes, std::vector<Buffer<>> inputs, bool exact, int64_t n,
-                            uint64_t seed) {
-    JudgedArrays a;
+MeasuredArrays sampled_arrays(const Op &op, const Sizes &sizes, std::vector<Buffer<>> inputs, bool exact, int64_t n,
+                              uint64_t seed) {
+    MeasuredArrays a;
     a.inputs = std::move(inputs);
     a.exact = exact;
     Random random(seed);
@@ -202,7 +202,7 @@ Checking choose_checking(const Op &op, const Sizes &sizes, double longest) {
 
 void require_memory(const Op &op, const Sizes &sizes, double longest) { choose_checking(op, sizes, longest); }
 
-std::string JudgedArrays::fault_of(size_t output, const Buffer<> &actual) const {
+std::string MeasuredArrays::fault_of(size_t output, const Buffer<> &actual) const {
     if (bounds.empty()) return difference(actual, expected[output]);
     try {
         if (places.empty()) {
@@ -228,7 +228,7 @@ std::string JudgedArrays::fault_of(size_t output, const Buffer<> &actual) const 
 namespace {
 
 // Integers may be indices, which must be in bounds: smaller magnitudes are tried before giving up.
-JudgedArrays checked_arrays(const Op &op, const Sizes &sizes, uint64_t seed, const Checking &checking) {
+MeasuredArrays checked_arrays(const Op &op, const Sizes &sizes, uint64_t seed, const Checking &checking) {
     const auto [magnitude, sample] = checking;
     if (!magnitude) {
         std::vector<Buffer<>> inputs = make_integers(op, sizes, seed, -4, 4);
@@ -264,7 +264,7 @@ JudgedArrays checked_arrays(const Op &op, const Sizes &sizes, uint64_t seed, con
 
 } // namespace
 
-JudgedArrays make_judged_arrays(const Op &op, const Sizes &sizes, uint64_t seed, double longest) {
+MeasuredArrays make_measured_arrays(const Op &op, const Sizes &sizes, uint64_t seed, double longest) {
     const Checking checking = choose_checking(op, sizes, longest);
     try {
         return checked_arrays(op, sizes, seed, checking);

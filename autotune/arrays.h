@@ -6,7 +6,7 @@
 
 namespace kumiko {
 
-struct JudgedArrays {
+struct MeasuredArrays {
     std::vector<Buffer<>> inputs;
     std::vector<Buffer<>> expected; // in the outputs' types if bits must be equal, otherwise f64
     std::vector<Buffer<>> bounds;   // f64: error bound per element; empty if bits must be equal
@@ -41,6 +41,7 @@ void require_memory(const Op &op, const Sizes &sizes, double longest = longest_r
 // over every axis. Exceptions are ops whose elements depend on almost everything, whose indices are
 // data-dependent, that call extern functions, or that update arrays in place: they are evaluated in
 // full, however long it takes.
-JudgedArrays make_judged_arrays(const Op &op, const Sizes &sizes, uint64_t seed, double longest = longest_reference);
+MeasuredArrays make_measured_arrays(const Op &op, const Sizes &sizes, uint64_t seed,
+                                    double longest = longest_reference);
 
 } // namespace kumiko

@@ -42,7 +42,7 @@ Outcome outcome_of(uint32_t status) {
     case MEASURER_WRONG:
         return Outcome::Wrong;
     default:
-        throw InternalError("the measurer did not understand a request");
+        throw InternalError("the measurer did not analyze a request");
     }
 }
 

@@ -17,8 +17,8 @@
 // list, or its session puts it back. All keys of a session expire after it.
 #pragma once
 
-#include "autotune/judge.h"
 #include "autotune/op_recipe.h"
+#include "autotune/runner.h"
 
 #include <limits>
 
@@ -93,7 +93,7 @@ struct QueueAnswer {
     Measured measured;
     double build_seconds = 0;
     std::vector<Measured> compared; // for a comparison, one per candidate
-    JudgeFacts facts;
+    RunnerFacts facts;
 
     std::string to_json() const;
     static QueueAnswer from_json(const std::string &text);

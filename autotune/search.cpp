@@ -17,8 +17,8 @@ constexpr double descent_share = 0.2;   // the last fraction of all proposals
 
 } // namespace
 
-Search::Search(const Space &space, uint64_t seed, SearchMethod method, Advisor *advisor)
-    : space_(space), random_(seed), method_(method), advisor_(advisor), parameters_(space) {}
+Search::Search(const Space &space, uint64_t seed, SearchMethod method, PointFilter *filter)
+    : space_(space), random_(seed), method_(method), filter_(filter), parameters_(space) {}
 
 bool Search::tell(const Point &point, double seconds, const std::string &schedule) {
     seen_.insert(point);
@@ -39,7 +39,7 @@ bool Search::take(const Point &point, const char *origin, std::vector<Proposal> 
     if (!fresh(point)) return false;
     seen_.insert(point);
     if (compares_schedules()) {
-        const std::string schedule = advisor_->schedule_of(point, origin);
+        const std::string schedule = filter_->schedule_of(point, origin);
         if (schedule.empty() || !seen_schedules_.insert(schedule).second) return false;
     }
     proposals.push_back({point, origin});
@@ -159,8 +159,8 @@ std::vector<Point> Search::new_schedules(const std::vector<Point> &points, size_
     std::set<std::string> here;
     size_t illegal = 0;
     for (const Point &p : points) {
-        if (all.size() + illegal == n || advisor_->over()) break;
-        const std::string schedule = advisor_->schedule_of(p, of_pool);
+        if (all.size() + illegal == n || filter_->over()) break;
+        const std::string schedule = filter_->schedule_of(p, of_pool);
         illegal += schedule.empty();
         if (schedule.empty() || seen_schedules_.count(schedule))
             seen_.insert(p);
@@ -176,7 +176,7 @@ void Search::propose_by_model(size_t n, bool descend, std::vector<Proposal> &pro
     const size_t asked = std::max<size_t>(16, asked_of_each * wanted);
     sort(points, asked);
     points = new_schedules(points, asked);
-    const std::vector<float> scores = advisor_->scores(points, of_pool);
+    const std::vector<float> scores = filter_->scores(points, of_pool);
     std::vector<size_t> order;
     for (size_t i = 0; i < points.size(); i++) {
         if (std::isnan(scores[i]))
@@ -207,7 +207,7 @@ std::vector<Proposal> Search::propose(size_t n, size_t left) {
         const size_t all = told_.size() + left;
         const bool descend =
             left > 0 && told_.size() >= 24 && static_cast<double>(left) <= descent_share * static_cast<double>(all);
-        for (int idle = 0; proposals.size() < n && idle < 3 && !advisor_->over(); idle++)
+        for (int idle = 0; proposals.size() < n && idle < 3 && !filter_->over(); idle++)
             propose_by_model(n, descend, proposals);
     } else {
         propose_by_evolution(n, proposals);

@@ -1,7 +1,7 @@
 // Proposes the points of a space to try next: the default first, then an evolutionary search. Each
 // round builds a pool of new points (random samples, mutations of the best known points, crossovers
 // of two of them), filters it with a model of the parameter values of measured points, drops points
-// whose schedule is already known, asks an advisor for scores of the rest, and proposes the best of
+// whose schedule is already known, asks a filter for scores of the rest, and proposes the best of
 // them plus a few random ones. Towards the end it does a local search from the best point. For a
 // given seed, the proposals depend only on the reported results and the scores.
 #pragma once
@@ -17,9 +17,9 @@
 namespace kumiko {
 
 // Examines and scores points before they are measured.
-class Advisor {
+class PointFilter {
 public:
-    virtual ~Advisor() = default;
+    virtual ~PointFilter() = default;
     // A key that is equal for points with equal schedules; "" for an illegal point. `origin`: how
     // the search proposed it; "pool" for those of which only the best are proposed.
     virtual std::string schedule_of(const Point &point, const char *origin) = 0;
@@ -36,9 +36,9 @@ struct Proposal {
 
 class Search {
 public:
-    // Without an advisor, Model behaves like Evolution. Both must outlive the search.
+    // Without a filter, Model behaves like Evolution. Both must outlive the search.
     Search(const Space &space, uint64_t seed, SearchMethod method = SearchMethod::Evolution,
-           Advisor *advisor = nullptr);
+           PointFilter *filter = nullptr);
 
     // Up to n points that were neither proposed nor reported before; fewer if the space seems
     // exhausted. `left`: how many will be proposed in total from now on; 0: unknown.
@@ -46,7 +46,7 @@ public:
     // Proposes this point right after the default: one of the space's starting points, or a point
     // that did well elsewhere.
     void suggest(const Point &point) { suggested_.push_back(point); }
-    // Reports the result of a point: seconds, or infinity. `schedule`: the advisor's key, so that
+    // Reports the result of a point: seconds, or infinity. `schedule`: the filter's key, so that
     // no other point with that schedule is proposed. Returns whether this is the first result for
     // the point.
     bool tell(const Point &point, double seconds, const std::string &schedule = "");
@@ -61,7 +61,7 @@ private:
     void propose_by_model(size_t n, bool descend, std::vector<Proposal> &proposals);
     void propose_random(size_t n, const char *origin, std::vector<Proposal> &proposals);
 
-    bool compares_schedules() const { return method_ == SearchMethod::Model && advisor_; }
+    bool compares_schedules() const { return method_ == SearchMethod::Model && filter_; }
     bool fresh(const Point &point) const { return !seen_.count(point) && space_.reason_against(point).empty(); }
     // Proposes the point unless it is known or its schedule was proposed before.
     bool take(const Point &point, const char *origin, std::vector<Proposal> &proposals);
@@ -73,7 +73,7 @@ private:
     const Space &space_;
     Random random_;
     const SearchMethod method_;
-    Advisor *advisor_;
+    PointFilter *filter_;
     ParameterModel parameters_;
     std::vector<Point> suggested_;
     std::set<Point> seen_;

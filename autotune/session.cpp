@@ -1,10 +1,10 @@
 #include "autotune/session.h"
 
-#include "autotune/chip_judge.h"
+#include "autotune/chip_runner.h"
 #include "autotune/failure.h"
 #include "autotune/features/feature_sets.h"
-#include "autotune/local_judge.h"
-#include "autotune/queue_judge.h"
+#include "autotune/local_runner.h"
+#include "autotune/queue_runner.h"
 #include "autotune/task.h"
 
 #include <fmt/format.h>
@@ -44,8 +44,8 @@ Session::Session(const Op &op, const Machine &machine, const CpuTarget &cpu, con
                  TuneReport &report)
     : op_(op), machine_(machine), cpu_(cpu), options_(options), report_(report = {}), space_(choose_space()),
       key_(task_key(op, machine, best_options(options))), work_(count_work(op, options.sizes)),
-      scout_(*space_, key_.threads, key_.sizes, model_for(options, machine)),
-      search_(*space_, options.seed, options.search, &scout_), seconds_to_compare_(options.final_seconds) {
+      filter_(*space_, key_.threads, key_.sizes, model_for(options, machine)),
+      search_(*space_, options.seed, options.search, &filter_), seconds_to_compare_(options.final_seconds) {
     if (!options.workers.empty()) { // fail early, even if all trials are already known
         if (space_->machine().architecture == "chip")
             throw Unsupported("workers measure on processors; candidates for the chip are simulated on this machine");
@@ -55,7 +55,7 @@ Session::Session(const Op &op, const Machine &machine, const CpuTarget &cpu, con
         throw Unsupported("candidates for the chip, which has no caches, cannot be measured with cold ones");
     if (options.trials < 1) throw UserError("tuning needs at least one trial, not " + std::to_string(options.trials));
     if (!options.database.empty()) database_.emplace(options.database, Database::Mode::ReadWrite, lock_timeout);
-    scout_.end_when([this] {
+    filter_.end_when([this] {
         const bool any = in_hand_ || best_ || report_.measured + under_way_ > 0;
         return interrupted() || (any && late());
     });
@@ -117,36 +117,36 @@ void Session::advance(int n, const std::function<void()> &after_each, double sec
     const Adding adding{watch, report_.seconds};
     const int goal = std::min(options_.trials, trials_ + n);
     begin_measuring();
-    const auto take = [&](Verdict verdict) {
+    const auto take = [&](MeasureResult measure_result) {
         under_way_--;
-        under_way_schedules_.erase(verdict.candidate.schedule_hash);
-        measure(std::move(verdict));
+        under_way_schedules_.erase(measure_result.candidate.schedule_hash);
+        measure(std::move(measure_result));
         if (after_each) after_each();
     };
     while (true) {
         const auto paused = [&] { return watch.seconds() > seconds && report_.measured + under_way_ > 0; };
         while (!out_of_time() && !paused() && trials_ + under_way_ < goal &&
-               under_way_ < static_cast<int>(judge_->wanted()) && !used_up()) {
+               under_way_ < static_cast<int>(runner_->wanted()) && !used_up()) {
             recall(); // results of other sessions since then
             if (trials_ + under_way_ >= goal) break;
             const size_t size = trials_ + under_way_ < first_trials ? first_batch : later_batch;
             std::vector<Candidate> batch = next_batch(std::min<size_t>(size, goal - trials_ - under_way_));
-            if (out_of_time()) break; // the judge would be told to cancel them
+            if (out_of_time()) break; // the runner would be told to cancel them
             if (batch.empty()) exhausted_ = true;
             under_way_ += static_cast<int>(batch.size());
-            judge_->submit(std::move(batch));
+            runner_->submit(std::move(batch));
         }
-        std::optional<Verdict> verdict;
+        std::optional<MeasureResult> measure_result;
         try {
-            if (!out_of_time()) verdict = judge_->next(best_ ? best_->timing.least : infinity);
+            if (!out_of_time()) measure_result = runner_->next(best_ ? best_->timing.least : infinity);
         } catch (const NoWorker &e) { // known results stay valid
             if (!best_ && report_.measured == 0) throw;
             if (report_.measured == 0) report_.unmeasured = e.message();
         }
-        if (!verdict) break;
-        take(std::move(*verdict));
+        if (!measure_result) break;
+        take(std::move(*measure_result));
     }
-    for (Verdict &measured : judge_->cancel()) take(std::move(measured));
+    for (MeasureResult &measured : runner_->cancel()) take(std::move(measured));
     under_way_ = 0;
     under_way_schedules_.clear();
     if (trials_ < goal && !out_of_time() && used_up())
@@ -164,14 +164,14 @@ std::vector<Candidate> Session::next_batch(size_t n) {
     while (batch.size() < n && !used_up() && !out_of_time()) {
         const size_t left = static_cast<size_t>(options_.trials - trials_ - under_way_) - batch.size();
         const std::vector<Proposal> proposals = search_.propose(n - batch.size(), left);
-        for (const Candidate &rejected : scout_.take_rejected()) {
+        for (const Candidate &rejected : filter_.take_rejected()) {
             report_.rejected++;
             report_.rejections.push_back(keep(rejected, {}));
         }
         if (proposals.empty()) break;
         for (const Proposal &proposal : proposals) {
             if (out_of_time()) break;
-            Candidate candidate = scout_.candidate(proposal);
+            Candidate candidate = filter_.candidate(proposal);
             if (candidate.outcome != Outcome::Ok) {
                 report_.rejected++;
                 report_.rejections.push_back(keep(candidate, {}));
@@ -183,28 +183,28 @@ std::vector<Candidate> Session::next_batch(size_t n) {
             else if (under_way_schedules_.insert(candidate.schedule_hash).second)
                 batch.push_back(std::move(candidate)), in_hand_ = true;
         }
-        scout_.forget();
+        filter_.forget();
     }
     report_.search_seconds += watch.seconds();
     return batch;
 }
 
 void Session::begin_measuring() {
-    if (judge_) return;
-    judge_ = make_judge();
+    if (runner_) return;
+    runner_ = make_runner();
     take_facts();
 }
 
-std::unique_ptr<Judge> Session::make_judge() {
+std::unique_ptr<CandidateRunner> Session::make_runner() {
     const auto over = [this] { return out_of_time(); };
     if (space_->machine().architecture == "chip")
-        return std::make_unique<ChipJudge>(
-            *space_, ChipJudgeOptions{.longest_reference = options_.longest_reference, .over = over});
+        return std::make_unique<ChipRunner>(
+            *space_, ChipRunnerOptions{.longest_reference = options_.longest_reference, .over = over});
     const auto least_possible = [this](double clock_hz) {
         return least_possible_seconds(work_, space_->machine(), key_.threads, clock_hz);
     };
     if (options_.workers.empty()) {
-        LocalJudgeOptions local;
+        LocalRunnerOptions local;
         local.measurer = {options_.measurer, key_.threads, options_.memory_mib, options_.cold};
         local.trial_seconds = options_.trial_seconds;
         local.timeout = options_.timeout;
@@ -212,7 +212,7 @@ std::unique_ptr<Judge> Session::make_judge() {
         local.longest_reference = options_.longest_reference;
         local.least_possible = least_possible;
         local.over = over;
-        return std::make_unique<LocalJudge>(*space_, cpu_, key_.sizes, local);
+        return std::make_unique<LocalRunner>(*space_, cpu_, key_.sizes, local);
     }
     const QueueTask task = {options_.recipe,
                             key_.op_hash,
@@ -225,7 +225,7 @@ std::unique_ptr<Judge> Session::make_judge() {
                             options_.memory_mib,
                             options_.longest_reference,
                             options_.cold};
-    QueueJudgeOptions queue;
+    QueueRunnerOptions queue;
     queue.server = options_.workers;
     if (options_.seconds > 0) queue.patience = std::max(1.0, options_.seconds - watch_.seconds());
     queue.over = over;
@@ -233,11 +233,11 @@ std::unique_ptr<Judge> Session::make_judge() {
     queue.notice = [this](const std::string &text) {
         if (notice_) notice_(text);
     };
-    return std::make_unique<QueueJudge>(task, queue);
+    return std::make_unique<QueueRunner>(task, queue);
 }
 
 void Session::take_facts() {
-    facts_ = judge_->facts();
+    facts_ = runner_->facts();
     report_.reference_seconds = facts_.reference_seconds;
     report_.exact = facts_.exact;
     report_.clock_hz = facts_.clock_hz;
@@ -247,11 +247,11 @@ void Session::take_facts() {
     report_.checked_elements = facts_.sampled;
 }
 
-void Session::rest() { judge_.reset(); }
+void Session::rest() { runner_.reset(); }
 
-void Session::measure(Verdict verdict) {
-    auto &[candidate, measured, worker] = verdict;
-    take_facts(); // workers report facts with each verdict
+void Session::measure(MeasureResult measure_result) {
+    auto &[candidate, measured, worker] = measure_result;
+    take_facts(); // workers report facts with each result
     if (!worker.empty()) report_.by_worker[worker]++;
     trials_++;
     report_.measured++;
@@ -296,7 +296,7 @@ Record Session::keep(const Candidate &candidate, const Measured &measured, bool 
         database_->add(op_, r);
     const double seconds = r.outcome == Outcome::Ok ? r.timing.least : infinity;
     search_.tell(candidate.point, seconds, candidate.schedule_hash);
-    scout_.model().tell(candidate.features, seconds);
+    filter_.model().tell(candidate.features, seconds);
     if (r.outcome != Outcome::Ok) count_failure(r);
     if (!r.schedule_hash.empty()) records_[r.schedule_hash] = r;
     return r;

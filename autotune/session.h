@@ -2,8 +2,8 @@
 // steps, so that several tasks can share a budget.
 #pragma once
 
-#include "autotune/judge.h"
-#include "autotune/scout.h"
+#include "autotune/candidate_filter.h"
+#include "autotune/runner.h"
 #include "autotune/tune.h"
 #include "autotune/work.h"
 #include "support/duration.h"
@@ -73,9 +73,9 @@ private:
     bool used_up() const;
     std::vector<Candidate> next_batch(size_t n);
     void begin_measuring();
-    std::unique_ptr<Judge> make_judge();
+    std::unique_ptr<CandidateRunner> make_runner();
     void take_facts();
-    void measure(Verdict verdict);
+    void measure(MeasureResult measure_result);
     // `instead`: replaces the database's record even if that is better.
     Record keep(const Candidate &candidate, const Measured &measured, bool instead = false);
     void count_failure(const Record &record);
@@ -99,24 +99,24 @@ private:
     const Space *space_;
     TaskKey key_;
     Work work_;
-    Scout scout_;
+    CandidateFilter filter_;
     Search search_;
     std::optional<Database> database_;
-    std::unique_ptr<Judge> judge_;
-    JudgeFacts facts_;
+    std::unique_ptr<CandidateRunner> runner_;
+    RunnerFacts facts_;
     std::function<void(const std::string &)> notice_;
     Stopwatch watch_;
     std::map<std::string, Record> records_; // by schedule hash
     // Good candidates with their objects, by schedule hash.
     std::map<std::string, Candidate> finalists_;
-    std::set<std::string> under_way_schedules_; // schedule hashes of candidates at the judge
+    std::set<std::string> under_way_schedules_; // schedule hashes of candidates at the runner
     // Schedule hashes of candidates whose nests were verified.
     std::set<std::string> sound_;
     std::optional<Record> best_;
     double seconds_to_compare_;
     int64_t seen_row_ = 0; // of the database
     int trials_ = 0;       // counted towards options_.trials
-    int under_way_ = 0;    // at the judge
+    int under_way_ = 0;    // at the runner
     bool in_hand_ = false; // a candidate is about to be submitted
     bool exhausted_ = false;
 };

@@ -49,8 +49,8 @@ void Session::compare() {
     }
     if (compared.empty() || (left_out && compared.size() < 2)) return;
     const std::vector<Measured> results =
-        judge_->compare(std::move(candidates), std::min(options_.final_seconds, std::max(0.01, seconds_left())),
-                        [this] { return interrupted() || seconds_left() < 0; });
+        runner_->compare(std::move(candidates), std::min(options_.final_seconds, std::max(0.01, seconds_left())),
+                         [this] { return interrupted() || seconds_left() < 0; });
     std::optional<Record> fastest;
     std::set<std::string> timed;               // schedule hashes
     bool no_room = false, nothing_else = true; // reasons why some were not compared

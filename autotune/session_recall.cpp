@@ -51,7 +51,7 @@ void Session::recall() {
         if (r.outcome != Outcome::Ok) count_failure(r);
         if (!r.schedule_hash.empty()) records_[r.schedule_hash] = r;
         if (!r.tried()) continue;
-        scout_.model().tell(r.features, seconds);
+        filter_.model().tell(r.features, seconds);
         trials_++;
         report_.known++;
         if (r.origin == "default" && r.outcome == Outcome::Ok) report_.default_seconds = r.seconds();

@@ -78,7 +78,7 @@ MeasureTask::MeasureTask(const Op &op, const Sizes &sizes, uint64_t seed, double
                             describe(out.raw_buffer()) + "); tune it where it is dense");
     }
     const Stopwatch watch;
-    const JudgedArrays arrays = make_judged_arrays(op, sizes, seed, longest);
+    const MeasuredArrays arrays = make_measured_arrays(op, sizes, seed, longest);
     const bool bounded = !arrays.bounds.empty();
     exact_ = arrays.exact;
     calls_functions_ = !functions.empty();

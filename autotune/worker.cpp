@@ -85,8 +85,8 @@ private:
     std::deque<std::string> held_;    // items, in submission order
     std::set<std::string> refused_;   // sessions
     bool given_up_ = false;           // reconnecting has failed
-    std::map<std::string, int> judged_;
-    int in_turn_ = 0; // candidates of the current session in this turn
+    std::map<std::string, int> measured_;
+    int deinterleaved_ = 0; // candidates of the current session in this turn
     size_t clock_ = 0;
     Stopwatch idle_;
 };
@@ -133,7 +133,7 @@ std::map<std::string, int> Worker::run() {
     } catch (const ServerLost &) {
         if (!stopped()) throw;
     }
-    return judged_;
+    return measured_;
 }
 
 // Sessions that this worker can serve: the current one first, unless its turn is over.
@@ -151,9 +151,9 @@ std::vector<std::string> Worker::sessions_in_turn() {
             {"SREM", queue::sessions(offer_.machine, offer_.threads), all[i]});
         all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
     }
-    const auto is_current = [&](const std::string &s) { return in_turn_ < turn ? s >= current_ : s > current_; };
+    const auto is_current = [&](const std::string &s) { return deinterleaved_ < turn ? s >= current_ : s > current_; };
     std::rotate(all.begin(), std::find_if(all.begin(), all.end(), is_current), all.end());
-    in_turn_ = 0;
+    deinterleaved_ = 0;
     std::erase_if(jobs_, [&](const auto &job) { return std::find(all.begin(), all.end(), job.first) == all.end(); });
     std::erase_if(all, [&](const std::string &s) { return refused_.count(s) != 0; });
     return all;
@@ -192,9 +192,9 @@ bool Worker::take_from(const std::string &session) {
 // needs a worker of its own, or it is another session's turn.
 void Worker::take_more() {
     if (held_.size() >= most_held) return;
-    if (in_turn_ >= turn) {
+    if (deinterleaved_ >= turn) {
         if (redis_.command({"SCARD", queue::sessions(offer_.machine, offer_.threads)}).integer > 1) return;
-        in_turn_ = 0;
+        deinterleaved_ = 0;
     }
     if (redis_.command({"LLEN", queue::of_session("alone", current_)}).integer > 0) return;
     const RedisReply item =
@@ -202,7 +202,7 @@ void Worker::take_more() {
     if (!item.null) begin(item.text, false);
 }
 
-// Passes an item to its judge. False if it was cancelled meanwhile, or this worker cannot run it.
+// Passes an item to its runner. False if it was cancelled meanwhile, or this worker cannot run it.
 bool Worker::begin(const std::string &item, bool alone) {
     const auto [session, number] = queue::parse_item_name(item);
     const RedisReply body = redis_.command({"HGET", queue::of_session("items", session), std::to_string(number)});
@@ -210,7 +210,7 @@ bool Worker::begin(const std::string &item, bool alone) {
     std::optional<QueueAnswer> compared;
     if (job) {
         current_ = session;
-        in_turn_++;
+        deinterleaved_++;
         try {
             const QueueItem what = QueueItem::from_json(body.text);
             if (what.compare_seconds > 0) {
@@ -297,7 +297,7 @@ void Worker::answer(const std::string &item, QueueAnswer answer) {
                             {"EXPIRE", answers, std::to_string(queue::leftover_seconds)},
                             {"LREM", queue::held(name_), "1", item}});
     });
-    judged_[jobs_.at(session).job->op_name()]++;
+    measured_[jobs_.at(session).job->op_name()]++;
     idle_.restart();
 }
 

@@ -1,4 +1,4 @@
-// Builds and measures candidates for remote sessions (autotune/queue_judge.h), which connect
+// Builds and measures candidates for remote sessions (autotune/queue_runner.h), which connect
 // through a Redis server. `kumiko worker` runs this.
 #pragma once
 

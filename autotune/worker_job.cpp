@@ -24,9 +24,9 @@ const QueueTask &checked(const QueueTask &task) {
     return task;
 }
 
-LocalJudgeOptions judge_options(const QueueTask &task, const Op &op, const Machine &machine,
-                                const MeasurerOptions &measurer, const std::function<bool()> &over) {
-    LocalJudgeOptions o;
+LocalRunnerOptions runner_options(const QueueTask &task, const Op &op, const Machine &machine,
+                                  const MeasurerOptions &measurer, const std::function<bool()> &over) {
+    LocalRunnerOptions o;
     o.over = over;
     o.least_possible = [work = count_work(op, task.sizes), machine, threads = task.wanted.threads](double clock_hz) {
         return least_possible_seconds(work, machine, threads, clock_hz);
@@ -69,38 +69,38 @@ Schedule SavedSchedules::schedule(const Point &point) const {
 WorkerJob::WorkerJob(const QueueTask &task, const Machine &machine, const MeasurerOptions &measurer,
                      std::function<bool()> over)
     : cpu_(checked(task).cpu), sizes_(task.sizes), schedules_(op_of(task), machine), over_(std::move(over)),
-      judge_(schedules_, cpu_, sizes_, judge_options(task, schedules_.op(), machine, measurer, over_)) {}
+      runner_(schedules_, cpu_, sizes_, runner_options(task, schedules_.op(), machine, measurer, over_)) {}
 
 void WorkerJob::submit(int64_t number, const QueueItem &item) {
-    if (judge_.lost_anchors() != lost_anchors_) anchored_ = false, lost_anchors_ = judge_.lost_anchors();
+    if (runner_.lost_anchors() != lost_anchors_) anchored_ = false, lost_anchors_ = runner_.lost_anchors();
     if (!anchored_ && !item.anchor.schedule.is_null()) {
         const Candidate anchor = schedules_.add(item.anchor.schedule);
         Timing timing;
         timing.least = item.anchor.least;
         timing.median = item.anchor.median;
-        judge_.use_anchor(anchor, timing);
+        runner_.use_anchor(anchor, timing);
         schedules_.remove(anchor);
         anchored_ = true;
     }
     Candidate candidate = schedules_.add(item.schedules.at(0));
     under_way_[candidate.point[0]] = {number, item.best};
-    judge_.submit({std::move(candidate)});
+    runner_.submit({std::move(candidate)});
 }
 
 std::optional<QueueAnswer> WorkerJob::next() {
     double best = std::numeric_limits<double>::infinity();
     for (const auto &[point, u] : under_way_) best = std::min(best, u.best);
-    std::optional<Verdict> verdict = judge_.next(best);
-    if (!verdict && over()) return std::nullopt;
-    if (!verdict) throw InternalError("the judge has lost a candidate");
-    schedules_.remove(verdict->candidate);
-    const auto found = under_way_.find(verdict->candidate.point.at(0));
+    std::optional<MeasureResult> measure_result = runner_.next(best);
+    if (!measure_result && over()) return std::nullopt;
+    if (!measure_result) throw InternalError("the runner has lost a candidate");
+    schedules_.remove(measure_result->candidate);
+    const auto found = under_way_.find(measure_result->candidate.point.at(0));
     QueueAnswer answer;
     answer.number = found->second.number;
     under_way_.erase(found);
-    answer.measured = std::move(verdict->measured);
-    answer.build_seconds = verdict->candidate.build_seconds;
-    answer.facts = judge_.facts();
+    answer.measured = std::move(measure_result->measured);
+    answer.build_seconds = measure_result->candidate.build_seconds;
+    answer.facts = runner_.facts();
     return answer;
 }
 
@@ -110,19 +110,19 @@ std::optional<QueueAnswer> WorkerJob::compare(int64_t number, const QueueItem &i
     QueueAnswer answer;
     answer.number = number;
     if (candidates.size() <= Measurer::slots) {
-        answer.compared = judge_.compare(candidates, item.compare_seconds, over_);
+        answer.compared = runner_.compare(candidates, item.compare_seconds, over_);
     } else {
         answer.measured.outcome = Outcome::Failed;
         answer.measured.reason = "too many to be compared";
     }
-    answer.facts = judge_.facts();
+    answer.facts = runner_.facts();
     for (const Candidate &c : candidates) schedules_.remove(c);
     if (over()) return std::nullopt;
     return answer;
 }
 
 void WorkerJob::cancel() {
-    judge_.cancel();
+    runner_.cancel();
     under_way_.clear();
 }
 

@@ -1,7 +1,7 @@
-// One session's task in a worker: the reconstructed op, and the judge of its candidates.
+// One session's task in a worker: the reconstructed op, and the runner of its candidates.
 #pragma once
 
-#include "autotune/local_judge.h"
+#include "autotune/local_runner.h"
 #include "autotune/queue_format.h"
 
 #include <map>
@@ -19,7 +19,7 @@ public:
     Schedule schedule(const Point &point) const override;
 
 private:
-    mutable std::mutex mutex_; // the judge builds in a separate thread
+    mutable std::mutex mutex_; // the runner builds in a separate thread
     std::map<uint32_t, nlohmann::json> saved_;
     uint32_t last_ = 0;
 };
@@ -53,10 +53,10 @@ private:
     const Sizes sizes_;
     SavedSchedules schedules_;
     const std::function<bool()> over_;
-    LocalJudge judge_;
+    LocalRunner runner_;
     std::map<uint32_t, UnderWay> under_way_; // by point
     bool anchored_ = false;                  // the session has set the anchor
-    int lost_anchors_ = 0;                   // judge's count at that time
+    int lost_anchors_ = 0;                   // runner's count at that time
 };
 
 } // namespace kumiko

@@ -1,6 +1,6 @@
 #include "bench/tune_suite.h"
 
-#include "autotune/local_judge.h"
+#include "autotune/local_runner.h"
 #include "autotune/model/learn.h"
 #include "autotune/tune.h"
 #include "autotune/work.h"
@@ -163,9 +163,9 @@ private:
             Point default_point() const override { return {}; }
             Schedule schedule(const Point &) const override { return Schedule(op(), machine()); }
         } no_space(case_.op, target_.machine);
-        LocalJudge judge(no_space, target_.cpu, {}, {});
+        LocalRunner runner(no_space, target_.cpu, {}, {});
         const std::vector<Measured> compared =
-            judge.compare(candidates, 0.3 * static_cast<double>(candidates.size()), nullptr);
+            runner.compare(candidates, 0.3 * static_cast<double>(candidates.size()), nullptr);
         row_.known = std::numeric_limits<double>::infinity();
         for (size_t i = 0; i < results.size(); i++) {
             if (compared[i].timings.empty())

@@ -80,9 +80,9 @@ size_t position(const std::vector<EntryParameter> &parameters, const std::string
 }
 
 // The function of a nest as a dispatch target of an entry with these parameters.
-EntryWay way_to(const Nest &nest, const std::string &symbol, const std::vector<EntryParameter> &parameters,
-                bool pointers = true) {
-    EntryWay way{symbol, {}, {}, 0};
+EntryVariant way_to(const Nest &nest, const std::string &symbol, const std::vector<EntryParameter> &parameters,
+                    bool pointers = true) {
+    EntryVariant way{symbol, {}, {}, 0};
     if (pointers) {
         for (const TensorArgument &t : nest.tensors) way.arguments.push_back(position(parameters, t.name, true));
     }
@@ -91,15 +91,15 @@ EntryWay way_to(const Nest &nest, const std::string &symbol, const std::vector<E
 }
 
 // Whether `fixed` computes `any` at some sizes, and for which values of `any`'s parameters.
-std::optional<EntryWay> way_to_fixed(const PackagedKernel &any, const PackagedKernel &fixed,
-                                     const std::vector<EntryParameter> &parameters) {
+std::optional<EntryVariant> way_to_fixed(const PackagedKernel &any, const PackagedKernel &fixed,
+                                         const std::vector<EntryParameter> &parameters) {
     const LibraryKernel &a = *any.kernel, &f = *fixed.kernel;
     if (&a == &f || f.any_shape || f.op_name != a.op_name || a.op_name.empty() || !fixed.nest().packs.empty())
         return {};
     const ops::Operator op = ops::find_operator(a.op_name);
     std::map<std::string, Expr> bound;          // size of `any` → its value, or the same size
     std::map<std::string, std::string> renamed; // size of `fixed` → size of `any`
-    EntryWay way{fixed.symbol, {}, {}, 0};
+    EntryVariant way{fixed.symbol, {}, {}, 0};
     for (const ops::Parameter &p : op.parameters) {
         const Json &av = a.parameters->at(p.name), &fv = f.parameters->at(p.name);
         if (av == fv && !av.is_string()) continue;
@@ -183,11 +183,12 @@ void make_entries(std::vector<PackagedKernel> &kernels) {
                 if (const auto way = way_to_fixed(k, other, main.parameters)) main.ways.push_back(*way);
             }
             // The most specific one first.
-            std::stable_sort(main.ways.begin(), main.ways.end(),
-                             [](const EntryWay &a, const EntryWay &b) { return a.equals.size() > b.equals.size(); });
+            std::stable_sort(main.ways.begin(), main.ways.end(), [](const EntryVariant &a, const EntryVariant &b) {
+                return a.equals.size() > b.equals.size();
+            });
         }
         for (const PackagedVariant &v : k.variants) {
-            EntryWay way = way_to(v.nest, k.symbol + "." + v.name(), main.parameters);
+            EntryVariant way = way_to(v.nest, k.symbol + "." + v.name(), main.parameters);
             way.features = v.features;
             main.ways.push_back(way);
         }
@@ -198,7 +199,7 @@ void make_entries(std::vector<PackagedKernel> &kernels) {
             for (const std::string &s : nest.packs[p].sizes) elements.parameters.push_back({s, false});
             for (const PackagedVariant &v : k.variants) {
                 const Nest &n = v.nest.packs[p];
-                EntryWay way = way_to(n, n.name + "." + v.name(), pack.parameters);
+                EntryVariant way = way_to(n, n.name + "." + v.name(), pack.parameters);
                 way.features = v.features;
                 pack.ways.push_back(way);
                 way = way_to(n, n.name + "_elements." + v.name(), elements.parameters, false);

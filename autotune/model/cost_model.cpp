@@ -28,7 +28,7 @@ Rows rows_of(const std::vector<Features> &candidates, int version, size_t column
     for (const Features &f : candidates) {
         if (f.version != version)
             throw UserError("a cost model that learnt from features of " + describe_features(version) +
-                            ", cannot judge a candidate whose features are of " + describe_features(f.version));
+                            ", cannot runner a candidate whose features are of " + describe_features(f.version));
         if (const std::string wrong = wrong_length(f); !wrong.empty()) throw UserError("a candidate has " + wrong);
         rows.add({f.values.begin(), f.values.begin() + static_cast<long>(columns)});
     }

@@ -20,7 +20,7 @@ namespace {
 
 using library::accumulator_registers;
 using library::cache_bytes;
-using library::even_block;
+using library::balanced_block;
 using library::vector_lanes;
 
 // Whether the directives of `apply` are legal.
@@ -47,7 +47,7 @@ int64_t rows_in(int64_t extent, int64_t most) {
     for (int64_t rows = std::min(most, extent); rows >= 1 && 5 * rows >= 3 * most; rows--) {
         if (extent % rows == 0) return rows;
     }
-    return std::min(most, even_block(extent, most, 1));
+    return std::min(most, balanced_block(extent, most, 1));
 }
 
 // The axis of a tile's rows: the one that minimises loads per multiply.
@@ -426,7 +426,7 @@ void AutoSpace::add_reduction(const StageSketch &s) {
     const int64_t registers =
         std::max<int64_t>(1, accumulator_registers(machine()) / static_cast<int64_t>(stage.components.size()));
     if (const library::MatrixProduct *p = product_of(stage)) {
-        std::vector<std::string> ways = library::product_ways(p->contraction, op(), p->a, p->b, machine());
+        std::vector<std::string> ways = library::multiply_strategies(p->contraction, op(), p->a, p->b, machine());
         // Tiles in memory keep nothing in registers.
         std::erase_if(ways, [&](const std::string &way) {
             return library::product(way, p->contraction, op(), p->a, p->b, machine()).tiles();
@@ -475,7 +475,7 @@ void AutoSpace::add_reduction(const StageSketch &s) {
         std::max<int64_t>(64, cache_bytes(machine(), "L1", 32 << 10) * 3 / 4 / std::max<int64_t>(panel, 1));
     const bool deep = !t.empty() && K > 2 * fits;
     std::vector<int64_t> depths = up_to({32, 64, 128, 192, 256, 384, 512, 768, 1024}, K - 1);
-    const int64_t depth = deep ? even_block(K, fits, 8) : 0;
+    const int64_t depth = deep ? balanced_block(K, fits, 8) : 0;
     if (depth > 0 && depth < K && std::find(depths.begin(), depths.end(), depth) == depths.end()) {
         depths.push_back(depth);
         std::sort(depths.begin(), depths.end());

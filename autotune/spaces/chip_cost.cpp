@@ -1,5 +1,5 @@
 // Estimates the cycles of a distribution, and the operations per element.
-#include "autotune/spaces/chip_dealing.h"
+#include "autotune/spaces/chip_distribution.h"
 #include "dsl/reads.h"
 
 #include <algorithm>
@@ -43,7 +43,7 @@ int64_t chip_operations(const Op &op, const Stage &s, const std::set<std::string
     return n;
 }
 
-double estimate(const ChipFormula &f, const ChipTree &tree, const ChipDealing &d, const Decisions &decisions) {
+double estimate(const ChipFormula &f, const ChipTree &tree, const ChipDistribution &d, const Decisions &decisions) {
     double outer = 1, vector = 0, words = 0, port = 0, l1 = 0, l2 = 0, latency = 0, waits = 0, fill = 0, issue = 0;
     bool overlaps = true;
     for (const size_t a : d.outer) outer *= double(d.left[a]);

@@ -11,7 +11,7 @@ namespace {
 
 class ChainLoops {
 public:
-    ChainLoops(Schedule &s, const ChipFormula &f, const ChipDealing &d, const Decisions &decisions)
+    ChainLoops(Schedule &s, const ChipFormula &f, const ChipDistribution &d, const Decisions &decisions)
         : s_(s), f_(f), d_(d), decisions_(decisions) {}
 
     void output();
@@ -21,7 +21,7 @@ public:
 private:
     Schedule &s_;
     const ChipFormula &f_;
-    const ChipDealing &d_;
+    const ChipDistribution &d_;
     const Decisions &decisions_;
     std::string at_; // loop of the output at which the other stages are computed
     // By stage: the innermost loop over tiles, "" if there is none.
@@ -71,7 +71,7 @@ ChainLoops::Loops ChainLoops::split(StageHandle &S, const ChipFormula::Member &m
     for (const auto &[axis, name] : own) {
         const bool shared = f_.axes[axis].shared;
         std::string rest = name;
-        for (const ChipDealing::Cut &c : d_.cuts[axis]) {
+        for (const ChipDistribution::Cut &c : d_.cuts[axis]) {
             if (!output && shared && !c.inside) continue;
             const std::string loop = name + "." + c.name;
             S.split(rest, c.factor, {loop + ".o", loop});
@@ -194,7 +194,7 @@ void ChainLoops::copies(const std::string &input) {
 
 } // namespace
 
-Schedule schedule_chain(const Op &op, const Machine &machine, const ChipFormula &f, const ChipDealing &d,
+Schedule schedule_chain(const Op &op, const Machine &machine, const ChipFormula &f, const ChipDistribution &d,
                         const Decisions &decisions) {
     Schedule s(op, machine);
     for (const std::string &stage : f.inlined) s.stage(stage).inline_into();

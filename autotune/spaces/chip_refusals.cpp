@@ -1,5 +1,5 @@
 // Detects distributions that the chip would reject, from the numbers alone.
-#include "autotune/spaces/chip_dealing.h"
+#include "autotune/spaces/chip_distribution.h"
 
 #include <algorithm>
 
@@ -9,13 +9,13 @@ namespace {
 
 // Rows shorter than half a block: in a chain, the host packs them, because units would get parts of
 // blocks.
-bool short_rows(const ChipFormula &f, const ChipDealing &d) {
+bool short_rows(const ChipFormula &f, const ChipDistribution &d) {
     const bool alone = f.members.size() == 1 && !f.output().stage->is_reduction() && f.lanes == 2;
     return !alone && f.axes[d.lanes].extent <= 32 * f.lanes;
 }
 
 // Whether each unit of the tree gets 64 adjacent LW of a row.
-bool takes_blocks(const ChipFormula &f, const ChipTree &tree, const ChipDealing &d, const ChipFormula::Member &m,
+bool takes_blocks(const ChipFormula &f, const ChipTree &tree, const ChipDistribution &d, const ChipFormula::Member &m,
                   const std::vector<std::optional<size_t>> &at) {
     struct Digit {
         int64_t extent, stride; // in LW along the row; 0: along another axis
@@ -31,7 +31,7 @@ bool takes_blocks(const ChipFormula &f, const ChipTree &tree, const ChipDealing 
     for (size_t a = 0; a < f.axes.size(); a++) {
         if (!has(a)) continue;
         int64_t stride = 1;
-        for (const ChipDealing::Cut &c : d.cuts[a]) {
+        for (const ChipDistribution::Cut &c : d.cuts[a]) {
             if (c.name == "v") continue;
             const Digit digit{c.factor, a == d.lanes ? stride : 0};
             const bool far = c.level == "L2B" || c.level == "group";
@@ -46,7 +46,7 @@ bool takes_blocks(const ChipFormula &f, const ChipTree &tree, const ChipDealing 
     }
     // Loops in time, innermost first: the lanes' axis, then others, which end the row.
     int64_t stride = 1;
-    for (const ChipDealing::Cut &c : d.cuts[d.lanes]) {
+    for (const ChipDistribution::Cut &c : d.cuts[d.lanes]) {
         if (c.name != "v" && c.level.empty()) time.push_back({c.factor, stride});
         if (c.name != "v") stride *= c.factor;
     }
@@ -89,9 +89,9 @@ bool takes_blocks(const ChipFormula &f, const ChipTree &tree, const ChipDealing 
 
 // Whether units of a level with parts of axis b are numbered inside those with parts of axis a.
 // `all`: includes units outside of the loop at which stages are computed.
-bool stands_inside(const ChipDealing &d, size_t b, size_t a, bool all) {
-    for (const ChipDealing::Cut &own : d.cuts[a]) {
-        for (const ChipDealing::Cut &c : d.cuts[b]) {
+bool stands_inside(const ChipDistribution &d, size_t b, size_t a, bool all) {
+    for (const ChipDistribution::Cut &own : d.cuts[a]) {
+        for (const ChipDistribution::Cut &c : d.cuts[b]) {
             if (own.level.empty() || c.level != own.level) continue;
             if (own.inside == c.inside ? own.number > c.number : c.inside && all) return true;
         }
@@ -101,17 +101,17 @@ bool stands_inside(const ChipDealing &d, size_t b, size_t a, bool all) {
 
 } // namespace
 
-bool host_packs(const ChipFormula &f, const ChipDealing &d, const ChipFormula::Read &r) {
+bool host_packs(const ChipFormula &f, const ChipDistribution &d, const ChipFormula::Read &r) {
     return r.last() != d.lanes || !r.windows.empty() || f.lanes * r.bytes != 8 || short_rows(f, d);
 }
 
-std::string reason_against(const ChipFormula &f, const ChipTree &tree, const ChipDealing &d,
+std::string reason_against(const ChipFormula &f, const ChipTree &tree, const ChipDistribution &d,
                            const Decisions &decisions) {
     const size_t l = d.lanes;
     for (size_t a = 0; a < f.axes.size(); a++) {
         std::map<std::string, int> levels;
         bool ends = d.padded(f, a) != f.axes[a].extent, tree_units = false;
-        for (const ChipDealing::Cut &c : d.cuts[a]) {
+        for (const ChipDistribution::Cut &c : d.cuts[a]) {
             if (c.level.empty()) continue;
             levels[c.level]++;
             tree_units = tree_units || c.level != "PE";
@@ -131,7 +131,7 @@ std::string reason_against(const ChipFormula &f, const ChipTree &tree, const Chi
                 if (window.size() < 2) continue; // loops that share reads
                 for (const auto &[a, step] : window) {
                     bool unit = false;
-                    for (const ChipDealing::Cut &c : d.cuts[a]) {
+                    for (const ChipDistribution::Cut &c : d.cuts[a]) {
                         if (unit && c.level.empty() && c.factor > 1) return "units inside of a window's tile";
                         unit = unit || !c.level.empty();
                     }

@@ -76,19 +76,19 @@ public:
     std::string reason_against(const Point &point) const override {
         const Decisions d(*this, point);
         const ChipFormula &f = formula(d);
-        return kumiko::reason_against(f, tree_, ChipDealing(f, tree_, d), d);
+        return kumiko::reason_against(f, tree_, ChipDistribution(f, tree_, d), d);
     }
     double estimate(const Point &point) const override {
         const Decisions d(*this, point);
         const ChipFormula &f = formula(d);
-        return kumiko::estimate(f, tree_, ChipDealing(f, tree_, d), d);
+        return kumiko::estimate(f, tree_, ChipDistribution(f, tree_, d), d);
     }
     Schedule schedule(const Point &point) const override {
         if (const std::string why = reason_against(point); !why.empty())
             throw UserError("parameters of " + op().name() + ": " + why);
         const Decisions d(*this, point);
         const ChipFormula &f = formula(d);
-        return schedule_chain(op(), machine(), f, ChipDealing(f, tree_, d), d);
+        return schedule_chain(op(), machine(), f, ChipDistribution(f, tree_, d), d);
     }
 
 private:

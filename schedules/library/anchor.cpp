@@ -16,7 +16,7 @@ bool has_instruction(const Op &op, const Stage &stage, const Machine &machine) {
     const Op alone = op.stage_alone(stage);
     const auto c = find_contraction(alone);
     const auto by_rows_of = [&](size_t rows) {
-        const std::string best = product_ways(*c, alone, c->operands[rows], c->operands[1 - rows], machine).front();
+        const std::string best = multiply_strategies(*c, alone, c->operands[rows], c->operands[1 - rows], machine).front();
         return best != "plain" && best != "widened";
     };
     return c && (by_rows_of(0) || by_rows_of(1));

@@ -35,9 +35,9 @@ struct ChipConvPoint {
 enum : int { of_tile, of_channels, of_row, of_tap };
 constexpr std::array<const char *, 4> copies = {"tile", "channels", "row", "tap"};
 
-ChipDealing dealing(const ChipConvRoles &r, const ChipNumbers &n, const ChipConvPoint &p) {
-    return deal_tiles({r.N, ceil_div(r.y.extent, p.rows), ceil_div(r.x.extent, p.columns)},
-                      {n.mabs, n.l1bs / p.l1bs, n.l2bs / p.l2bs, n.groups / p.groups});
+ChipDistribution distribution(const ChipConvRoles &r, const ChipNumbers &n, const ChipConvPoint &p) {
+    return distribute_tiles({r.N, ceil_div(r.y.extent, p.rows), ceil_div(r.x.extent, p.columns)},
+                            {n.mabs, n.l1bs / p.l1bs, n.l2bs / p.l2bs, n.groups / p.groups});
 }
 
 // LW per PE of one copy of the image.
@@ -68,7 +68,7 @@ double cycles(const ChipConvRoles &r, const ChipNumbers &n, const ChipConvPoint 
     if ((p.image > of_channels || p.weights > of_channels) && p.depth > 1) return INFINITY;
     if (p.image > p.weights && p.weights != of_channels) return INFINITY;
     if (sums > r.most_sums(n)) return INFINITY;
-    const ChipDealing d = dealing(r, n, p);
+    const ChipDistribution d = distribution(r, n, p);
     const int64_t words = image_words(r, p), out = ceil_div(sums, 4) * 4 * (r.single ? 1 : r.out_bytes / 2);
     const bool twice = fits_twice(r, n, p);
     if (words + end_words(r, p) > n.lm || (p.image != of_tile && !twice)) return INFINITY;
@@ -195,7 +195,7 @@ Schedule schedule_chip_conv(const Op &op, const Machine &machine, const ChipConv
     const ChipConvRoles r = *chip_conv_roles(op);
     const ChipNumbers n(machine);
     const ChipConvPoint p = point_of(parameters);
-    const ChipDealing d = dealing(r, n, p);
+    const ChipDistribution d = distribution(r, n, p);
     Schedule s(op, machine);
     StageHandle C = s.stage(r.contraction.sum->name);
     std::map<std::string, std::string> rest; // axis to its remaining loop

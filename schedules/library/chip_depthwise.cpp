@@ -29,9 +29,9 @@ int64_t most_points(const ChipConvolution &r, const ChipNumbers &n) {
     return std::max(n.grf * 3 / 8, n.grf - 48) * 2 / lanes_of(r);
 }
 
-ChipDealing dealing(const ChipConvolution &r, const ChipNumbers &n, const ChipDepthwisePoint &p) {
-    return deal_tiles({r.N, ceil_div(r.y.extent, p.rows), ceil_div(r.x.extent, p.columns)},
-                      {n.mabs / p.mabs, n.l1bs, n.l2bs, n.groups});
+ChipDistribution distribution(const ChipConvolution &r, const ChipNumbers &n, const ChipDepthwisePoint &p) {
+    return distribute_tiles({r.N, ceil_div(r.y.extent, p.rows), ceil_div(r.x.extent, p.columns)},
+                            {n.mabs / p.mabs, n.l1bs, n.l2bs, n.groups});
 }
 
 // Image and weights are copied per tile or, if a tile does not fit, per window row or per tap.
@@ -61,7 +61,7 @@ double cycles(const ChipConvolution &r, const ChipNumbers &n, const ChipDepthwis
                   image = image_words(r, p, copied) * (copied == per_tile ? 1 : r.y.taps) *
                           (copied == per_tap ? r.x.taps : 1);
     if (points > most_points(r, n) || !fits(r, n, p, copied)) return INFINITY;
-    const double tiles = double(dealing(r, n, p).tiles()) * double(ceil_div(r.G, lanes_of(r) * pes * p.mabs));
+    const double tiles = double(distribution(r, n, p).tiles()) * double(ceil_div(r.G, lanes_of(r) * pes * p.mabs));
     // A sum is available three steps later.
     const double work = tiles * (taps * 4 * std::max<double>(ceil_div(points, 4), 4) + 60);
     const double results = r.single ? double(points) : points * r.out_bytes / 2.0;
@@ -101,7 +101,7 @@ Schedule schedule_chip_depthwise(const Op &op, const Machine &machine, const Chi
     const ChipConvolution r = *chip_depthwise_roles(op);
     const ChipNumbers n(machine);
     const ChipDepthwisePoint p{parameters.rows, parameters.columns, parameters.mabs};
-    const ChipDealing d = dealing(r, n, p);
+    const ChipDistribution d = distribution(r, n, p);
     const int64_t lanes = lanes_of(r);
     const std::string sum = r.contraction.sum->name, c = r.groups.front(), y = r.y.axis, x = r.x.axis;
     const bool whole = r.contraction.consumer.empty(); // the sum is the output

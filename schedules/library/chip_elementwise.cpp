@@ -196,7 +196,7 @@ Schedule schedule_chip_elementwise(const Op &op, const Machine &machine, const C
         const int64_t tiles = (extent[last] + left / turn - 1) / (left / turn);
         words.push_back(cut(last, (extent[last] + tiles - 1) / tiles, "r"));
     }
-    const std::string in_turn = turn > 1 ? cut(turns, turn, "t") : "";
+    const std::string deinterleaved = turn > 1 ? cut(turns, turn, "t") : "";
     left = kept.empty() ? at_most(left / std::max<int64_t>(turn, 1), extent[turns]) : 1;
     if (turns == last) { // leave work for all units
         const int64_t units = phases * groups * machine.unit("L2B").count;
@@ -209,7 +209,7 @@ Schedule schedule_chip_elementwise(const Op &op, const Machine &machine, const C
         if (!kept.empty() && extent[above] == 1 && extent[d] > 1) above = d;
     }
     bind(above, machine.unit("L2B").count, "L2B", "L2B");
-    for (const std::string &w : rows ? std::vector{in_turn, word} : std::vector{word, in_turn}) {
+    for (const std::string &w : rows ? std::vector{deinterleaved, word} : std::vector{word, deinterleaved}) {
         if (!w.empty()) words.push_back(w);
     }
     const std::string phase = phases > 1 ? cut(last, phases, "phase") : "";

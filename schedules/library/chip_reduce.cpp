@@ -289,7 +289,7 @@ Schedule schedule_chip_reduce(const Op &op, const Machine &machine, const ChipRe
             }
             // Whole parts of a tile, of 8 steps, are moved at a time.
             const int64_t unit = steps >= 8 ? 8 : 1;
-            const int64_t block = tiles == 1 ? left : even_block(left, steps / unit * unit, unit);
+            const int64_t block = tiles == 1 ? left : balanced_block(left, steps / unit * unit, unit);
             R.split(rest[a], block, {a + ".tile", a + ".step"});
             outer.insert(outer.begin(), a + ".tile");
             inner.insert(inner.begin(), a + ".step");

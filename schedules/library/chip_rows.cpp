@@ -264,7 +264,8 @@ Schedule schedule_chip_rows(const Op &op, const Machine &machine, const ChipRows
                 S.split(axis + ".u", l1bs, {rest, axis + ".l1b"});
                 S.bind(axis + ".l1b", "L1B");
             }
-            const int64_t steps = even_block(words_of_row(machine, r, units), p.steps, unit_of_steps(machine, units));
+            const int64_t steps =
+                balanced_block(words_of_row(machine, r, units), p.steps, unit_of_steps(machine, units));
             S.split(rest, steps, {axis + ".tile", axis + ".t"});
         }
         S.vectorize(axis + ".v").bind(axis + ".pe", "PE").bind(axis + ".mab", "MAB");

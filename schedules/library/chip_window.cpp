@@ -115,8 +115,8 @@ std::optional<ChipConvolution> find_chip_convolution(const Op &op) {
     return r;
 }
 
-ChipDealing deal_tiles(std::array<int64_t, 3> tiles, const std::array<int64_t, 4> &counts) {
-    ChipDealing d;
+ChipDistribution distribute_tiles(std::array<int64_t, 3> tiles, const std::array<int64_t, 4> &counts) {
+    ChipDistribution d;
     for (size_t level = 0; level < 4; level++) {
         int64_t least = INT64_MAX;
         std::array<int64_t, 3> best{}, rest{};

@@ -33,14 +33,14 @@ std::optional<ChipConvolution> find_chip_convolution(const Op &op);
 // Distribution of images, tile rows and tile columns: for each level, innermost first, the number
 // of units that divide each. The rest is iterated in time.
 constexpr std::array<const char *, 4> chip_levels = {"MAB", "L1B", "L2B", "group"};
-struct ChipDealing {
+struct ChipDistribution {
     std::array<std::array<int64_t, 3>, 4> units;
     std::array<int64_t, 3> left;
     int64_t tiles() const { return left[0] * left[1] * left[2]; } // in time
 };
 // The distribution that leaves the fewest tiles in time; ties prefer images to rows, and rows to
 // columns. `counts`: units of each level.
-ChipDealing deal_tiles(std::array<int64_t, 3> tiles, const std::array<int64_t, 4> &counts);
+ChipDistribution distribute_tiles(std::array<int64_t, 3> tiles, const std::array<int64_t, 4> &counts);
 
 // Sizes that cut the extent into nearly equal pieces of at most `most`, ascending.
 std::vector<int64_t> even_sizes(int64_t extent, int64_t most);

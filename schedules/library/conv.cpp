@@ -49,7 +49,7 @@ ConvParameters conv_parameters(const Op &op, const Machine &machine) {
     p.vectors = Tile::nearest(vectors, up_to(4, needed));
     int64_t tile_rows = 1, tile_channels = std::min(channels, (wide && vectors > 2 ? 24 : registers) / vectors);
     if (r.other.empty()) {
-        tile_rows = even_block(rows, std::min(14, registers + 2), 1);
+        tile_rows = balanced_block(rows, std::min(14, registers + 2), 1);
         // one vector holds an image row: two rows share weights
     } else if (needed == 1 && !r.row.empty()) {
         tile_rows = std::min<int64_t>(rows, 2);

@@ -176,7 +176,7 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
     const bool narrow = is_narrow(op, r);
     const int64_t filters = extent_of(sum, r.other, 64), row = extent_of(sum, r.vector, 64);
     ConvFiltersParameters p;
-    auto ways = product_ways(r.contraction, op, r.image, r.weights, machine, true);
+    auto ways = multiply_strategies(r.contraction, op, r.image, r.weights, machine, true);
     std::erase_if(ways, [&](const std::string &w) {
         return !takes_steps(op, r, w, machine) || (packed_by == PackedBy::Caller && !packs_groups(op, r, w, machine));
     });
@@ -193,7 +193,7 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
     int64_t vectors =
         std::min<int64_t>(wide && in_two && through_window ? 3 : 2, std::max<int64_t>(1, filters / lanes));
     // Tiles may be as wide as high if results are stored as they are summed, or if few are.
-    if (wide && (r.nhwc || (!in_two && !gathered))) vectors = even_vectors((filters + lanes - 1) / lanes);
+    if (wide && (r.nhwc || (!in_two && !gathered))) vectors = balanced_vectors((filters + lanes - 1) / lanes);
     const int registers = vectors > 2 ? 24 : accumulator_registers(machine) - between;
     p.vectors = Tile::nearest(vectors, up_to(4, (filters + lanes - 1) / lanes));
     const bool follow = rows_follow(sum, r);
@@ -229,7 +229,7 @@ ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machi
                                      : std::max<int64_t>(16, (skips ? first * 5 / 8 : second / share) / bytes);
     const int64_t unit = channels.empty() ? 1 : unit_of_depth(op, r, ways, machine);
     const int64_t steps = std::lcm(int64_t(4), unit);
-    int64_t depth = std::min(all, even_block(all, most, steps));
+    int64_t depth = std::min(all, balanced_block(all, most, steps));
     // Prefers whole blocks, whose weights are contiguous, if they are not much smaller.
     const int64_t whole = all % steps ? 0 : steps * largest_divisor(all / steps, most / steps);
     if (r.nhwc && depth < all && whole >= most / 2 && whole > 0) depth = whole;

@@ -94,7 +94,7 @@ Tile rows_of_pool(const Op &op, const ConvRoles &r, const Machine &machine, int6
     const int64_t most = cache_bytes(machine, "L2", 512 << 10) / 4 / std::max<int64_t>(1, row);
     std::vector<int64_t> legal = Tile::sizes(rows, 1, rows);
     legal.insert(legal.begin(), 0);
-    const int64_t wish = even_block(rows, std::clamp<int64_t>(most, 1, rows), 1);
+    const int64_t wish = balanced_block(rows, std::clamp<int64_t>(most, 1, rows), 1);
     return Tile::nearest(pays_by_tiles(op, r) ? wish : 0, legal);
 }
 

@@ -92,7 +92,7 @@ Schedule schedule_conv_tiles(const Op &op, const Machine &machine, const ConvFil
                    .outside = r.outside,
                    .columns = p.vectors * by.lanes,
                    .rows_outside = p.outer.is("rows"),
-                   .moves_rows = may_shift(op),
+                   .moves_rows = tail_may_overlap(op),
                    .moves_columns = false};
     const int64_t K = product_of(sum, g.steps), threads = threads_of(machine);
     const bool two_image_rows = by_rows && takes_two_image_rows(r, by);
@@ -102,7 +102,7 @@ Schedule schedule_conv_tiles(const Op &op, const Machine &machine, const ConvFil
         tiles.outside.push_back(r.row);
     const bool many_rows = *tiles.M >= 4 * threads * by.rows;
     tiles.parallel = !p.parallel || by_rows ? "none" : tiles.rows_outside && many_rows ? "rows" : "columns";
-    tiles.row_block = even_block(*tiles.M, (*tiles.M + threads - 1) / threads, 2 * by.rows);
+    tiles.row_block = balanced_block(*tiles.M, (*tiles.M + threads - 1) / threads, 2 * by.rows);
     for (const auto *axes : {&g.pixels, &g.steps}) {
         LoopName all = axes->front();
         for (size_t n = 1; n < axes->size(); n++) all = Y.fuse(all, (*axes)[n], all.name + (*axes)[n]);

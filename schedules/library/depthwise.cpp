@@ -53,7 +53,7 @@ DepthwiseParameters depthwise_parameters(const Op &op, const Machine &machine) {
     // loading; all taps of a row share that.
     const int64_t most = std::min<int64_t>(accumulator_registers(machine) - 1, 8);
     const int64_t wish = rows <= most ? rows : r.dense && rows <= 4 * most ? most : 4;
-    p.image_rows = Tile::nearest(even_block(rows, wish, 1), up_to(14, rows));
+    p.image_rows = Tile::nearest(balanced_block(rows, wish, 1), up_to(14, rows));
     p.order = Choice(r.dense ? "taps" : rows <= most ? "rows" : "lines", {"taps", "lines", "rows"});
     p.pad = r.padding.empty() ? Choice("inline", {"inline"}) : Choice("inline", {"channel", "whole", "inline"});
     const std::string &channel = r.outside.back();

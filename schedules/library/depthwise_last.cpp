@@ -57,7 +57,7 @@ DepthwiseLastParameters depthwise_last_parameters(const Op &op, const Machine &m
     const bool many = accumulator_registers(machine) >= 24;
     const bool two = (pixels <= 1024 || !many) && taps <= 9 && channels >= 2 * lanes;
     p.vectors = Tile::nearest(two ? 2 : 1, {1, 2, 4});
-    p.pixels = Tile::nearest(even_block(columns, many || !two ? 8 : 4, 1), up_to(14, columns));
+    p.pixels = Tile::nearest(balanced_block(columns, many || !two ? 8 : 4, 1), up_to(14, columns));
     p.order = Choice("channels", {"rows", "channels"});
     p.pad = r.padding.empty() ? Choice("inline", {"inline"}) : Choice("inline", {"row", "whole", "inline"});
     p.taps = Flag(taps <= 9);

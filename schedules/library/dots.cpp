@@ -52,7 +52,8 @@ Schedule schedule_dots_of_rows(const Op &op, const Machine &machine, const DotsP
     for (const std::string &b : r.batches) batches *= constant_extent(*find_axis(*r.contraction.sum, b)).value_or(1);
     batches = std::max<int64_t>(batches, 1);
     const int64_t tasks = p.parallel ? (4 * threads_of(machine) + batches - 1) / batches : 1;
-    auto [part, inner] = C.split(r.i, even_block(*r.M, (*r.M + tasks - 1) / tasks, p.rows), {r.i + ".c", r.i + ".t"});
+    auto [part, inner] =
+        C.split(r.i, balanced_block(*r.M, (*r.M + tasks - 1) / tasks, p.rows), {r.i + ".c", r.i + ".t"});
     auto [blocks, row] = C.split(inner, p.rows, {r.i + ".o", r.i + ".i"});
     auto [steps, lane] = C.split(r.k, lanes);
     StageHandle P = C.rfactor(lane); // partial results

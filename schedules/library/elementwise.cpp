@@ -280,7 +280,7 @@ int64_t elements_of_step(const Stage &stage, const Machine &machine, int lanes, 
         }
     }
     const int64_t most = std::min(vectors * lanes, (*extent + pieces - 1) / pieces);
-    return even_block(*extent, std::max<int64_t>(most, lanes), lanes);
+    return balanced_block(*extent, std::max<int64_t>(most, lanes), lanes);
 }
 
 // Keeps the results of windows in registers until they are stored, by their only reader if that
@@ -390,7 +390,7 @@ std::optional<LoopName> vectorize_across_records(Schedule &s, StageHandle S, con
         inside.insert(inside.begin(), part);
         S.unroll(part);
     }
-    const bool inwards = records && *records / parts % lanes && may_shift(s.op());
+    const bool inwards = records && *records / parts % lanes && tail_may_overlap(s.op());
     auto [o, i] = S.split(whole, lanes, {.tail = inwards ? Tail::Shift : Tail::Auto});
     inside.push_back(i);
     S.reorder(inside).vectorize(i);

@@ -117,7 +117,7 @@ void schedule_columns(Schedule &s, const GemvRoles &r, int lanes, const Machine 
     if (p.parallel) {
         const int64_t threads = threads_of(machine);
         auto [outer, inner] =
-            C.split(r.j, r.N ? even_block(*r.N, (*r.N + threads - 1) / threads, columns) : 4 * columns,
+            C.split(r.j, r.N ? balanced_block(*r.N, (*r.N + threads - 1) / threads, columns) : 4 * columns,
                     {r.j + ".c", r.j + ".t"});
         order.push_back(outer);
         jt = inner;

@@ -78,7 +78,7 @@ Schedule schedule_one(const Op &op, const Machine &machine, const MatmulRoles &r
         const int64_t down =
             by_grid && r.M ? std::clamp<int64_t>((*r.M + p.row_block - 1) / p.row_block, 1, threads) : 1;
         const int64_t across = (threads + down - 1) / down;
-        const int64_t block = r.N ? even_block(*r.N, (*r.N + across - 1) / across, plan.columns) : plan.columns * 8;
+        const int64_t block = r.N ? balanced_block(*r.N, (*r.N + across - 1) / across, plan.columns) : plan.columns * 8;
         auto [outer, inner] = C.split(j, block, {j + ".c", j + ".t"});
         jc = outer, jt = inner;
         if (by_grid && group > 1 && (!r.N || *r.N % block))
@@ -179,7 +179,7 @@ Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParam
     const int64_t times = std::max(1, std::min(wide.a.bytes() / narrow.a.bytes(), wide.b.bytes() / narrow.b.bytes()));
     MatmulParameters deeper = p;
     if (r.K && times > 1) {
-        const int64_t depth = std::min(*r.K, even_block(*r.K, std::min(*r.K, p.depth * times), narrow.lanes));
+        const int64_t depth = std::min(*r.K, balanced_block(*r.K, std::min(*r.K, p.depth * times), narrow.lanes));
         deeper.depth = Tile(depth, {depth});
     }
     return s.specialize(within(way.needs.input, way.needs.range.min, way.needs.range.max),

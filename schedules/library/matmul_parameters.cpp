@@ -80,7 +80,7 @@ int64_t bytes_between_rows(const Op &op, const MatmulRoles &r, int64_t N) {
 // of L1 sets that a row of B covers. A tile four vectors wide loads whole lines, which arrive from
 // L2 in time, so it tolerates more, unless split lines delay two multiply-adds per cycle.
 // `row_bytes` 0: B's rows are not contiguous, or are shorter than eight tiles.
-int64_t readers_without_copy(int64_t row_bytes, bool reads_in_time, bool split_lines) {
+int64_t max_unpacked_reuse(int64_t row_bytes, bool reads_in_time, bool split_lines) {
     const int64_t met = row_bytes ? lines_met(row_bytes) : 1;
     if (reads_in_time && split_lines) return 24;
     if (reads_in_time) return met >= 16 ? 192 : met >= 2 || !row_bytes ? 96 : 48;
@@ -96,7 +96,7 @@ std::vector<int64_t> block_choices(std::optional<int64_t> M, int64_t rows) {
         return blocks;
     }
     for (int64_t pieces : {16, 12, 8, 6, 4, 3, 2, 1}) {
-        const int64_t block = even_block(*M, (*M + pieces - 1) / pieces, rows);
+        const int64_t block = balanced_block(*M, (*M + pieces - 1) / pieces, rows);
         if (block >= rows && (blocks.empty() || block > blocks.back())) blocks.push_back(block);
     }
     return blocks;
@@ -137,7 +137,7 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine, PackedB
     const int64_t M = r.M.value_or(1 << 20), N = r.N.value_or(1 << 20), K = r.K.value_or(1 << 20);
 
     MatmulParameters p;
-    std::vector<std::string> ways = product_ways(r.contraction, op, r.a, r.b, machine);
+    std::vector<std::string> ways = multiply_strategies(r.contraction, op, r.a, r.b, machine);
     if (packed_by == PackedBy::Caller) ways = ways_of_packed(ways, r, op, machine);
     p.multiply = Choice(M >= 4 ? ways.front() : "plain", ways);
     const Product product = library::product(p.multiply, r.contraction, op, r.a, r.b, machine);
@@ -165,7 +165,7 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine, PackedB
         const bool whole = needed == 3 && !wide && registers >= 12;
         if (whole) p.vectors = Tile::nearest(3, vector_choices);
         const int64_t rows = whole ? registers / 3 : needed == 1 || wide ? most_rows : (registers - 2) / vectors;
-        int64_t tile = even_block(M, rows, 1);
+        int64_t tile = balanced_block(M, rows, 1);
         // avoids a shorter last tile
         if (N % lanes == 0 && M % tile != 0 && tile > 4 && M % (tile - 1) == 0) tile--;
         p.rows = Tile::nearest(tile, row_choices);
@@ -188,9 +188,9 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine, PackedB
     const bool tall = M >= 768 && K >= 1024, deep = wide && M >= 384 && M * N * type.bytes() >= 2 * l2;
     const int64_t panel = (deep ? l2 / 4 : cache_bytes(machine, "L1", 32 << 10) / (tall ? 1 : 2) * (wide ? 2 : 1)) /
                           (columns * product.b.bytes());
-    const int64_t depth = std::max<int64_t>(
-        1,
-        std::min<int64_t>(K, even_block(K, std::clamp<int64_t>(panel, 64, deep ? 1024 : 512), lanes * product.group)));
+    const int64_t depth =
+        std::max<int64_t>(1, std::min<int64_t>(K, balanced_block(K, std::clamp<int64_t>(panel, 64, deep ? 1024 : 512),
+                                                                 lanes * product.group)));
     std::vector<int64_t> depths = Tile::sizes(K, std::min<int64_t>(K, 64), 1024);
     depths.push_back(depth);
     std::sort(depths.begin(), depths.end());
@@ -209,7 +209,7 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine, PackedB
     const bool reads_b_in_time =
         wide && contiguous_in(r.b, r.j) && (machine.fmas_per_cycle == 1 || (two_a_cycle && product.group == 1));
     const bool split_lines = two_a_cycle && N > columns && bytes_between_rows(op, r, N) % line;
-    const int64_t readers = readers_without_copy(row, reads_b_in_time, split_lines);
+    const int64_t readers = max_unpacked_reuse(row, reads_b_in_time, split_lines);
     const bool pack = (M > readers * p.rows || converts) && K * N > 4096, blocked = pack && N > columns && third;
     std::vector<int64_t> blocks = block_choices(r.M, p.rows);
     // A packed block must fit, including its whole last tile.
@@ -229,7 +229,7 @@ MatmulParameters matmul_parameters(const Op &op, const Machine &machine, PackedB
         blocks.insert(std::lower_bound(blocks.begin(), blocks.end(), wish), wish);
         blocks.erase(std::unique(blocks.begin(), blocks.end()), blocks.end());
     } else {
-        wish = r.M ? even_block(M, wish, p.rows) : std::min<int64_t>(192, fits);
+        wish = r.M ? balanced_block(M, wish, p.rows) : std::min<int64_t>(192, fits);
     }
     p.row_block = Tile::nearest(wish, blocks);
     // The tile reads A one scalar at a time, so unpacked rows suffice, unless many panels of B

@@ -28,8 +28,8 @@ Schedule schedule_tiles(const Op &op, const Machine &machine, const MatmulPlan &
                    .columns = plan.columns,
                    .parallel = plan.p.parallel,
                    .row_block = plan.p.row_block,
-                   .moves_rows = may_shift(op),
-                   .moves_columns = !ahead && may_shift(op)};
+                   .moves_rows = tail_may_overlap(op),
+                   .moves_columns = !ahead && tail_may_overlap(op)};
     const TileLoops loops = tile_loops(machine, C, tiles);
     const std::vector<std::string> batches = axes_in(r.b, r.batches);
     const int64_t vector = vector_lanes(machine, t.b);

@@ -140,8 +140,8 @@ std::vector<ValuesWithin> needs_of(const Instruction &i, const Contraction &c, c
 
 } // namespace
 
-std::vector<std::string> product_ways(const Contraction &c, const Op &op, const Operand &a, const Operand &b,
-                                      const Machine &machine, bool rewritten) {
+std::vector<std::string> multiply_strategies(const Contraction &c, const Op &op, const Operand &a, const Operand &b,
+                                             const Machine &machine, bool rewritten) {
     const Type sum = c.sum->type;
     const auto x = type_of(op, a.tensor), y = type_of(op, b.tensor);
     if (!x || !y || !casts_once(c) || (*x == sum && *y == sum)) return {"plain"};

@@ -24,8 +24,8 @@ struct Product {
 // their copies); "plain". `a` and `b`: operands of the rows and of the columns. `rewritten`: a
 // number may be added to the rows' operand (offset), and the caller provides enough steps (extend)
 // and rows.
-std::vector<std::string> product_ways(const Contraction &c, const Op &op, const Operand &a, const Operand &b,
-                                      const Machine &machine, bool rewritten = false);
+std::vector<std::string> multiply_strategies(const Contraction &c, const Op &op, const Operand &a, const Operand &b,
+                                             const Machine &machine, bool rewritten = false);
 // The product for one of these names.
 Product product(const std::string &way, const Contraction &c, const Op &op, const Operand &a, const Operand &b,
                 const Machine &machine);

@@ -59,7 +59,7 @@ std::optional<ReduceRoles> reduce_roles(const Op &op) {
 bool can_follow(const Op &op, const ReduceRoles &r, int64_t lanes, int64_t block) {
     const auto extent = constant_extent(r.reduction->axes.back());
     if (op.stages().size() < 2 || !extent || *extent < lanes || reads_before_update(op)) return false;
-    if (*extent > block && !may_shift(op)) return false;
+    if (*extent > block && !tail_may_overlap(op)) return false;
     for (const Stage &s : op.stages()) {
         for (const Expr &e : s.expressions()) {
             for (const Halide::Internal::Call *read : tensor_reads(e)) {
@@ -117,7 +117,7 @@ Schedule schedule_reduce(const Op &op, const Machine &machine, const ReduceParam
     const bool follows = can_follow(op, r, lanes, block);
     StageHandle H = follows ? s.stage(op.outputs()[0]) : R;
     const bool shift = follows && *extent > block;
-    const int64_t length = shift ? even_block(*extent, block, run) : follows ? *extent : block;
+    const int64_t length = shift ? balanced_block(*extent, block, run) : follows ? *extent : block;
     auto [blocks, inner] = H.split(last, length, {.tail = shift ? Tail::Shift : Tail::Auto});
     outer.push_back(blocks);
     if (follows) {

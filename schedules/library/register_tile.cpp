@@ -126,7 +126,7 @@ std::optional<int64_t> depth_of_tiles(const Stage &stage, const std::string &row
     const int64_t l2 = cache_bytes(machine, "L2", 512 << 10), step = stage.type.bytes() * (*height + *width),
                   depth = l2 / 2 / std::max<int64_t>(1, step);
     if (depth < least || *steps < 4 * depth) return std::nullopt;
-    return even_block(*steps, depth, 8);
+    return balanced_block(*steps, depth, 8);
 }
 
 } // namespace
@@ -177,7 +177,7 @@ LoopName tile_in_registers(Schedule &s, StageHandle S, const Stage &stage, int l
     const auto extent = constant_extent(stage.axes.back()), height = constant_extent(*find_axis(stage, rows));
     // Partial blocks end anywhere along the last axis; narrow tiles compute little beyond the end.
     const int64_t all = extent ? (*extent + lanes - 1) / lanes : 4;
-    int64_t vectors = std::min<int64_t>(even_vectors(all), has_wide_tiles(machine) && !part ? 4 : 2);
+    int64_t vectors = std::min<int64_t>(balanced_vectors(all), has_wide_tiles(machine) && !part ? 4 : 2);
     // an extra vector then costs less than a narrow tile's loads
     constexpr int64_t many_vectors = 16;
     if (vectors == 1 && all >= many_vectors) vectors = 2;
@@ -190,7 +190,7 @@ LoopName tile_in_registers(Schedule &s, StageHandle S, const Stage &stage, int l
     int64_t most = std::min(height.value_or(1 << 20), block.value_or(1 << 20));
     if (part) most = std::min(most, part->rows);
     if (rows == stage.step_axis) most = 1;
-    const int64_t tile = even_block(most, accumulator_registers(machine) / vectors, 1);
+    const int64_t tile = balanced_block(most, accumulator_registers(machine) / vectors, 1);
     std::vector<LoopName> order;
     for (const std::string &l : S.state().order) {
         if (l != rows_loop && l != last && !S.state().loop(l).reduction) order.push_back(l);

@@ -227,7 +227,7 @@ bool roll_stages(Schedule &s, const std::set<std::string> &apart, bool parallel)
                           shared = parallel ? *across / (strips_of_thread * threads_of(s.machine())) : *across,
                           most = std::max(std::min(*across * l2 / bytes - border, shared), fewest);
             if (most < *across) {
-                strip = even_block(*across, most, 1);
+                strip = balanced_block(*across, most, 1);
                 bytes = bytes / *across * (*strip + border);
             }
         }

@@ -276,7 +276,7 @@ Schedule schedule_rows(const Op &op, const Machine &machine, const RowsParameter
                     S.unroll(i.name + ".o");
                 } else {
                     // A shifted last vector needs no masked store, which would delay later loads.
-                    const bool inwards = extent && *extent % lanes && may_shift(op);
+                    const bool inwards = extent && *extent % lanes && tail_may_overlap(op);
                     S.vectorize(last, lanes, inwards ? Tail::Shift : Tail::Auto);
                 }
             }

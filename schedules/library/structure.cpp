@@ -143,7 +143,7 @@ std::optional<MatrixProduct> find_matrix_product(const Op &op) {
     return good ? std::optional(p) : std::nullopt;
 }
 
-bool follow_each_other(const Op &op, const Stage &stage, const Axis &outer, const Axis &inner) {
+bool are_fusible(const Op &op, const Stage &stage, const Axis &outer, const Axis &inner) {
     if (!constant_extent(outer) || !constant_extent(inner)) return false;
     const auto uses = [](const Expr &e, const Axis &a) { return expr_uses_var(e, a.name()); };
     for (const Expr &e : stage.expressions()) {
@@ -178,7 +178,7 @@ bool same_axes(const Stage &a, const Stage &b) {
 
 std::optional<int64_t> constant_extent(const Axis &axis) { return as_const_int(axis.extent()); }
 
-bool may_shift(const Op &op) {
+bool tail_may_overlap(const Op &op) {
     return std::none_of(op.stages().begin(), op.stages().end(), [](const Stage &s) { return !s.updates.empty(); });
 }
 
@@ -190,7 +190,7 @@ int accumulator_registers(const Machine &machine) {
 
 bool has_wide_tiles(const Machine &machine) { return accumulator_registers(machine) >= 24; }
 
-int64_t even_vectors(int64_t all) {
+int64_t balanced_vectors(int64_t all) {
     int64_t best = 1, least = all;
     for (int64_t v = 2; v <= std::min<int64_t>(all, 4); v++) {
         const int64_t computed = (all + v - 1) / v * v;
@@ -318,7 +318,7 @@ void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumul
     const auto is_short = [&] { return *extent < lanes || (*extent % lanes && *extent < 4 * lanes); };
     for (size_t d = axes.size() - 1; d-- > 0 && lanes > 1 && extent && is_short();) {
         const auto outer = constant_extent(axes[d]);
-        if (!outer || !follow_each_other(s.op(), R.state().def, axes[d], axes[d + 1])) break;
+        if (!outer || !are_fusible(s.op(), R.state().def, axes[d], axes[d + 1])) break;
         along = R.fuse(axes[d].name(), along);
         extent = *outer * *extent;
         reduced--;
@@ -399,7 +399,7 @@ LoopName fused(StageHandle stage, const std::vector<LoopName> &loops, const std:
     return all;
 }
 
-int64_t even_block(int64_t extent, int64_t wish, int64_t unit) {
+int64_t balanced_block(int64_t extent, int64_t wish, int64_t unit) {
     if (extent <= 0) return unit;
     const int64_t pieces = std::max<int64_t>(1, (extent + wish - 1) / wish);
     const int64_t block = (extent + pieces - 1) / pieces;

@@ -50,7 +50,7 @@ std::optional<MatrixProduct> find_matrix_product(const Op &op);
 
 // Whether `outer` and `inner` are adjacent and contiguous in every tensor read that uses them, so
 // that the two loops can be fused into one.
-bool follow_each_other(const Op &op, const Stage &stage, const Axis &outer, const Axis &inner);
+bool are_fusible(const Op &op, const Stage &stage, const Axis &outer, const Axis &inner);
 
 // Whether both stages have axes of the same names in the same order.
 bool same_axes(const Stage &a, const Stage &b);
@@ -63,7 +63,7 @@ std::optional<int64_t> constant_extent(const Axis &axis);
 
 // Whether a last block may be shifted inwards and recompute some elements: no stage updates a
 // tensor in place.
-bool may_shift(const Op &op);
+bool tail_may_overlap(const Op &op);
 
 // Lanes of the machine's vectors for a type, at least 1.
 int vector_lanes(const Machine &machine, Type type);
@@ -76,7 +76,7 @@ int accumulator_registers(const Machine &machine);
 bool has_wide_tiles(const Machine &machine);
 // Vectors per tile, up to four, such that the last of `all` vectors wastes the least; the largest
 // such number.
-int64_t even_vectors(int64_t all);
+int64_t balanced_vectors(int64_t all);
 int64_t threads_of(const Machine &machine); // cores, at least 1
 // Whether to distribute an op over cores: there are several, and it has enough steps, or an unknown
 // number, to pay for waking them.
@@ -118,7 +118,7 @@ LoopName fused(StageHandle stage, const std::vector<LoopName> &loops, const std:
 
 // The block size near `wish` that cuts `extent` into equal pieces, each a multiple of `unit` (the
 // last may be smaller).
-int64_t even_block(int64_t extent, int64_t wish, int64_t unit);
+int64_t balanced_block(int64_t extent, int64_t wish, int64_t unit);
 // The largest divisor of n that is at most `most`.
 int64_t largest_divisor(int64_t n, int64_t most);
 

@@ -72,7 +72,7 @@ std::optional<TransposeRoles> transpose_roles(const Op &op) {
         size_t d = 0;
         while (s.axes[d].name() != axis) d++;
         for (; d > 0 && s.axes[d - 1].name() != r.across && s.strides.empty() &&
-               follow_each_other(op, s, s.axes[d - 1], s.axes[d]);
+               are_fusible(op, s, s.axes[d - 1], s.axes[d]);
              d--)
             run.insert(run.begin(), s.axes[d - 1].name());
     }
@@ -211,7 +211,7 @@ Schedule schedule_one(const Op &op, const Machine &machine, const TransposeRoles
     // A shifted last block is a whole block too.
     const auto tail = [&](const std::string &axis, int64_t block) {
         const auto extent = r.extent(axis);
-        return (extent ? *extent >= block : fit) && may_shift(op) ? Tail::Shift : Tail::Auto;
+        return (extent ? *extent >= block : fit) && tail_may_overlap(op) ? Tail::Shift : Tail::Auto;
     };
     std::vector<LoopName> order;
     for (const Axis &a : r.output->axes) {

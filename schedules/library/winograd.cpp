@@ -39,7 +39,7 @@ WinogradParameters winograd_parameters(const Op &op, const Machine &machine) {
     const int lanes = vector_lanes(machine, products.type), registers = accumulator_registers(machine);
     const int64_t filters = number(products, "o"), down = number(products, "ty"), across = number(products, "tx");
     const bool wide = has_wide_tiles(machine);
-    const int64_t vectors = wide ? even_vectors((filters + lanes - 1) / lanes)
+    const int64_t vectors = wide ? balanced_vectors((filters + lanes - 1) / lanes)
                                  : std::min<int64_t>(2, std::max<int64_t>(1, filters / lanes));
     const int64_t sums = vectors > 2 ? 24 : registers;
     WinogradParameters p;
@@ -61,7 +61,7 @@ WinogradParameters winograd_parameters(const Op &op, const Machine &machine) {
     // As many tiles at once as registers hold, or a few less, such that the last group of a block
     // has as many.
     const int64_t most = std::max<int64_t>(1, sums / vectors), together = p.rows * across;
-    p.tiles = Tile::nearest(even_block(together, most, 1), up_to(16, down * across));
+    p.tiles = Tile::nearest(balanced_block(together, most, 1), up_to(16, down * across));
     // Channels that come last are read in place. Others are transposed tile by tile, for which a
     // padded copy is simplest.
     const bool last = stage_of(op, "Y").axes.back().name() == "o";

@@ -116,8 +116,8 @@ std::string not_by_parts(const ScheduleState &state, const StageState &s) {
 
 // Why iterations of the stage's loops do not read all of `of`, one part after the other; "" if they
 // do.
-std::string not_in_turns(const ScheduleState &state, const StageState &s, const StageState &of,
-                         const std::string &loop) {
+std::string not_deinterleaved_reads(const ScheduleState &state, const StageState &s, const StageState &of,
+                                    const std::string &loop) {
     if (!s.finished_into.empty() || !s.finished_by.empty()) return s.name() + " is part of finish_in";
     if (s.online) return s.name() + " is part of online";
     if (s.def.reads_itself()) return s.name() + " is a recurrence";
@@ -175,7 +175,7 @@ std::string not_inside(const ScheduleState &state, const std::string &name, cons
     if (r->computed || r->placement.kind != Placement::Kind::At || r->placement.consumer != s.placement.consumer ||
         r->placement.loop != s.placement.loop)
         return reader + " is not computed at " + kept + ", where " + name + " is kept";
-    if (const std::string why = not_in_turns(state, *r, s, loop); !why.empty()) return why;
+    if (const std::string why = not_deinterleaved_reads(state, *r, s, loop); !why.empty()) return why;
     const Home place(state, s.placement);
     for (const std::string &other : readers) {
         const StageState &o = state.stage(other);

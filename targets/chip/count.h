@@ -6,7 +6,7 @@
 #include "sim/run.h"
 #include "targets/chip/pack/tally.h"
 #include "targets/chip/plan/stage_plan.h"
-#include "targets/chip/road/planner.h"
+#include "targets/chip/transfer/planner.h"
 
 namespace kumiko {
 

@@ -162,7 +162,7 @@ bool Codegen::split_into_pieces(const Allocate *op, Array &array) {
         }
     }
     array.in_registers = true;
-    array.in_turn = takes_turns(op);
+    array.deinterleaved = is_deinterleaved(op);
     if (int registers = options_.target.vector_registers(); int(array.pieces.size()) > registers) {
         warnings.push_back(
             fmt::format("kernel {}: {} takes {} vector registers and {} has {}, so part of it goes to memory", kernel_,

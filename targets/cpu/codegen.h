@@ -90,7 +90,7 @@ struct Array {
     // First element → slot, number of elements.
     std::map<int64_t, std::pair<Value *, int64_t>> pieces;
     // The lanes are stored in the order that strided loads produce (lane_order.cpp).
-    bool in_turn = false;
+    bool deinterleaved = false;
     // Aligned vectors are written with non-temporal stores.
     bool streamed = false;
     // The branch_ number at the allocation.
@@ -237,8 +237,8 @@ private:
     Value *constant_offsets(const Expr &index);
     Value *load_near(const Array &array, const std::string &name, Type type, Value *base, Value *offsets, Value *mask);
 
-    bool takes_turns(const Halide::Internal::Allocate *op) const; // lane_order.cpp
-    static std::vector<int> lane_turns();
+    bool is_deinterleaved(const Halide::Internal::Allocate *op) const; // lane_order.cpp
+    static std::vector<int> deinterleaved_lanes();
 
     // ---- Transposes (transpose.cpp)
     void transpose_loads(const std::vector<const Halide::Internal::Store *> &stores);
@@ -284,7 +284,7 @@ private:
 
     // ---- Kernels (kernel.cpp)
     void declare_scopes(const Nest &nest);
-    void check_door(const Nest &nest);
+    void check_arguments(const Nest &nest);
     void check_totals(const Nest &nest);
     void check_strides(const Nest &nest);
     void check_overlap(const Nest &nest);
@@ -351,9 +351,9 @@ private:
     // What may be read beside each strided load.
     std::map<const Halide::Internal::Load *, Reach> reaches_;
     // The current value is stored to an array whose lanes have the order of strided loads.
-    bool in_turn_ = false;
-    bool streaming_ = false;          // non-temporal stores are allowed
-    std::set<std::string> passed_by_; // arrays that some of them write
+    bool deinterleaved_ = false;
+    bool streaming_ = false;             // non-temporal stores are allowed
+    std::set<std::string> non_temporal_; // arrays that some of them write
 };
 
 } // namespace kumiko::cpu

@@ -27,7 +27,7 @@ public:
         llvm::Function *f = begin(entry.name, result, types);
         for (size_t i = 0; i < types.size(); i++) f->getArg(unsigned(i))->setName(entry.parameters[i].name);
         const auto first =
-            std::find_if(entry.ways.begin(), entry.ways.end(), [](const EntryWay &w) { return w.features != 0; });
+            std::find_if(entry.ways.begin(), entry.ways.end(), [](const EntryVariant &w) { return w.features != 0; });
         llvm::Value *ready = nullptr;
         if (first != entry.ways.end()) {
             ready = ready_features();
@@ -70,7 +70,8 @@ private:
         asking->setLinkage(llvm::GlobalValue::InternalLinkage);
         asking->addFnAttr(llvm::Attribute::NoInline);
         const uint64_t tiles = CpuTarget::feature_bit(target_.architecture(), "amx-tile");
-        if (std::any_of(entry.ways.begin(), entry.ways.end(), [&](const EntryWay &w) { return w.features & tiles; }))
+        if (std::any_of(entry.ways.begin(), entry.ways.end(),
+                        [&](const EntryVariant &w) { return w.features & tiles; }))
             ir_.CreateCall(hook("request_tiles", ir_.getInt32Ty(), {}));
         choose(entry, asking, ir_.CreateCall(hook("cpu_features", ir_.getInt64Ty(), {})));
         return asking;
@@ -78,7 +79,7 @@ private:
 
     // Calls the first way that applies to a processor with the features `have`.
     void choose(const Entry &entry, llvm::Function *f, llvm::Value *have) {
-        for (const EntryWay &way : entry.ways) {
+        for (const EntryVariant &way : entry.ways) {
             // Applies unconditionally, so nothing follows it.
             if (!way.features && way.equals.empty()) return take(way, f);
             llvm::Value *open = ir_.getTrue();
@@ -134,7 +135,7 @@ private:
                 .getCallee());
     }
 
-    void take(const EntryWay &way, llvm::Function *f) {
+    void take(const EntryVariant &way, llvm::Function *f) {
         std::vector<llvm::Value *> arguments;
         std::vector<llvm::Type *> types;
         for (size_t a : way.arguments) {

@@ -16,7 +16,7 @@ struct EntryParameter {
 };
 
 // One function that an entry may call.
-struct EntryWay {
+struct EntryVariant {
     std::string symbol;
     // The entry's parameters, by position, in the order of the function's.
     std::vector<size_t> arguments;
@@ -29,7 +29,7 @@ struct EntryWay {
 struct Entry {
     std::string name;
     std::vector<EntryParameter> parameters;
-    std::vector<EntryWay> ways; // tried in order; the last one has no `equals`
+    std::vector<EntryVariant> ways; // tried in order; the last one has no `equals`
     // The entry returns a number of elements instead of a status: int64_t, -1 if no way applies.
     // Such an entry has no packed form.
     bool counts = false;

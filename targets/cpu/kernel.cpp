@@ -262,7 +262,7 @@ void Codegen::add(const Nest &nest) {
         symbols.push_back(
             std::make_unique<ScopedBinding<Symbol>>(symbols_, nest.sizes[i], bind_index(arg, Int(32), true, {})));
     }
-    check_door(nest);
+    check_arguments(nest);
     body(nest);
     ir_.CreateRet(ir_.getInt32(0));
     if (options_.symbol_suffix.empty()) packed_entry(nest, f);

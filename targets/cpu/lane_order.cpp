@@ -72,9 +72,9 @@ private:
 } // namespace
 
 // The source of each lane. The permutation is its own inverse.
-std::vector<int> Codegen::lane_turns() { return {0, 1, 4, 5, 2, 3, 6, 7}; }
+std::vector<int> Codegen::deinterleaved_lanes() { return {0, 1, 4, 5, 2, 3, 6, 7}; }
 
-bool Codegen::takes_turns(const Allocate *op) const {
+bool Codegen::is_deinterleaved(const Allocate *op) const {
     if (options_.target.architecture() != "x86_64" || options_.target.vector_bits != 256 || op->type.bits() != 32)
         return false;
     FindOrder find(op->name);

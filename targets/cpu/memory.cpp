@@ -220,7 +220,7 @@ void Codegen::store_dense(const Array &array, const std::string &name, Type t, V
             align >= unsigned(bytes)) {
             stored->setMetadata(llvm::LLVMContext::MD_nontemporal,
                                 llvm::MDNode::get(context_, {llvm::ConstantAsMetadata::get(ir_.getInt32(1))}));
-            passed_by_.insert(name);
+            non_temporal_.insert(name);
         }
         return;
     }
@@ -315,7 +315,7 @@ Value *Codegen::load(const Load *op) {
     Type t = op->type;
     if (array.in_registers) {
         Value *v = load_register(array, op->name, t, op->index);
-        if (array.in_turn && !in_turn_) v = lanes_of(v, lane_turns());
+        if (array.deinterleaved && !deinterleaved_) v = lanes_of(v, deinterleaved_lanes());
         return always(op->predicate)
                    ? v
                    : ir_.CreateSelect(condition(op->predicate), v, llvm::Constant::getNullValue(type(t)));
@@ -405,9 +405,9 @@ void Codegen::store(const Store *op) {
     const Array &array = *found;
     Type t = op->value.type();
     if (array.in_registers) {
-        in_turn_ = array.in_turn;
+        deinterleaved_ = array.deinterleaved;
         Value *v = value(op->value);
-        in_turn_ = false;
+        deinterleaved_ = false;
         if (!always(op->predicate)) {
             Value *mask = condition(op->predicate);
             v = ir_.CreateSelect(mask, v, load_register(array, op->name, t, op->index));

@@ -18,7 +18,7 @@ struct CodegenOptions {
     bool contract = true;
     // Emit the entry checks: sizes are in range, assumptions hold and outputs overlap no other
     // tensor. Null pointers are always checked.
-    bool check_door = true;
+    bool check_arguments = true;
     // The prefix of the runtime functions that kernels call (KUMIKO_PREFIX of
     // runtime/kumiko_runtime.h).
     std::string runtime_prefix = "kumiko";

@@ -42,7 +42,7 @@ void Codegen::body(const Nest &nest) {
             arrays.push_back(std::make_unique<Halide::Internal::ScopedBinding<Array>>(arrays_, t.name, array));
         }
         streaming_ = true;
-        passed_by_.clear();
+        non_temporal_.clear();
         statement(nest.body);
         fence_streams();
         streaming_ = false;
@@ -54,7 +54,7 @@ void Codegen::body(const Nest &nest) {
     done->moveAfter(ir_.GetInsertBlock());
     ir_.SetInsertPoint(done);
     for (const TensorArgument &t : nest.tensors) {
-        if (t.streamed && !passed_by_.count(t.name))
+        if (t.streamed && !non_temporal_.count(t.name))
             warnings.push_back(
                 fmt::format("kernel {}: {} is stored through the caches: no store of it is a whole vector at a "
                             "provably aligned address",

@@ -162,10 +162,10 @@ Value *Codegen::load_strided(const Array &array, const std::string &name, Type t
     for (int i = 0; i < n; i++) clear = clear && (on[size_t(i)] || zeros[size_t((i * stride + p) / n)]);
     std::vector<int> order(size_t(n), 0), taken;
     std::iota(order.begin(), order.end(), 0);
-    if (in_turn_) order = lane_turns();
+    if (deinterleaved_) order = deinterleaved_lanes();
     for (const int i : order) taken.push_back(int(i * stride + p));
     Value *v = lanes_of(concat(pieces), taken);
-    if (mask && in_turn_) mask = lanes_of(mask, order);
+    if (mask && deinterleaved_) mask = lanes_of(mask, order);
     return !clear ? ir_.CreateSelect(mask, v, llvm::Constant::getNullValue(type(t))) : v;
 }
 

@@ -39,7 +39,7 @@ const Ramp *column_of(const Load *op) {
 }
 
 // The lanes of a and b interleaved, from the first or the second half of each segment.
-std::vector<int> in_turn(int lanes, int segment, bool second) {
+std::vector<int> deinterleaved(int lanes, int segment, bool second) {
     std::vector<int> taken;
     for (int from = 0; from < lanes; from += segment) {
         for (int i = 0; i < segment / 2; i++) {
@@ -78,7 +78,8 @@ std::vector<Value *> Codegen::transposed(const std::vector<Value *> &rows) {
             std::vector<Value *> next;
             for (int i = 0; i < side / 2; i++) {
                 for (const bool second : {false, true})
-                    next.push_back(ir_.CreateShuffleVector(now[i], now[i + side / 2], in_turn(width, side, second)));
+                    next.push_back(
+                        ir_.CreateShuffleVector(now[i], now[i + side / 2], deinterleaved(width, side, second)));
             }
             now = std::move(next);
         }

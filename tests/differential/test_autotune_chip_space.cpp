@@ -34,7 +34,7 @@ Counts check_points(const Op &op, int points, uint64_t seed, const std::string &
     CAPTURE(machine);
     CAPTURE(seed);
     const auto space = auto_space(op, chip(machine));
-    const JudgedArrays arrays = make_judged_arrays(op, {}, seed);
+    const MeasuredArrays arrays = make_measured_arrays(op, {}, seed);
     Counts counts;
     const auto check = [&](const Point &point) {
         CAPTURE(space->text(point));

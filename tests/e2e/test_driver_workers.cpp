@@ -1,6 +1,6 @@
 // Tuning with workers in processes of their own, which are killed or ended in the middle.
 // Cost: 30
-#include "autotune/queue_judge.h"
+#include "autotune/queue_runner.h"
 #include "autotune/tune.h"
 #include "autotune/worker.h"
 #include "driver/target.h"
@@ -185,11 +185,11 @@ TEST_CASE("a worker refuses what it cannot do, and goes on with others") {
     const Op op = ops::make(options.recipe.name, options.recipe.parameters);
     QueueTask task{options.recipe, op.hash(), {}, {Machine::host().id(), 1}, CpuTarget::level("aarch64")};
     if (CpuTarget::host().architecture() == "aarch64") task.cpu = CpuTarget::level("x86-64-sse4.2");
-    QueueJudge judge(task, {server.url()});
-    judge.submit({Candidate{}, Candidate{}});
+    QueueRunner runner(task, {server.url()});
+    runner.submit({Candidate{}, Candidate{}});
     std::string text;
     try {
-        judge.next(1);
+        runner.next(1);
     } catch (const UserError &e) {
         text = e.what();
     }

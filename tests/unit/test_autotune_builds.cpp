@@ -3,7 +3,7 @@
 // Links: ops
 // Sanitized: no
 #include "autotune/build.h"
-#include "autotune/local_judge.h"
+#include "autotune/local_runner.h"
 #include "autotune/tune.h"
 #include "ops/matmul.h"
 #include "targets/cpu/emit.h"
@@ -76,21 +76,21 @@ TEST_CASE("a compiler that hangs costs one candidate, also where nothing goes on
     const auto space = products(op);
     for (const int threads : {1, 64}) {
         INFO(threads);
-        LocalJudgeOptions options;
+        LocalRunnerOptions options;
         options.measurer.threads = threads;
         options.build_timeout = 3;
         const CpuTarget target = CpuTarget::host();
-        LocalJudge judge(*space, target, {}, options);
+        LocalRunner runner(*space, target, {}, options);
         std::vector<Candidate> candidates;
         for (const uint32_t instruction : {0, 2, 1}) candidates.push_back(make_candidate(*space, {instruction}));
-        judge.submit(candidates);
+        runner.submit(candidates);
         for (const bool hangs : {false, true, false}) {
-            const std::optional<Verdict> verdict = judge.next(1);
-            REQUIRE(verdict);
-            CHECK(verdict->measured.outcome == (hangs ? Outcome::Unbuildable : Outcome::Ok));
-            CHECK(verdict->measured.reason.starts_with(hangs ? "the compiler did not end in 3." : ""));
+            const std::optional<MeasureResult> measure_result = runner.next(1);
+            REQUIRE(measure_result);
+            CHECK(measure_result->measured.outcome == (hangs ? Outcome::Unbuildable : Outcome::Ok));
+            CHECK(measure_result->measured.reason.starts_with(hangs ? "the compiler did not end in 3." : ""));
         }
-        const std::vector<Measured> compared = judge.compare(candidates, 0.01, nullptr);
+        const std::vector<Measured> compared = runner.compare(candidates, 0.01, nullptr);
         CHECK(compared.at(0).outcome == Outcome::Ok);
         CHECK(compared.at(1).outcome == Outcome::Unbuildable);
         CHECK(compared.at(2).outcome == Outcome::Ok);

@@ -1,7 +1,7 @@
 // Tuning on the simulated chip in the space made from the formula.
 // Links: ops
 // Sanitized: --test-case-exclude=an*op*of*the*library*
-#include "autotune/chip_judge.h"
+#include "autotune/chip_runner.h"
 #include "autotune/tune.h"
 #include "autotune/work.h"
 #include "dsl/reduction.h"
@@ -97,26 +97,26 @@ TEST_CASE("what is compiled and simulated for long ends when it is wanted no mor
     CHECK_THROWS_WITH_AS(compile_chip(space->schedule(candidate.point), &stop), "compiling was stopped", UserError);
     // Ends as soon as a candidate is started.
     const Begun begun(*space);
-    ChipJudge judge(begun, {.jobs = 1, .longest_reference = 1e-3, .over = [&] { return begun.count > 0; }});
-    judge.submit({candidate, candidate});
-    CHECK_FALSE(judge.next(std::numeric_limits<double>::infinity()));
-    CHECK(judge.cancel().empty());
-    CHECK(judge.compare({candidate}, 1, [&] { return begun.count > 1; }).at(0).timings.empty());
+    ChipRunner runner(begun, {.jobs = 1, .longest_reference = 1e-3, .over = [&] { return begun.count > 0; }});
+    runner.submit({candidate, candidate});
+    CHECK_FALSE(runner.next(std::numeric_limits<double>::infinity()));
+    CHECK(runner.cancel().empty());
+    CHECK(runner.compare({candidate}, 1, [&] { return begun.count > 1; }).at(0).timings.empty());
     CHECK(begun.count == 2);
-    CHECK(judge.finished() == 0);
+    CHECK(runner.finished() == 0);
 }
 
-TEST_CASE("after a judge was cancelled it goes on as before") {
+TEST_CASE("after a runner was cancelled it goes on as before") {
     const Op op = ops::make("reduce", {{"shape", {64, 256}}, {"axes", {1}}});
     const auto [name, space] = space_for(op, small(), SpaceKind::Fitting);
     const Candidate candidate = make_candidate(*space, space->default_point());
-    ChipJudge judge(*space);
-    judge.submit({candidate, candidate, candidate});
-    judge.cancel();
-    CHECK_FALSE(judge.next(1));
-    judge.submit({candidate});
-    CHECK(judge.next(1)->measured.outcome == Outcome::Ok);
-    CHECK(judge.finished() >= 1);
+    ChipRunner runner(*space);
+    runner.submit({candidate, candidate, candidate});
+    runner.cancel();
+    CHECK_FALSE(runner.next(1));
+    runner.submit({candidate});
+    CHECK(runner.next(1)->measured.outcome == Outcome::Ok);
+    CHECK(runner.finished() >= 1);
 }
 
 TEST_CASE("an op for which the library has no schedule") {

@@ -195,7 +195,7 @@ TEST_CASE("of an op that takes long a sample is checked, and that the rest was w
 
 TEST_CASE("a sample holds its elements alone, and what no machine has room for is refused before it is made") {
     const Op op = ops::matmul(Float(32), 300, 200, 100);
-    const JudgedArrays sample = make_judged_arrays(op, {}, 1, 1e-9), whole = make_judged_arrays(op, {}, 1);
+    const MeasuredArrays sample = make_measured_arrays(op, {}, 1, 1e-9), whole = make_measured_arrays(op, {}, 1);
     REQUIRE(sample.places.size() == 1);
     CHECK(static_cast<int64_t>(sample.places[0].size()) == sample.sampled);
     CHECK(static_cast<int64_t>(sample.expected[0].number_of_elements()) == sample.sampled);

@@ -192,7 +192,7 @@ TEST_CASE("a model that adds to another share of the estimate is refused") {
     }
 }
 
-TEST_CASE("features of another length are passed over where models learn, and refused where they judge") {
+TEST_CASE("features of another length are passed over where models learn, and refused where they runner") {
     const Features small{features_version, {1, 2, 3}}, large{features_version, std::vector<float>(1000)};
     std::vector<Record> records(3);
     ModelTask two = made_up(1, 2);

@@ -1,6 +1,6 @@
 // Candidates through a Redis server: addresses, messages, and candidates whose workers die. The
 // test acts as the worker; tests/e2e/test_driver_workers.cpp has real workers.
-#include "autotune/queue_judge.h"
+#include "autotune/queue_runner.h"
 #include "ops/registry.h"
 #include "support/json.h"
 #include "tests/e2e/redis_server.h"
@@ -156,49 +156,49 @@ TEST_CASE("tasks, candidates and answers come back as they went") {
 }
 
 TEST_CASE("without a server, and without a recipe") {
-    QueueJudgeOptions options;
+    QueueRunnerOptions options;
     options.server = "unix:///nowhere/redis.sock";
-    CHECK(message_of([&] { QueueJudge(matmul_task(), options); }) ==
+    CHECK(message_of([&] { QueueRunner(matmul_task(), options); }) ==
           "no Redis at unix:///nowhere/redis.sock: No such file or directory; start one with redis-server --unixsocket "
           "/nowhere/redis.sock");
     options.server = "redis://127.0.0.1:1";
-    CHECK(message_of([&] { QueueJudge(matmul_task(), options); }) ==
+    CHECK(message_of([&] { QueueRunner(matmul_task(), options); }) ==
           "no Redis at redis://127.0.0.1:1: Connection refused; start one with redis-server --port 1");
     if (!redis_installed()) return;
     const RedisServer server;
     options.server = server.url();
     QueueTask task = matmul_task();
     task.op_hash = "other";
-    CHECK(message_of([&] { QueueJudge(task, options); }).find("makes another op") != std::string::npos);
+    CHECK(message_of([&] { QueueRunner(task, options); }).find("makes another op") != std::string::npos);
     task.recipe = {};
-    CHECK(message_of([&] { QueueJudge(task, options); }).find("TuneOptions::recipe") != std::string::npos);
+    CHECK(message_of([&] { QueueRunner(task, options); }).find("TuneOptions::recipe") != std::string::npos);
 }
 
 TEST_CASE("what a dead worker held is taken alone by another, and after two deaths it is a crash") {
     if (!redis_installed()) return;
     const RedisServer server;
     std::vector<std::string> notices;
-    QueueJudgeOptions options;
+    QueueRunnerOptions options;
     options.server = server.url();
     options.notice = [&](const std::string &text) { notices.push_back(text); };
     {
         Puppet first(server, "first", matmul_task().wanted), second(server, "second", matmul_task().wanted),
             third(server, "third", matmul_task().wanted);
-        QueueJudge judge(matmul_task(), options);
-        CHECK(judge.workers() == 3);
-        CHECK(judge.wanted() == 12);
-        const std::string session = judge.session();
-        judge.submit({candidate(1), candidate(2)});
+        QueueRunner runner(matmul_task(), options);
+        CHECK(runner.workers() == 3);
+        CHECK(runner.wanted() == 12);
+        const std::string session = runner.session();
+        runner.submit({candidate(1), candidate(2)});
         CHECK(first.take(session, "queue") == 1);
         first.die();
         CHECK(second.take(session, "queue") == 2);
         second.answer(session, 2, 1e-3);
-        auto verdict = judge.next(1);
-        REQUIRE(verdict);
-        CHECK(verdict->candidate.schedule == candidate(2).schedule);
-        CHECK(verdict->worker == "second");
-        CHECK(verdict->measured.timings.at(0).least == 1e-3);
-        CHECK(judge.facts().clock_hz == 3e9);
+        auto measure_result = runner.next(1);
+        REQUIRE(measure_result);
+        CHECK(measure_result->candidate.schedule == candidate(2).schedule);
+        CHECK(measure_result->worker == "second");
+        CHECK(measure_result->measured.timings.at(0).least == 1e-3);
+        CHECK(runner.facts().clock_hz == 3e9);
         // It now waits for a worker of its own.
         std::thread killer([&] {
             int64_t taken = -1;
@@ -210,14 +210,14 @@ TEST_CASE("what a dead worker held is taken alone by another, and after two deat
             CHECK(second.take(session, "queue") == -1);
             second.die();
         });
-        verdict = judge.next(1);
+        measure_result = runner.next(1);
         killer.join();
-        REQUIRE(verdict);
-        CHECK(verdict->candidate.schedule == candidate(1).schedule);
-        CHECK(verdict->measured.outcome == Outcome::Crashed);
-        CHECK(verdict->measured.reason == "two workers died with it");
-        CHECK_FALSE(judge.next(1));
-        CHECK(judge.workers() == 1);
+        REQUIRE(measure_result);
+        CHECK(measure_result->candidate.schedule == candidate(1).schedule);
+        CHECK(measure_result->measured.outcome == Outcome::Crashed);
+        CHECK(measure_result->measured.reason == "two workers died with it");
+        CHECK_FALSE(runner.next(1));
+        CHECK(runner.workers() == 1);
         REQUIRE(notices.size() == 2);
         CHECK(notices[0] == "worker first is gone; 1 candidate goes to others");
     }
@@ -228,57 +228,57 @@ TEST_CASE("what a dead worker held is taken alone by another, and after two deat
 TEST_CASE("what is judged already is kept when the rest is cancelled, and an impossible time is no anchor") {
     if (!redis_installed()) return;
     const RedisServer server;
-    QueueJudgeOptions options;
+    QueueRunnerOptions options;
     options.server = server.url();
     options.least_possible = [](double clock_hz) { return 3e6 / clock_hz; }; // a millisecond
     Puppet worker(server, "worker", matmul_task().wanted);
-    QueueJudge judge(matmul_task(), options);
-    const std::string session = judge.session();
+    QueueRunner runner(matmul_task(), options);
+    const std::string session = runner.session();
     const auto anchored = [&](int64_t number) {
         const std::string item =
             worker.redis().command({"HGET", queue::of_session("items", session), std::to_string(number)}).text;
         return !QueueItem::from_json(item).anchor.schedule.is_null();
     };
-    judge.submit({candidate(1)});
+    runner.submit({candidate(1)});
     worker.answer(session, worker.take(session, "queue"), 1e-6);
-    CHECK(judge.next(1)->measured.outcome == Outcome::Impossible);
-    judge.submit({candidate(2)});
+    CHECK(runner.next(1)->measured.outcome == Outcome::Impossible);
+    runner.submit({candidate(2)});
     CHECK(!anchored(2));
     worker.answer(session, worker.take(session, "queue"), 2e-3);
-    CHECK(judge.next(1)->measured.outcome == Outcome::Ok);
-    judge.submit({candidate(3), candidate(4)});
+    CHECK(runner.next(1)->measured.outcome == Outcome::Ok);
+    runner.submit({candidate(3), candidate(4)});
     CHECK(anchored(3));
     worker.answer(session, worker.take(session, "queue"), 3e-3);
-    const std::vector<Verdict> done = judge.cancel();
+    const std::vector<MeasureResult> done = runner.cancel();
     REQUIRE(done.size() == 1);
     CHECK(done[0].candidate.schedule == candidate(3).schedule);
     CHECK(done[0].measured.timings.at(0).least == 3e-3);
-    CHECK_FALSE(judge.next(1));
+    CHECK_FALSE(runner.next(1));
 }
 
 TEST_CASE("a server that was started anew knows nothing, and is told all again") {
     if (!redis_installed()) return;
     RedisServer server;
-    QueueJudgeOptions options;
+    QueueRunnerOptions options;
     options.server = server.url();
-    QueueJudge judge(matmul_task(), options);
-    judge.submit({candidate(1), candidate(2), candidate(3)});
+    QueueRunner runner(matmul_task(), options);
+    runner.submit({candidate(1), candidate(2), candidate(3)});
     server.start();
     std::thread worker([&] {
         Puppet puppet(server, "late", matmul_task().wanted);
         int left = 3;
         for (int i = 0; i < 200 && left > 0; i++) {
             usleep(50000);
-            if (const int64_t number = puppet.take(judge.session(), "queue"); number > 0) {
-                puppet.answer(judge.session(), number, 1e-3);
+            if (const int64_t number = puppet.take(runner.session(), "queue"); number > 0) {
+                puppet.answer(runner.session(), number, 1e-3);
                 left--;
             }
         }
         CHECK(left == 0);
     });
-    for (int i = 0; i < 3; i++) CHECK(judge.next(1));
+    for (int i = 0; i < 3; i++) CHECK(runner.next(1));
     worker.join();
-    CHECK_FALSE(judge.next(1));
+    CHECK_FALSE(runner.next(1));
 }
 
 TEST_CASE("who waits is told why, and patience ends") {
@@ -286,13 +286,13 @@ TEST_CASE("who waits is told why, and patience ends") {
     const RedisServer server;
     Puppet other(server, "other", {"there-2", 1}), wide(server, "wide", {"here-1", 4});
     std::vector<std::string> notices;
-    QueueJudgeOptions options;
+    QueueRunnerOptions options;
     options.server = server.url();
     options.patience = 5;
     options.notice = [&](const std::string &text) { notices.push_back(text); };
-    QueueJudge judge(matmul_task(), options);
-    judge.submit({candidate(1)});
-    CHECK(message_of([&] { judge.next(1); }) ==
+    QueueRunner runner(matmul_task(), options);
+    runner.submit({candidate(1)});
+    CHECK(message_of([&] { runner.next(1); }) ==
           "no worker came within 5.00 s: start one with kumiko worker --queue " + server.url());
     REQUIRE(notices.size() == 1);
     CHECK(notices[0] == "no worker is there yet: start kumiko worker --queue " + server.url() +
@@ -302,7 +302,7 @@ TEST_CASE("who waits is told why, and patience ends") {
 
     const Puppet unwilling(server, "unwilling", matmul_task().wanted);
     options.patience = 0;
-    QueueJudge again(matmul_task(), options);
+    QueueRunner again(matmul_task(), options);
     other.redis().command({"HSET", queue::of_session("refusals", again.session()), "unwilling", "no such op"});
     again.submit({candidate(1)});
     CHECK(message_of([&] { again.next(1); }) == "no worker takes this task: unwilling: no such op");

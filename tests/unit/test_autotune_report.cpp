@@ -272,7 +272,7 @@ TEST_CASE("what cannot be reported") {
     CHECK(tasks[0].records.size() == 4);
 }
 
-TEST_CASE("the model that comes for the task's machine judges, however the task was measured") {
+TEST_CASE("the model that comes for the task's machine runners, however the task was measured") {
     const Op op = product();
     ReportTask t = task_of(op, records_of(op, 20));
     const auto by = [&](const char *name) {

@@ -92,7 +92,7 @@ TEST_CASE("the search beats chance") {
 }
 
 // Knows the times except for a synthetic part; treats some points as illegal.
-struct Oracle : Advisor {
+struct Oracle : PointFilter {
     double noise = 0.1;
     size_t asked = 0;
     size_t idle = SIZE_MAX;       // a parameter that changes no schedule
@@ -113,7 +113,7 @@ struct Oracle : Advisor {
     }
 };
 
-TEST_CASE("an advisor's scores lead, and what it finds illegal is not proposed") {
+TEST_CASE("a filter's scores lead, and what it finds illegal is not proposed") {
     auto s = space();
     double advised = 0, alone = 0;
     for (int seed = 0; seed < 10; seed++) {
@@ -168,7 +168,7 @@ TEST_CASE("of points with one schedule one is proposed, also while nothing is kn
     }
 }
 
-TEST_CASE("an advisor that is over is asked nothing more") {
+TEST_CASE("a filter that is over is asked nothing more") {
     struct Ending : Oracle {
         size_t schedules = 0;
         std::string schedule_of(const Point &p, const char *origin) override {

@@ -33,8 +33,8 @@ Chain::Chain(Context &c, const ScheduleState &state, const StageState &root) : c
     for (ChainStage &s : stages_) read_all(s);
     make_store();
     place_homes();
-    std::vector<std::pair<const Road *, std::pair<bool, bool>>> users;
-    for (const Loaded &l : loaders_) users.push_back({&l.loader->road(), {true, l.loader->through_l2()}});
+    std::vector<std::pair<const TransferPath *, std::pair<bool, bool>>> users;
+    for (const Loaded &l : loaders_) users.push_back({&l.loader->path(), {true, l.loader->through_l2()}});
     users.push_back({store_.get(), {true, true}});
     const auto rings = share_rings(c_, users, 1);
     for (size_t i = 0; i < loaders_.size(); i++) loaders_[i].loader->set_rings(rings[i]);
@@ -203,27 +203,27 @@ void Chain::read_all(ChainStage &s) {
 
 // Row-major if the loops take whole blocks. Several stages, reductions, and elements of several
 // widths use tensors in consumption order, which the host packs.
-std::shared_ptr<const Road> Chain::road_of(const ChainStage &s, RoadShape &shape) const {
+std::shared_ptr<const TransferPath> Chain::transfer_path_of(const ChainStage &s, TransferPathShape &shape) const {
     if (transposes_) {
         shape.table = [this](int group, const std::vector<uint32_t> &entries) { return c_.table(group, entries); };
-        return std::make_shared<const Road>(*s.plan, c_.config, shape);
+        return std::make_shared<const TransferPath>(*s.plan, c_.config, shape);
     }
     const bool alone = stages_.size() == 1 && !s.stage->def.is_reduction() && !four_;
     if (shape.order && !alone) {
-        RoadShape packed = shape;
+        TransferPathShape packed = shape;
         packed.order = nullptr;
-        const auto road = std::make_shared<const Road>(*s.plan, c_.config, packed);
-        if (!road->takes_row_major(*shape.order)) {
+        const auto path = std::make_shared<const TransferPath>(*s.plan, c_.config, packed);
+        if (!path->takes_row_major(*shape.order)) {
             shape.order = nullptr;
-            return road;
+            return path;
         }
     }
-    return std::make_shared<const Road>(*s.plan, c_.config, shape);
+    return std::make_shared<const TransferPath>(*s.plan, c_.config, shape);
 }
 
 // The number of consecutive accesses along the tensor's last axis, if lanes and PEs run along
 // another axis and the stage is a copy; otherwise 0.
-int64_t Chain::transposed(const ChainStage &s, const RoadShape &shape) const {
+int64_t Chain::transposed(const ChainStage &s, const TransferPathShape &shape) const {
     const auto &loops = s.plan->loops();
     const size_t last = shape.access.index.size() - 1;
     if (stages_.size() > 1 || !s.value.as<ir::Call>()) return 0;
@@ -257,7 +257,7 @@ void Chain::load(ChainStage &s, ChainRead &r) {
     if (copies.front().memory == Bank::L1bm || copies.front().memory == Bank::L2bm)
         throw Unsupported(source + " of " + s.name + " is placed in " + memory_name(copies.front().memory) +
                           "; vectors read LM, LM0 and LM1");
-    RoadShape shape;
+    TransferPathShape shape;
     shape.name = copies.front().stage->name();
     shape.access = access;
     shape.type = access.type;
@@ -327,8 +327,8 @@ void Chain::load(ChainStage &s, ChainRead &r) {
         shape.transposed = transposed(s, shape);
         transposes_ = transposes_ || shape.transposed;
     }
-    const auto road = road_of(s, shape);
-    if (road->words() != 1 && !(four_ && road->words() == 2))
+    const auto path = transfer_path_of(s, shape);
+    if (path->words() != 1 && !(four_ && path->words() == 2))
         throw Unsupported("stage " + s.name + " reads elements of " + type_name(access.type) +
                           " beside others of another width; vectorize four");
     if (&s == root_ && stages_.size() == 1) {
@@ -343,8 +343,8 @@ void Chain::load(ChainStage &s, ChainRead &r) {
         if (around.size() > outer_.size()) outer_ = around;
     }
     const int64_t dram =
-        shape.order ? c_.take_dram(shape.order, source, false) : c_.take_dram(s.plan, road, source, false);
-    r.loader = std::make_shared<Loader>(c_, road, copies, dram, *s.plan);
+        shape.order ? c_.take_dram(shape.order, source, false) : c_.take_dram(s.plan, path, source, false);
+    r.loader = std::make_shared<Loader>(c_, path, copies, dram, *s.plan);
     for (const size_t l : from) r.loops.push_back({l, l});
     loaders_.push_back({text, from, r.loader});
 }
@@ -355,7 +355,7 @@ void Chain::make_store() {
     const auto &loops = r.plan->loops();
     r.time.clear();
     r.points = 1;
-    RoadShape s;
+    TransferPathShape s;
     s.name = r.name;
     s.access = r.plan->own();
     s.type = r.type;
@@ -376,7 +376,7 @@ void Chain::make_store() {
     s.nowhere = rows.words();
     if (transposes_) rows.take_more(nowhere_room * c_.config.moves.granule);
     s.order = std::make_shared<const DramOrder>(rows);
-    store_ = road_of(r, s);
+    store_ = transfer_path_of(r, s);
     if (store_->words() != 1 && !(four_ && store_->words() == 2))
         throw Unsupported("stage " + r.name + " computes elements of " + type_name(s.type) +
                           " from narrower ones; vectorize four");

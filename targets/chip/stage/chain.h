@@ -75,7 +75,7 @@ private:
         std::shared_ptr<Loader> loader;
     };
     std::vector<Loaded> loaders_;
-    std::shared_ptr<const Road> store_;
+    std::shared_ptr<const TransferPath> store_;
     int64_t store_dram_ = 0;
     Rings store_rings_;
     std::optional<StoredPart> leaving_;
@@ -93,9 +93,9 @@ private:
     // chain.cpp
     void collect(const StageState &root);
     void read_all(ChainStage &s);
-    std::shared_ptr<const Road> road_of(const ChainStage &s, RoadShape &shape) const;
+    std::shared_ptr<const TransferPath> transfer_path_of(const ChainStage &s, TransferPathShape &shape) const;
     void load(ChainStage &s, ChainRead &r);
-    int64_t transposed(const ChainStage &s, const RoadShape &shape) const;
+    int64_t transposed(const ChainStage &s, const TransferPathShape &shape) const;
     void place_homes();
     void make_store();
     void walk(const std::vector<size_t> &loops, const std::function<void()> &inside, size_t depth = 0);

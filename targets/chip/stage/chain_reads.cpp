@@ -61,22 +61,22 @@ Chain::Group Chain::group(ChainStage &s, int64_t first) const {
 
 Values Chain::of_loader(const ChainRead &r, const Values &values) {
     size_t size = values.size();
-    for (const auto &[own, road] : r.loops) size = std::max(size, road + 1);
+    for (const auto &[own, path] : r.loops) size = std::max(size, path + 1);
     Values v(size, 0);
-    for (const auto &[own, road] : r.loops) v[road] = values[own];
+    for (const auto &[own, path] : r.loops) v[path] = values[own];
     return v;
 }
 
 Operand Chain::word(Group &g, int which, int part) {
     ChainRead &r = g.stage->reads[size_t(which)];
     if (r.from) return of_stage(g, r, which, part);
-    const Road &road = r.loader->road();
+    const TransferPath &path = r.loader->path();
     Four at;
     int64_t last = 0;
     for (size_t t = 0; t < at.size(); t++) {
-        const int64_t index = road.index(of_loader(r, g.values[t]));
+        const int64_t index = path.index(of_loader(r, g.values[t]));
         last = std::max(last, index);
-        at[t] = r.loader->base() + index * road.words() + part;
+        at[t] = r.loader->base() + index * path.words() + part;
     }
     r.loader->need(last);
     return words_at(c_.config, Bank::Lm, at);

@@ -43,12 +43,12 @@ std::vector<Expr> reads_in(const Expr &e) {
     return reads.all;
 }
 
-int64_t Context::take_dram(std::shared_ptr<const StagePlan> plan, std::shared_ptr<const Road> road,
+int64_t Context::take_dram(std::shared_ptr<const StagePlan> plan, std::shared_ptr<const TransferPath> path,
                            const std::string &name, bool output) {
-    const int64_t words = (road->dram_words() + 63) / 64 * 64;
+    const int64_t words = (path->dram_words() + 63) / 64 * 64;
     const int64_t at = planner.take(Bank::Dram, words, name);
-    l3 += fmt::format("{} in DRAM at {}, {} LW of a group, packed: {}\n", name, at, words, road->to_string());
-    tensors.push_back({name, output, at, words, [plan, road](const WordVisitor &v) { road->each_word(v); }});
+    l3 += fmt::format("{} in DRAM at {}, {} LW of a group, packed: {}\n", name, at, words, path->to_string());
+    tensors.push_back({name, output, at, words, [plan, path](const WordVisitor &v) { path->each_word(v); }});
     return at;
 }
 
@@ -91,7 +91,7 @@ std::vector<Copy> copies_of(const ScheduleState &state, const StagePlan &plan, c
     if (border) *border = Border::None;
     while (!state.is_input(source)) {
         const StageState *s = state.producer(source);
-        // Zeros around an input are added by its road.
+        // Zeros around an input are added by its path.
         if (s && s->def.kind == Stage::Kind::Padding && !s->is_copy) {
             namespace ir = Halide::Internal;
             const ir::Call *choice = s->def.value.as<ir::Call>();
@@ -176,13 +176,13 @@ std::vector<size_t> storage_order(const ScheduleState &state, const std::string 
     return order;
 }
 
-std::vector<Rings> share_rings(Context &c, const std::vector<std::pair<const Road *, std::pair<bool, bool>>> &users,
-                               int moves) {
+std::vector<Rings>
+share_rings(Context &c, const std::vector<std::pair<const TransferPath *, std::pair<bool, bool>>> &users, int moves) {
     std::vector<Rings> all(users.size());
     int64_t l1_users = 0, l2_users = 0;
-    for (const auto &[road, through] : users) l1_users += through.first, l2_users += through.second;
+    for (const auto &[path, through] : users) l1_users += through.first, l2_users += through.second;
     const int64_t l1_share = l1_users ? c.planner.free_words(Bank::L1bm) / l1_users : 0;
-    // If few moves are in flight, roads with little data leave their share to the others, and
+    // If few moves are in flight, paths with little data leave their share to the others, and
     // results get room for two: one is stored while the next is produced.
     std::vector<int64_t> shares(users.size(), l2_users ? c.planner.free_words(Bank::L2bm) / l2_users : 0),
         few(users.size(), moves);
@@ -211,7 +211,7 @@ std::vector<Rings> share_rings(Context &c, const std::vector<std::pair<const Roa
         }
     }
     for (size_t i = 0; i < users.size(); i++) {
-        const Road &r = *users[i].first;
+        const TransferPath &r = *users[i].first;
         const int64_t l2_share = shares[i];
         moves = int(few[i]);
         if (users[i].second.first) {
@@ -243,11 +243,11 @@ Operand lm_operand(const Config &config, int64_t at, int64_t stride) {
     return at >= config.sizes.lm ? lm1(int(at - config.sizes.lm), int(stride)) : lm0(int(at), int(stride));
 }
 
-Loader::Loader(Context &c, std::shared_ptr<const Road> road, std::vector<Copy> copies, int64_t dram,
+Loader::Loader(Context &c, std::shared_ptr<const TransferPath> path, std::vector<Copy> copies, int64_t dram,
                const StagePlan &plan)
-    : c_(c), road_(std::move(road)), copies_(std::move(copies)), dram_(dram) {
+    : c_(c), path_(std::move(path)), copies_(std::move(copies)), dram_(dram) {
     const Copy &own = copies_.front();
-    const int64_t words = road_->unit_words();
+    const int64_t words = path_->unit_words();
     const int64_t lm = c.config.sizes.lm;
     const auto nth = [](const Copy &copy, int i) {
         return copy.stage->name() + (i == 0 ? "" : i == 1 ? " (second)" : fmt::format(" (copy {})", i + 1));
@@ -264,15 +264,15 @@ Loader::Loader(Context &c, std::shared_ptr<const Road> road, std::vector<Copy> c
         const int64_t at = c.planner.take(m, words, nth(own, i));
         slots_.push_back({m == Bank::Lm1 ? at + lm : at});
     }
-    if (road_->shape().transposed) {
+    if (path_->shape().transposed) {
         const Bank m = own.memory == Bank::Lm1 ? Bank::Lm0 : Bank::Lm1;
         as_it_came_ = c.planner.take(m, words, own.stage->name() + " as it lies") + (m == Bank::Lm1 ? lm : 0);
     }
     if (copies_.size() < 2) return;
     const Copy &l2 = copies_.back();
-    between_ = road_->shape().together;
+    between_ = path_->shape().together;
     for (int i = 0; i < l2.stage->buffers; i++) {
-        const int64_t at = c.planner.take(Bank::L2bm, between_ * road_->l2_words(), nth(l2, i));
+        const int64_t at = c.planner.take(Bank::L2bm, between_ * path_->l2_words(), nth(l2, i));
         l2_slots_.push_back({at});
     }
 }
@@ -294,12 +294,12 @@ int Loader::find(std::vector<Slot> &slots, int64_t key, bool &there) {
 }
 
 bool Loader::crosses_lm() const {
-    const int64_t lm = c_.config.sizes.lm, words = road_->unit_words();
+    const int64_t lm = c_.config.sizes.lm, words = path_->unit_words();
     return std::any_of(slots_.begin(), slots_.end(), [&](const Slot &s) { return s.at < lm && s.at + words > lm; });
 }
 
 void Loader::ensure(const Values &values) {
-    const int64_t key = road_->key(values);
+    const int64_t key = path_->key(values);
     bool there;
     current_ = find(slots_, key, there);
     if (!there) slots_[size_t(current_)].loaded = 0;
@@ -307,7 +307,7 @@ void Loader::ensure(const Values &values) {
 
 void Loader::need(int64_t access) {
     Slot &slot = slots_[size_t(current_)];
-    const Road &r = *road_;
+    const TransferPath &r = *path_;
     const int64_t words_of_access = r.access_words();
     if (r.at_once()) access = r.l1_words() / words_of_access - 1;
     if ((access + 1) * words_of_access > slot.loaded) load(slot, (access + 1) * words_of_access);
@@ -317,7 +317,7 @@ void Loader::need(int64_t access) {
 void Loader::load(Slot &slot, int64_t until) {
     const int64_t key = slot.key, at = slot.at;
     last_key_ = key;
-    const Road &r = *road_;
+    const TransferPath &r = *path_;
     Packer &p = c_.packer;
     const bool transposed = r.shape().transposed;
     int64_t resident = -1;
@@ -358,9 +358,9 @@ void Loader::load(Slot &slot, int64_t until) {
     if (transposed) r.transpose(p, as_it_came_, at);
 }
 
-int64_t store_parts(const Road &r, const Rings &rings) { return (r.l1_words() + rings.move - 1) / rings.move; }
+int64_t store_parts(const TransferPath &r, const Rings &rings) { return (r.l1_words() + rings.move - 1) / rings.move; }
 
-StoredPart store_part(Context &c, const Road &r, Rings &rings, int64_t dram, int64_t key, int64_t part,
+StoredPart store_part(Context &c, const TransferPath &r, Rings &rings, int64_t dram, int64_t key, int64_t part,
                       const std::function<void(int64_t n, int w, int64_t l1bm)> &gather) {
     Packer &p = c.packer;
     // LW of L1BM per operation.

@@ -2,8 +2,8 @@
 // the place of each tensor in DRAM.
 #pragma once
 
-#include "targets/chip/road/dram_order.h"
-#include "targets/chip/road/road.h"
+#include "targets/chip/transfer/dram_order.h"
+#include "targets/chip/transfer/transfer_path.h"
 
 #include <algorithm>
 #include <array>
@@ -46,9 +46,9 @@ struct Context {
     }
 
     // Allocates and registers a tensor in DRAM, at the same address in each group, in the order of
-    // a road or row-major.
-    int64_t take_dram(std::shared_ptr<const StagePlan> plan, std::shared_ptr<const Road> road, const std::string &name,
-                      bool output);
+    // a path or row-major.
+    int64_t take_dram(std::shared_ptr<const StagePlan> plan, std::shared_ptr<const TransferPath> path,
+                      const std::string &name, bool output);
     int64_t take_dram(std::shared_ptr<const DramOrder> order, const std::string &name, bool output);
     // The address of a table with these entries in a group's DRAM.
     int64_t table(int group, const std::vector<uint32_t> &entries);
@@ -82,25 +82,27 @@ struct Rings {
     Ring l1, l2;
     int64_t move = 0; // LW of L1BM, in the tile's order, that one move transfers
 };
-// Divides the free space of L1BM and L2BM among the roads that use them. `moves`: the number of
-// moves in flight that L2BM has room for, for each road; at least two for results.
-std::vector<Rings> share_rings(Context &c, const std::vector<std::pair<const Road *, std::pair<bool, bool>>> &users,
+// Divides the free space of L1BM and L2BM among the paths that use them. `moves`: the number of
+// moves in flight that L2BM has room for, for each path; at least two for results.
+std::vector<Rings> share_rings(Context &c,
+                               const std::vector<std::pair<const TransferPath *, std::pair<bool, bool>>> &users,
                                int moves = 3);
 
 // Loads tiles of an input to the units when they are needed and not present.
 class Loader {
 public:
     // `copies` as returned by copies_of.
-    Loader(Context &c, std::shared_ptr<const Road> road, std::vector<Copy> copies, int64_t dram, const StagePlan &plan);
+    Loader(Context &c, std::shared_ptr<const TransferPath> path, std::vector<Copy> copies, int64_t dram,
+           const StagePlan &plan);
 
-    const Road &road() const { return *road_; }
+    const TransferPath &path() const { return *path_; }
     const Copy &copy() const { return copies_.front(); }
     bool through_l1() const { return copies_.front().memory != Bank::L1bm; }
     bool through_l2() const { return copies_.size() < 2; }
     void set_rings(const Rings &rings) { rings_ = rings; }
 
     // Assigns a buffer to the tile of these values. Its words are loaded when first needed, in
-    // order, so that the roads of several operands interleave.
+    // order, so that the paths of several operands interleave.
     void ensure(const Values &values);
     // Ensures that the words of accesses up to and including this one are loaded or in flight.
     void need(int64_t access);
@@ -117,7 +119,7 @@ private:
         int64_t loaded = 0; // words, in L1BM's order
     };
     Context &c_;
-    std::shared_ptr<const Road> road_;
+    std::shared_ptr<const TransferPath> path_;
     std::vector<Copy> copies_;
     int64_t dram_;
     Rings rings_;
@@ -148,11 +150,11 @@ struct StoredPart {
     int64_t l2bm, words; // of an L2B
     std::function<void(uint32_t groups)> place;
 };
-StoredPart store_part(Context &c, const Road &road, Rings &rings, int64_t dram, int64_t key, int64_t part,
+StoredPart store_part(Context &c, const TransferPath &path, Rings &rings, int64_t dram, int64_t key, int64_t part,
                       const std::function<void(int64_t n, int w, int64_t l1bm)> &gather);
-inline int64_t store_ahead(const Road &r, const Rings &rings) {
+inline int64_t store_ahead(const TransferPath &r, const Rings &rings) {
     return rings.l2.words() / (rings.move / r.chunk() * r.l2_chunk()) - 1;
 }
-int64_t store_parts(const Road &road, const Rings &rings);
+int64_t store_parts(const TransferPath &path, const Rings &rings);
 
 } // namespace kumiko::chip

@@ -49,8 +49,8 @@ void Contraction::walk(size_t depth) {
 
 // Processes one matrix and its vectors.
 void Contraction::block() {
-    w_->need(w_->road().index(values_));
-    const int64_t from = w_->base() + w_->road().index(values_) * w_->road().access_words();
+    w_->need(w_->path().index(values_));
+    const int64_t from = w_->base() + w_->path().index(values_) * w_->path().access_words();
     for (int h = 0; h < (single_ ? 1 : 2); h++) {
         Micro m;
         m.use(Unit::L1);
@@ -82,7 +82,7 @@ void Contraction::block() {
 void Contraction::vectors(int half) {
     bool first = half == 0;
     for (const size_t t : time_) first = first && (!plan_->loops()[t].reduction || values_[t] == 0);
-    const int64_t x = x_->road().index(values_), sum = store_->index(values_), lm = c_.config.sizes.lm;
+    const int64_t x = x_->path().index(values_), sum = store_->index(values_), lm = c_.config.sizes.lm;
     for (size_t p = 0; p < points_.size();) {
         Four from, to;
         size_t n = 0;
@@ -132,7 +132,7 @@ void Contraction::drain_pending() {
 
 // Places the moves that are due, and all but `keep` of the others.
 void Contraction::release_stores(int64_t keep) {
-    const uint32_t all = (1u << plan_->used(Tier::Group)) - 1, reading = w_->road().groups_of(w_->last_key());
+    const uint32_t all = (1u << plan_->used(Tier::Group)) - 1, reading = w_->path().groups_of(w_->last_key());
     while (!stores_.empty() && int64_t(stores_.size()) > keep) {
         stores_.front().part.place(stores_.front().groups);
         stores_.pop_front();
@@ -140,7 +140,7 @@ void Contraction::release_stores(int64_t keep) {
     if (nothing_comes_) return; // one move per group would take one tag each
     if ((reading & all) != all) {
         // Groups that are not being read are free until their turn comes again.
-        const Road &w = w_->road();
+        const TransferPath &w = w_->path();
         int64_t until = 0;
         for (int g = 0; g < c_.config.groups; g++) {
             if (reading >> g & 1) until = std::max(until, c_.packer.group_free(g));

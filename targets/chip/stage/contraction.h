@@ -31,7 +31,7 @@ private:
     bool single_ = false; // f32 operands: 8 × 8 matrices, sums of one LW in each PE
     int sum_words_ = 2;
     std::unique_ptr<Loader> x_, w_;
-    std::shared_ptr<const Road> store_;
+    std::shared_ptr<const TransferPath> store_;
     int64_t store_dram_ = 0;
     Rings store_rings_;
     Values values_;
@@ -83,11 +83,11 @@ private:
         return bank ? sim::grf1(int(at), int(stride)) : sim::grf0(int(at), int(stride));
     }
     // contraction_plan.cpp
-    void understand(const ScheduleState &state);
+    void analyze(const ScheduleState &state);
     void take_memory(const ScheduleState &state);
     std::unique_ptr<Loader> loader(const ScheduleState &state, const TensorAccess &access, Form form,
                                    const std::vector<Bank> &legal, const std::string &names);
-    std::shared_ptr<const Road> store_road();
+    std::shared_ptr<const TransferPath> store_path();
     void find_points();
     void describe();
     // contraction.cpp
@@ -99,7 +99,7 @@ private:
     void drain_pending();
     void release_stores(int64_t keep);
     // contraction_end.cpp
-    void begin_end(const ScheduleState &state);
+    void begin_epilogue(const ScheduleState &state);
     sim::Operand end_operand(const EndOperand &o, int part);
     Values values_of_access(int64_t access) const;
     std::function<sim::Operand(int, int)> end_reader(int64_t n, bool bank);

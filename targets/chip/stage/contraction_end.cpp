@@ -14,7 +14,7 @@ using namespace sim;
 namespace ir = Halide::Internal;
 
 // Epilogue operands are loaded to LM at the loop of the accumulators, double-buffered by tile.
-void Contraction::begin_end(const ScheduleState &state) {
+void Contraction::begin_epilogue(const ScheduleState &state) {
     for (const Expr &e : reads_with_casts(end_)) {
         const ir::Cast *cast = e.as<ir::Cast>();
         const Expr read = cast ? cast->value : e;
@@ -33,7 +33,7 @@ void Contraction::begin_end(const ScheduleState &state) {
         o.copy = std::make_shared<StageState>();
         o.copy->def.name = tensor + ".LM";
         o.copy->buffers = 2;
-        RoadShape s;
+        TransferPathShape s;
         s.name = o.copy->def.name;
         s.access = plan_->access(state, read);
         s.type = read.type();
@@ -43,9 +43,9 @@ void Contraction::begin_end(const ScheduleState &state) {
         for (const size_t t : time_) {
             if (s.access.depends(t)) (t <= accumulate_at_ ? s.keys : s.digits).push_back(t);
         }
-        const auto road = std::make_shared<const Road>(*plan_, c_.config, s);
-        const int64_t dram = c_.take_dram(plan_, road, tensor, false);
-        o.loader = std::make_unique<Loader>(c_, road, std::vector<Copy>{{o.copy.get(), Bank::Lm, accumulate_at_}}, dram,
+        const auto path = std::make_shared<const TransferPath>(*plan_, c_.config, s);
+        const int64_t dram = c_.take_dram(plan_, path, tensor, false);
+        o.loader = std::make_unique<Loader>(c_, path, std::vector<Copy>{{o.copy.get(), Bank::Lm, accumulate_at_}}, dram,
                                             *plan_);
         end_operands_.push_back(std::move(o));
     }
@@ -65,7 +65,7 @@ void Contraction::begin_end(const ScheduleState &state) {
 
 // The four words, or `part` of them, of an epilogue operand for the current four accesses.
 Operand Contraction::end_operand(const EndOperand &o, int part) {
-    const Road &r = o.loader->road();
+    const TransferPath &r = o.loader->path();
     o.loader->ensure(end_values_[0]);
     Four at;
     int64_t last = 0;

@@ -15,12 +15,12 @@ namespace ir = Halide::Internal;
 
 Contraction::Contraction(Context &c, const ScheduleState &state, const StageState &stage, const StageState *finished)
     : c_(c), stage_(stage), finished_(finished), plan_(std::make_shared<StagePlan>(state, stage, c.config)) {
-    understand(state);
+    analyze(state);
     take_memory(state);
     describe();
 }
 
-void Contraction::understand(const ScheduleState &state) {
+void Contraction::analyze(const ScheduleState &state) {
     const auto &loops = plan_->loops();
     for (size_t l = 0; l < loops.size(); l++) {
         if (loops[l].kind == PlannedLoop::Kind::Time) time_.push_back(l);
@@ -69,18 +69,19 @@ void Contraction::understand(const ScheduleState &state) {
 void Contraction::take_memory(const ScheduleState &state) {
     x_ = loader(state, vector_, Form::Vector, {Bank::Lm, Bank::Lm0, Bank::Lm1}, "LM, LM0 or LM1");
     w_ = loader(state, matrix_, Form::Face, {Bank::L1bm}, "L1BM");
-    store_ = store_road();
+    store_ = store_path();
     store_dram_ = c_.take_dram(plan_, store_, output_name(), true);
     find_points();
     const int64_t sums = (store_->accesses() + (spare_ ? cycles_per_step : 0)) * sum_words_;
     const int banks = stage_.write_back.empty() ? 1 : 2;
     for (int b = 0; b < banks; b++)
         c_.planner.take((bank_ ^ b) ? Bank::Grf1 : Bank::Grf0, sums, stage_.name() + (b ? " (second)" : ""));
-    if (end_.defined()) begin_end(state);
-    std::vector<std::pair<const Road *, std::pair<bool, bool>>> users = {{&x_->road(), {true, x_->through_l2()}},
-                                                                         {&w_->road(), {false, w_->through_l2()}},
-                                                                         {store_.get(), {true, true}}};
-    for (const EndOperand &o : end_operands_) users.push_back({&o.loader->road(), {true, true}});
+    if (end_.defined()) begin_epilogue(state);
+    std::vector<std::pair<const TransferPath *, std::pair<bool, bool>>> users = {
+        {&x_->path(), {true, x_->through_l2()}},
+        {&w_->path(), {false, w_->through_l2()}},
+        {store_.get(), {true, true}}};
+    for (const EndOperand &o : end_operands_) users.push_back({&o.loader->path(), {true, true}});
     const auto rings = share_rings(c_, users);
     for (size_t i = 0; i < end_operands_.size(); i++) end_operands_[i].loader->set_rings(rings[3 + i]);
     x_->set_rings(rings[0]);
@@ -88,8 +89,8 @@ void Contraction::take_memory(const ScheduleState &state) {
     store_rings_ = rings[2];
     // As many blocks as L2BM holds matrices ahead.
     lag_ = stage_.write_back.empty() ? 0
-           : w_->through_l2()        ? rings[1].l2.words() / w_->road().l2_chunk()
-                                     : 2 * w_->road().shape().together * w_->road().accesses();
+           : w_->through_l2()        ? rings[1].l2.words() / w_->path().l2_chunk()
+                                     : 2 * w_->path().shape().together * w_->path().accesses();
 }
 
 std::unique_ptr<Loader> Contraction::loader(const ScheduleState &state, const TensorAccess &access, Form form,
@@ -106,7 +107,7 @@ std::unique_ptr<Loader> Contraction::loader(const ScheduleState &state, const Te
         throw Unsupported(fmt::format("{} of {} is placed in {}; the matrix unit takes its {} from {}", source,
                                       stage_.name(), memory_name(copies.front().memory),
                                       form == Form::Face ? "matrix" : "vectors", names));
-    RoadShape s;
+    TransferPathShape s;
     s.name = copies.front().stage->name();
     s.access = access;
     s.type = access.type;
@@ -121,12 +122,12 @@ std::unique_ptr<Loader> Contraction::loader(const ScheduleState &state, const Te
     for (const size_t k : s.keys) {
         if (copies.size() > 1 && k > copies.back().at) s.together *= plan_->loops()[k].extent;
     }
-    const auto road = std::make_shared<const Road>(*plan_, c_.config, s);
-    const int64_t dram = c_.take_dram(plan_, road, source, false);
-    return std::make_unique<Loader>(c_, road, copies, dram, *plan_);
+    const auto path = std::make_shared<const TransferPath>(*plan_, c_.config, s);
+    const int64_t dram = c_.take_dram(plan_, path, source, false);
+    return std::make_unique<Loader>(c_, path, copies, dram, *plan_);
 }
 
-std::shared_ptr<const Road> Contraction::store_road() {
+std::shared_ptr<const TransferPath> Contraction::store_path() {
     kumiko::Type type = stage_.def.type;
     if (finished_) {
         const Expr &v = finished_->def.value;
@@ -147,7 +148,7 @@ std::shared_ptr<const Road> Contraction::store_road() {
     }
     if (single_ && type == f16)
         throw Unsupported("stage " + stage_.name() + ": products of f32 with results of f16; results of f32 are built");
-    RoadShape s;
+    TransferPathShape s;
     s.name = output_name();
     s.access = result_;
     s.type = type;
@@ -158,7 +159,7 @@ std::shared_ptr<const Road> Contraction::store_road() {
     for (const size_t t : time_) {
         if (result_.depends(t)) (t <= accumulate_at_ ? s.keys : s.digits).push_back(t);
     }
-    return std::make_shared<const Road>(*plan_, c_.config, s);
+    return std::make_shared<const TransferPath>(*plan_, c_.config, s);
 }
 
 void Contraction::find_points() {
@@ -172,14 +173,14 @@ void Contraction::find_points() {
             v[vectors_[i]] = rest % plan_->loops()[vectors_[i]].extent;
             rest /= plan_->loops()[vectors_[i]].extent;
         }
-        points_.push_back({x_->road().index(v), store_->index(v)});
+        points_.push_back({x_->path().index(v), store_->index(v)});
     }
     // Four vectors come from one LM, so none of a tile that crosses the boundary may be split.
     bool even = count % cycles_per_step == 0;
     for (int64_t p = 0; even && p < count; p++) even = points_[size_t(p)].x % cycles_per_step == p % cycles_per_step;
     for (const size_t t : time_) {
         const bool is_vector = std::find(vectors_.begin(), vectors_.end(), t) != vectors_.end();
-        even = even && (is_vector || x_->road().access_stride(t) % cycles_per_step == 0);
+        even = even && (is_vector || x_->path().access_stride(t) % cycles_per_step == 0);
     }
     spare_ = count % cycles_per_step != 0 || (!even && x_->crosses_lm());
 }
@@ -202,8 +203,8 @@ void Contraction::describe() {
         indent += "  ";
         for (const Loader *loader : {x_.get(), w_.get()}) {
             if (loader->copy().at == l)
-                line(fmt::format("move to {}, {} LW: {}", loader->copy().stage->name(), loader->road().unit_words(),
-                                 loader->road().to_string()));
+                line(fmt::format("move to {}, {} LW: {}", loader->copy().stage->name(), loader->path().unit_words(),
+                                 loader->path().to_string()));
         }
         if (stage_.accumulate->loop == p.name)
             line(fmt::format("sums in {}, {} LW; at the end: move to {}: {}", stage_.accumulate->level,

@@ -31,7 +31,7 @@ double elements(const StageState &s) {
     return n;
 }
 
-// Checks the rates that roads and stages assume.
+// Checks the rates that paths and stages assume.
 void require_rates(const sim::Config &c) {
     if (c.links.l2_broadcast != 16 || c.links.l2_scatter != 8 || c.moves.block != 64 || c.moves.granule != 16 ||
         c.moves.table != 1024)

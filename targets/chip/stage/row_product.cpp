@@ -49,7 +49,7 @@ RowProduct::RowProduct(Context &c, const ScheduleState &state, const StageState 
     if (block_words % (pes_per_mab * mabs_) != 0)
         throw Unsupported(fmt::format("an L1B of {} has {} MABs; products of rows are built for 1, 2, 4, 8 and 16",
                                       c.config.name, mabs_));
-    understand(state);
+    analyze(state);
     take_columns(state);
     begin_memory();
     describe();
@@ -179,8 +179,8 @@ void RowProduct::deal(int64_t l1bm, const std::function<int64_t(int64_t row, int
     std::array<int, 4> at;
     const int64_t a_cycle = sides_ > 1 ? 2 : 1, of_row = sets_of_step_ / a_cycle;
     for (int t = 0; t < cycles_per_step; t++) at[size_t(t)] = int(to(t / of_row, t % of_row * a_cycle));
-    to_pes(sides_ > 1 ? L1Op::MabBroadcast4 : L1Op::Scatter, int(a_cycle), l1bm, deal_ * a_cycle * cycles_per_step, at,
-           to_lm, mabs);
+    to_pes(sides_ > 1 ? L1Op::MabBroadcast4 : L1Op::Scatter, int(a_cycle), l1bm,
+           distribution_ * a_cycle * cycles_per_step, at, to_lm, mabs);
 }
 
 // The address in GRF1. For two alternating sets, both words of a row are adjacent.
@@ -189,7 +189,7 @@ int64_t RowProduct::vector_at(int64_t set, int64_t row) const {
     return sides_ > 1 ? x_at_ + (set / 2 * vectors_ + row) * 2 + set % 2 : x_at_ + set * vectors_ + row;
 }
 
-void RowProduct::bring_vectors(const Values &tile, int64_t group) {
+void RowProduct::load_vectors(const Values &tile, int64_t group) {
     const int64_t block = group * sets_of_step_ / sets_of_block_, move = block / x_blocks_;
     const int64_t count = std::min(x_blocks_, blocks_ - move * x_blocks_) * parts_;
     if (x_l2bm_[size_t(move)] < 0) {
@@ -203,8 +203,8 @@ void RowProduct::bring_vectors(const Values &tile, int64_t group) {
         load(x_, all, move * x_blocks_ * parts_, count, x_l2bm_[size_t(move)]);
     }
     x_group_ = group;
-    const int64_t within = group * sets_of_step_ % sets_of_block_ * deal_;
-    if (parts_ > 1) return bring_pairs(x_l2bm_[size_t(move)] + block % x_blocks_ * parts_ * block_words, count, within);
+    const int64_t within = group * sets_of_step_ % sets_of_block_ * distribution_;
+    if (parts_ > 1) return load_pairs(x_l2bm_[size_t(move)] + block % x_blocks_ * parts_ * block_words, count, within);
     x_at_ = vectors_ring_.next(set_words_);
     for (int64_t r = 0; r < vectors_; r += rows_of_step_) {
         const int64_t l1bm = l1_loads_.next(rows_of_step_ * block_words);
@@ -233,7 +233,7 @@ void RowProduct::part(size_t number, Panel &panel, Span pieces, int64_t begin, i
             for (int64_t side = 0; side < sides_; side++) {
                 const size_t piece = size_t(piece_of_[size_t(t * sides_ + side)]);
                 while (!panel.there[size_t(s / sets_of_block_)][piece])
-                    dealt_.empty() ? bring_next(panel) : deal_next();
+                    dealt_.empty() ? load_next(panel) : distribute_next();
             }
             if (s / sets_of_step_ != x_group_) {
                 // Results are stored between the rows being loaded.
@@ -241,13 +241,13 @@ void RowProduct::part(size_t number, Panel &panel, Span pieces, int64_t begin, i
                     c_.packer.place(stores_.front().moves);
                     stores_.pop_front();
                 }
-                bring_vectors(values, s / sets_of_step_);
+                load_vectors(values, s / sets_of_step_);
                 if (late_) late_share();
                 if (!drains_.empty() && s / sets_of_step_ % drain_each_ == 0) drain_next();
             }
             // Before their place is reused.
             if (sums_at == complete_ && end == sets_ && s + 1 == sets_) finish_drains();
-            if (dealt_pieces_ > 1) deal_next();
+            if (dealt_pieces_ > 1) distribute_next();
             write_face(face_at(panel, t, s));
             // f32: each half of the words.
             for (int64_t n = 0; n < vectors_ * (single_ ? 2 : 1); n += cycles_per_step) {
@@ -297,7 +297,7 @@ int64_t RowProduct::under_columns(Panel &panel) {
                  kept_at(n));
             // A share of the next blocks' loads.
             const int64_t now = loads_until(block + 1), next = loads_until(block + 2);
-            while (int64_t(panel.brought) < now + (next - now) * (n + 1) / kept_) bring_next(panel);
+            while (int64_t(panel.brought) < now + (next - now) * (n + 1) / kept_) load_next(panel);
         }
     }
     return block;
@@ -307,7 +307,8 @@ int64_t RowProduct::under_columns(Panel &panel) {
 void RowProduct::late_share() {
     const int64_t groups = (before_late_ - 1) * ceil_div(sets_, sets_of_step_);
     late_groups_++;
-    while (!dealt_.empty() && (late_steps_ - int64_t(dealt_.size())) * groups < late_steps_ * late_groups_) deal_next();
+    while (!dealt_.empty() && (late_steps_ - int64_t(dealt_.size())) * groups < late_steps_ * late_groups_)
+        distribute_next();
 }
 
 // Sums are stored together with those of all other pieces, so these must be defined.
@@ -335,7 +336,7 @@ void RowProduct::under_late(Panel &panel) {
         queue_late(panel);
         l1_loads_ = Ring(loads.begin(), loads.words() - late_l1_.words()); // late_l1_ is the rest
     }
-    while (!dealt_.empty()) deal_next();
+    while (!dealt_.empty()) distribute_next();
     l1_loads_ = loads;
 }
 
@@ -365,7 +366,7 @@ void RowProduct::run() {
             if (n < others) finish(begun + n, all_pieces(), 0, complete_);
             // A share of the next columns' loads, if there is room beside these.
             if (ahead_ > 1 && p + 1 < panels_.size()) {
-                while (panels_[p + 1].brought < all * (n + 1) / panel.tiles) bring_next(panels_[p + 1]);
+                while (panels_[p + 1].brought < all * (n + 1) / panel.tiles) load_next(panels_[p + 1]);
             }
             leave(drained_ - 1 - lag_);
             for (const size_t until = others ? begun * (n + 1) / others : begun; ended < until; ended++) {

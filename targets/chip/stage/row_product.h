@@ -22,15 +22,15 @@
 //     computed with three quarters of the columns while the last quarter is loaded, and with that
 //     quarter later (late columns).
 //
-// The columns' operand may be transposed, B[k][j]: see bring_across. For each tile of V rows and
+// The columns' operand may be transposed, B[k][j]: see load_across. For each tile of V rows and
 // each 16·M elements of k (a set), and for each matrix of 16 columns: the matrix is written to a
 // face, then V vectors are multiplied. Neighbouring L1Bs have neighbouring pieces of 8 LW of a row
 // of C, the order in which `l2.gather` assembles rows.
 #pragma once
 
 #include "targets/chip/counts.h"
-#include "targets/chip/road/dram_order.h"
 #include "targets/chip/stage/context.h"
+#include "targets/chip/transfer/dram_order.h"
 #include "targets/chip/vector/emit.h"
 
 #include <deque>
@@ -86,7 +86,7 @@ private:
         Span pieces{};             // the pieces to store
         bool backwards() const { return pieces.begin > 0; }
     };
-    struct Coming { // blocks of one piece of the columns being loaded
+    struct PendingLoad { // blocks of one piece of the columns being loaded
         Panel &panel;
         int64_t block, count, piece;
         Ring &loads, &l1_loads; // L2BM, L1BM
@@ -129,7 +129,7 @@ private:
 
     // Machine parameters: LW of a row in a set; the sets and the rows that one step distributes to
     // the PEs; sets in a block of 64 LW.
-    int64_t mabs_, l1bs_, deal_ = 1, sets_of_step_ = 1, rows_of_step_ = 1, sets_of_block_ = 1;
+    int64_t mabs_, l1bs_, distribution_ = 1, sets_of_step_ = 1, rows_of_step_ = 1, sets_of_block_ = 1;
     // The number of neighbouring MABs with columns of their own.
     int64_t sides_ = 1;
     // Parts of k: 2 for halves of the L1Bs.
@@ -206,14 +206,14 @@ private:
     std::string who() const;
     [[noreturn]] void refuse(const std::string &what) const;
     int64_t set_of_k() const { return side_ * mabs_ / sides_; } // elements of k
-    void understand(const ScheduleState &state);
-    void understand_units();
-    void understand_operands(const ScheduleState &state);
+    void analyze(const ScheduleState &state);
+    void analyze_units();
+    void analyze_operands(const ScheduleState &state);
     void check_mabs() const;
     void check_halves() const;
-    void understand_time();
+    void analyze_time();
     void count_sets();
-    void understand_result(const ScheduleState &state);
+    void analyze_result(const ScheduleState &state);
     void columns_of_l1bs();
     void order_tiles();
     View view(const ScheduleState &state, const Expr &read, const std::vector<Bank> &legal, const std::string &names,
@@ -224,7 +224,7 @@ private:
     // row_product_plan.cpp
     void take_columns(const ScheduleState &state);
     void keep_sums(int64_t words);
-    void come_late();
+    void stream_late();
     double come(const View &view, double rows) const;
     void begin_memory();
     // row_product.cpp
@@ -237,7 +237,7 @@ private:
     void to_pes(sim::L1Op op, int width, int64_t l1bm, int64_t words, std::array<int, 4> at, bool to_lm, uint32_t mabs);
     void deal(int64_t l1bm, const std::function<int64_t(int64_t row, int64_t set)> &to, bool to_lm, uint32_t mabs);
     int64_t vector_at(int64_t set, int64_t row) const;
-    void bring_vectors(const Values &tile, int64_t group);
+    void load_vectors(const Values &tile, int64_t group);
     void part(size_t number, Panel &panel, Span pieces, int64_t begin, int64_t end, int64_t sums_at);
     void leave(int64_t number);
     int64_t kept_at(int64_t tile) const { return kept_sums_ + tile * sum_words_ * vectors_ * matrices_; }
@@ -255,9 +255,9 @@ private:
     // row_product_halves.cpp
     void columns_of_halves();
     void begin_halves();
-    void bring_pairs(int64_t l2bm, int64_t blocks, int64_t within);
-    void bring_half(Panel &panel, int64_t number);
-    void deal_next();
+    void load_pairs(int64_t l2bm, int64_t blocks, int64_t within);
+    void load_half(Panel &panel, int64_t number);
+    void distribute_next();
     void drain_halves();
 
     // row_product_columns.cpp
@@ -265,18 +265,18 @@ private:
     sim::Operand rows_at(int64_t at) const;
     void write_face(int64_t at);
     int64_t loads_until(int64_t blocks) const;
-    Coming coming(Panel &panel, int64_t block, int64_t piece, bool late);
-    std::vector<Class> column_classes(const Coming &c, int64_t part, int64_t begin, int64_t n) const;
-    void bring_turn(Coming &c, const std::vector<int64_t> &parts);
-    void deal_matrix(const Coming &c, int64_t e);
-    static void is_there(const Coming &c);
-    void bring_piece(Panel &panel, int64_t block, int64_t piece);
+    PendingLoad coming(Panel &panel, int64_t block, int64_t piece, bool late);
+    std::vector<Class> column_classes(const PendingLoad &c, int64_t part, int64_t begin, int64_t n) const;
+    void load_turn(PendingLoad &c, const std::vector<int64_t> &parts);
+    void distribute_matrix(const PendingLoad &c, int64_t e);
+    static void has_arrived(const PendingLoad &c);
+    void load_piece(Panel &panel, int64_t block, int64_t piece);
     void queue_late(Panel &panel);
-    void bring_across(Panel &panel, int64_t block, int64_t chunk);
-    void bring_next(Panel &panel);
+    void load_across(Panel &panel, int64_t block, int64_t chunk);
+    void load_next(Panel &panel);
 
     // row_product_end.cpp
-    void begin_end(const ScheduleState &state);
+    void begin_epilogue(const ScheduleState &state);
     void drain(const Values &tile, int64_t sums_at, Span pieces);
     void drain_next();
     void finish_drains();
@@ -287,7 +287,7 @@ private:
     sim::Operand finished(const sim::Operand &sums, int64_t piece);
     void up(const Drain &d, int64_t piece, int64_t pieces);
     void load_end(const Values &tile);
-    void bring_end(EndOperand &o, int64_t piece);
+    void load_epilogue(EndOperand &o, int64_t piece);
     sim::Operand end_read(const sim::Operand &sums, int which, int word) const;
     void store(Drain &d);
     void granules(const View &view, const std::vector<DramPlace> &at, int64_t l2bm, uint32_t l2bs, bool store,

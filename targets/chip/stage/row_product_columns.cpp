@@ -41,22 +41,22 @@ void RowProduct::write_face(int64_t at) {
 // so that moves are short and come from all groups round-robin; a scatter then serves all L1Bs.
 // During computation, when L2 time is scarce, two at a time: one for each half of the L1Bs, from
 // different groups if possible.
-RowProduct::Coming RowProduct::coming(Panel &panel, int64_t block, int64_t piece, bool late) {
+RowProduct::PendingLoad RowProduct::coming(Panel &panel, int64_t block, int64_t piece, bool late) {
     // The very first moves are shorter, so that they arrive sooner.
     const int64_t most = !panel.first && !block && !piece ? 8 : side_;
-    Coming c{panel,
-             block,
-             std::min(w_blocks_, blocks_ - block),
-             piece,
-             late ? late_loads_ : w_loads_,
-             late ? late_l1_ : l1_loads_,
-             0,
-             std::min(late ? l1_rows_ : w_rows_, most),
-             std::min(l1_rows_, most),
-             std::vector<int64_t>(size_t(l1bs_ * of_piece_)),
-             std::vector<int64_t>(static_cast<size_t>(of_piece_)),
-             {},
-             {}};
+    PendingLoad c{panel,
+                  block,
+                  std::min(w_blocks_, blocks_ - block),
+                  piece,
+                  late ? late_loads_ : w_loads_,
+                  late ? late_l1_ : l1_loads_,
+                  0,
+                  std::min(late ? l1_rows_ : w_rows_, most),
+                  std::min(l1_rows_, most),
+                  std::vector<int64_t>(size_t(l1bs_ * of_piece_)),
+                  std::vector<int64_t>(static_cast<size_t>(of_piece_)),
+                  {},
+                  {}};
     for (int64_t part = 0; part < l1bs_ * of_piece_; part++)
         c.groups.push_back(w_.order->place(column_classes(c, part, 0, 1).front().rows.front(), 0).group);
     const auto group = [&](int64_t part) { return c.groups[size_t(part)]; };
@@ -86,7 +86,7 @@ RowProduct::Coming RowProduct::coming(Panel &panel, int64_t block, int64_t piece
 }
 
 // Rows [begin, begin + n) of a matrix of an L1B.
-std::vector<RowProduct::Class> RowProduct::column_classes(const Coming &c, int64_t part, int64_t begin,
+std::vector<RowProduct::Class> RowProduct::column_classes(const PendingLoad &c, int64_t part, int64_t begin,
                                                           int64_t n) const {
     return classes(tiles_[c.panel.first], [&](Values &values, Class &made) {
         const Matrix &matrix = of_l1b_[size_t(c.piece * of_piece_ + part % of_piece_)];
@@ -98,7 +98,7 @@ std::vector<RowProduct::Class> RowProduct::column_classes(const Coming &c, int64
 }
 
 // Transfers the current rows of one matrix of one L1B, or of pairs of them, to L1BM.
-void RowProduct::bring_turn(Coming &c, const std::vector<int64_t> &parts) {
+void RowProduct::load_turn(PendingLoad &c, const std::vector<int64_t> &parts) {
     std::vector<int64_t> loads = parts;
     std::stable_sort(loads.begin(), loads.end(),
                      [&](int64_t a, int64_t b) { return c.groups[size_t(a)] < c.groups[size_t(b)]; });
@@ -124,7 +124,7 @@ void RowProduct::bring_turn(Coming &c, const std::vector<int64_t> &parts) {
 }
 
 // Distributes the current rows of a matrix, of all L1Bs, to LM.
-void RowProduct::deal_matrix(const Coming &c, int64_t e) {
+void RowProduct::distribute_matrix(const PendingLoad &c, int64_t e) {
     const Matrix &matrix = of_l1b_[size_t(c.piece * of_piece_ + e)];
     for (int64_t b = 0; b < c.count; b++) {
         for (int64_t r = 0; r < c.l1_rows; r += rows_of_step_) {
@@ -132,7 +132,7 @@ void RowProduct::deal_matrix(const Coming &c, int64_t e) {
                 const int64_t first = (c.block + b) * sets_of_block_ + h;
                 if (first >= sets_) break;
                 deal(
-                    c.l1bm[size_t(e)] + (b * c.l1_rows + r) * block_words + h * deal_,
+                    c.l1bm[size_t(e)] + (b * c.l1_rows + r) * block_words + h * distribution_,
                     [&](int64_t row, int64_t set) {
                         return face_at(c.panel, matrix.number, first + set) +
                                (c.begin + r + row) * (sides_ > 1 ? 2 : 1);
@@ -143,35 +143,35 @@ void RowProduct::deal_matrix(const Coming &c, int64_t e) {
     }
 }
 
-void RowProduct::is_there(const Coming &c) {
+void RowProduct::has_arrived(const PendingLoad &c) {
     for (int64_t b = c.block; b < c.block + c.count; b++) c.panel.there[size_t(b)][size_t(c.piece)] = true;
 }
 
-void RowProduct::bring_piece(Panel &panel, int64_t block, int64_t piece) {
-    Coming c = coming(panel, block, piece, false);
+void RowProduct::load_piece(Panel &panel, int64_t block, int64_t piece) {
+    PendingLoad c = coming(panel, block, piece, false);
     for (; c.begin < side_; c.begin += c.l1_rows) {
         for (int64_t &at : c.l1bm) at = c.l1_loads.next(c.l1_rows * c.count * block_words);
-        for (const std::vector<int64_t> &parts : c.turns) bring_turn(c, parts);
-        for (int64_t e = 0; e < of_piece_; e++) deal_matrix(c, e);
+        for (const std::vector<int64_t> &parts : c.turns) load_turn(c, parts);
+        for (int64_t e = 0; e < of_piece_; e++) distribute_matrix(c, e);
     }
-    is_there(c);
+    has_arrived(c);
 }
 
 // Queues all late columns of a panel in short steps, which part() takes one by one.
 void RowProduct::queue_late(Panel &panel) {
     for (int64_t block = 0; block < blocks_; block += w_blocks_) {
         for (int64_t piece = late_pieces().begin; piece < late_pieces().end; piece++) {
-            const auto c = std::make_shared<Coming>(coming(panel, block, piece, true));
+            const auto c = std::make_shared<PendingLoad>(coming(panel, block, piece, true));
             for (int64_t begin = 0; begin < side_; begin += c->l1_rows) {
                 dealt_.emplace_back([this, c, begin] {
                     c->begin = begin;
                     for (int64_t &at : c->l1bm) at = c->l1_loads.next(c->l1_rows * c->count * block_words);
                 });
                 for (const std::vector<int64_t> &parts : c->turns)
-                    dealt_.emplace_back([this, c, &parts] { bring_turn(*c, parts); });
-                for (int64_t e = 0; e < of_piece_; e++) dealt_.emplace_back([this, c, e] { deal_matrix(*c, e); });
+                    dealt_.emplace_back([this, c, &parts] { load_turn(*c, parts); });
+                for (int64_t e = 0; e < of_piece_; e++) dealt_.emplace_back([this, c, e] { distribute_matrix(*c, e); });
             }
-            dealt_.emplace_back([this, c] { is_there(*c); });
+            dealt_.emplace_back([this, c] { has_arrived(*c); });
         }
     }
     late_steps_ = int64_t(dealt_.size()), late_groups_ = 0;
@@ -180,7 +180,7 @@ void RowProduct::queue_late(Panel &panel) {
 // B [k][j]: rows in DRAM are those of k, 16 for a MAB, and their words are columns. An L2BM scatter
 // distributes pieces of 8 LW to the L1Bs, a broadcast sends each MAB its rows, and the faces
 // transpose them in place.
-void RowProduct::bring_across(Panel &panel, int64_t block, int64_t chunk) {
+void RowProduct::load_across(Panel &panel, int64_t block, int64_t chunk) {
     // Pieces of 8 LW of an L1B.
     const int64_t first = chunk * chunk_pieces_, units = 16 * chunk_pieces_;
     const int64_t end = std::min(sets_, (block + 1) * sets_of_block_);
@@ -239,12 +239,12 @@ int64_t RowProduct::loads_until(int64_t blocks) const {
     return (blocks + w_blocks_ - 1) / w_blocks_ * (early_pieces().count() / chunk_pieces_);
 }
 
-void RowProduct::bring_next(Panel &panel) {
-    if (parts_ > 1) return bring_half(panel, int64_t(panel.brought++));
+void RowProduct::load_next(Panel &panel) {
+    if (parts_ > 1) return load_half(panel, int64_t(panel.brought++));
     const int64_t chunks = early_pieces().count() / chunk_pieces_;
     const int64_t chunk = int64_t(panel.brought) % chunks, block = int64_t(panel.brought) / chunks * w_blocks_;
     panel.brought++;
-    w_.across ? bring_across(panel, block, chunk) : bring_piece(panel, block, chunk);
+    w_.across ? load_across(panel, block, chunk) : load_piece(panel, block, chunk);
 }
 
 } // namespace kumiko::chip

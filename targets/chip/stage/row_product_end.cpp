@@ -27,7 +27,7 @@ Operand words_of(Bank bank, int64_t at, int stride) {
 
 } // namespace
 
-void RowProduct::begin_end(const ScheduleState &state) {
+void RowProduct::begin_epilogue(const ScheduleState &state) {
     Planner &plan = c_.planner;
     plan.take(Bank::Grf0, sum_words_ * vectors_ * matrices_, "sums of " + stage_.name());
     // Rows collected in one MAB are `apart_` rows from each other; that many words of a MAB result
@@ -131,7 +131,7 @@ void RowProduct::load_end(const Values &tile) {
 
 // Loads the words of an operand for four words of every MAB: pieces from `piece` on, in the
 // arrangement of the sums.
-void RowProduct::bring_end(EndOperand &o, int64_t piece) {
+void RowProduct::load_epilogue(EndOperand &o, int64_t piece) {
     const int64_t pieces = narrows_ ? 2 * mabs_ : cycles_per_step;
     const int64_t l1bm = l1_loads_.next(end_words());
     for (int64_t i = 0; i < pieces; i += cycles_per_step) {
@@ -158,7 +158,7 @@ Operand RowProduct::end_read(const Operand &sums, int which, int word) const {
 
 // The epilogue in f32 on four reloaded rows of 8 LW: each PE has two words of each.
 Operand RowProduct::finished(const Operand &sums, int64_t piece) {
-    for (EndOperand &o : end_operands_) bring_end(o, piece);
+    for (EndOperand &o : end_operands_) load_epilogue(o, piece);
     const Operand result = code_->take(2, 1);
     for (int word = 0; word < 2; word++)
         code_->run(
@@ -202,10 +202,10 @@ void RowProduct::drain_next() {
 void RowProduct::join(const Drain &d, int64_t first) {
     const bool of_one = narrows_ || sides_ > 1;
     const int64_t matrices = l1b_matrices(), quads = drain_rows_ * matrices / cycles_per_step,
-                  of_rows = of_one ? apart_ : quads, turns = quads / of_rows, in_turn = of_one ? matrices : 1;
+                  of_rows = of_one ? apart_ : quads, turns = quads / of_rows, deinterleaved = of_one ? matrices : 1;
     for (int64_t n = 0; n < quads; n++) {
-        const int64_t turn = n / of_rows, rows = turns / in_turn;
-        const int64_t q = (turn % rows * in_turn + turn / rows) * of_rows + n % of_rows;
+        const int64_t turn = n / of_rows, rows = turns / deinterleaved;
+        const int64_t q = (turn % rows * deinterleaved + turn / rows) * of_rows + n % of_rows;
         std::array<int, 4> at;
         uint32_t mabs = all_units;
         for (int64_t i = 0; i < cycles_per_step; i++) {
@@ -267,7 +267,7 @@ void RowProduct::drain_narrow(const Drain &d, int64_t first) {
         }
         for (int64_t i = 0; i < slots_; i += cycles_per_step) {
             const int64_t s = d.backwards() ? slots_ - cycles_per_step - i : i, piece = begin + s * half;
-            for (EndOperand &o : end_operands_) bring_end(o, first * pieces_ + piece);
+            for (EndOperand &o : end_operands_) load_epilogue(o, first * pieces_ + piece);
             const Operand joined = words_of(registers_bank_, regs + 2 * s, 2);
             Micro m =
                 code_->run_to_last(end_program_, [&](int which, int part) { return end_read(joined, which, part); });

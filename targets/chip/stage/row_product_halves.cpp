@@ -109,7 +109,7 @@ void RowProduct::begin_halves() {
 
 // Transfers the rows of a block, one for each half of the L1Bs, from L2BM, where the rows of
 // `blocks` blocks are adjacent: the words for half of the block's sets.
-void RowProduct::bring_pairs(int64_t l2bm, int64_t blocks, int64_t within) {
+void RowProduct::load_pairs(int64_t l2bm, int64_t blocks, int64_t within) {
     x_free_.insert(x_free_.end(), x_pairs_.begin(), x_pairs_.end());
     x_pairs_.resize(size_t(vectors_ * sets_of_step_ / 2));
     for (int64_t r = 0; r < vectors_; r++) {
@@ -133,12 +133,12 @@ void RowProduct::bring_pairs(int64_t l2bm, int64_t blocks, int64_t within) {
 // Loads the columns of a MAB, one MAB after the other, one block for each half of the L1Bs. Columns
 // of neighbouring MABs come from different groups, so the columns of L1B p are loaded together with
 // those of L1B 0 for the MAB p further on, four loads at a time.
-void RowProduct::bring_half(Panel &panel, int64_t number) {
+void RowProduct::load_half(Panel &panel, int64_t number) {
     const int64_t row = parts_ * block_words, all = blocks_ * mabs_;
     const auto mab_of = [&](int64_t n) { // the order in which groups alternate
         return int(narrows_ ? n % mabs_ : n % (mabs_ / 2) * 2 + n / (mabs_ / 2) % 2);
     };
-    while (dealt_pieces_ > dealt_wait_) deal_next();
+    while (dealt_pieces_ > dealt_wait_) distribute_next();
     if (number < all) columns_.push_back(l1_loads_.next(side_ * block_words));
     std::vector<std::vector<std::vector<Mv>>> loads;
     std::vector<std::array<int64_t, 3>> down; // L1B, address in L2BM, in L1BM
@@ -186,7 +186,7 @@ void RowProduct::bring_half(Panel &panel, int64_t number) {
             if (set >= sets_) break;
             std::array<int, 4> at;
             for (int64_t i = 0; i < cycles_per_step; i++) at[size_t(i)] = int(face_at(panel, 0, set + 2 * i) + 2 * r);
-            dealt_.emplace_back([this, at, mab, from = l1bm + r * block_words + h * deal_] {
+            dealt_.emplace_back([this, at, mab, from = l1bm + r * block_words + h * distribution_] {
                 to_pes(L1Op::MabBroadcast, 2, from, 32, at, true, 1u << mab);
             });
         }
@@ -198,7 +198,7 @@ void RowProduct::bring_half(Panel &panel, int64_t number) {
     dealt_pieces_++;
 }
 
-void RowProduct::deal_next() {
+void RowProduct::distribute_next() {
     dealt_.front()();
     dealt_.pop_front();
 }

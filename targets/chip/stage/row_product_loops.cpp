@@ -63,23 +63,23 @@ void RowProduct::refuse(const std::string &what) const {
                       "columns in time | k in time | matrices of an L1B | rows | 16 columns, 16 of k]");
 }
 
-void RowProduct::understand(const ScheduleState &state) {
+void RowProduct::analyze(const ScheduleState &state) {
     if (stage_.def.reduction_axes.size() != 1) refuse("it reduces along more than one axis");
     if (!stage_.accumulate)
         throw UserError(who() + "it is tensorized, but its sums have no place; accumulate_in(\"GRF0\", …)");
     if (stage_.accumulate->level != "GRF0") refuse("it accumulates in " + stage_.accumulate->level + ", not in GRF0");
-    understand_units();
-    understand_operands(state);
+    analyze_units();
+    analyze_operands(state);
     parts_ > 1 ? check_halves() : check_mabs();
-    understand_time();
+    analyze_time();
     count_sets();
-    understand_result(state);
+    analyze_result(state);
     parts_ > 1 ? columns_of_halves() : columns_of_l1bs();
     order_tiles();
 }
 
 // The distribution of the reduction and the columns to L1Bs and MABs.
-void RowProduct::understand_units() {
+void RowProduct::analyze_units() {
     const auto &loops = plan_->loops();
     for (size_t l = 0; l < loops.size(); l++) {
         if (loops[l].kind == PlannedLoop::Kind::Lane) (loops[l].reduction ? column_ : row_) = l;
@@ -100,14 +100,14 @@ void RowProduct::understand_units() {
             parts_, l1bs_));
     if (parts_ == 1 && sides_ != 1 && (sides_ != 4 || mabs_ % 4))
         refuse(fmt::format("{} neighbouring MABs have columns of their own; 4 can", sides_));
-    deal_ = pes_per_mab * mabs_ / sides_;
-    sets_of_block_ = block_words / deal_;
+    distribution_ = pes_per_mab * mabs_ / sides_;
+    sets_of_block_ = block_words / distribution_;
     const int64_t of_step = cycles_per_step * (sides_ > 1 ? 2 : 1); // LW per PE
     sets_of_step_ = std::min<int64_t>(of_step, sets_of_block_);
     rows_of_step_ = of_step / sets_of_step_;
 }
 
-void RowProduct::understand_operands(const ScheduleState &state) {
+void RowProduct::analyze_operands(const ScheduleState &state) {
     const std::vector<Expr> reads = reads_in(stage_.def.components.front().term);
     Expr x, w;
     for (const Expr &e : reads) (plan_->access(state, e).depends(row_) ? w : x) = e;
@@ -149,7 +149,7 @@ void RowProduct::check_halves() const {
 }
 
 // The sequential loops: outside of the sums, along k, over matrices, over rows.
-void RowProduct::understand_time() {
+void RowProduct::analyze_time() {
     const auto &loops = plan_->loops();
     const size_t accumulate_at = plan_->loop(stage_.accumulate->loop);
     for (size_t l = 0; l < loops.size(); l++) {
@@ -203,7 +203,7 @@ void RowProduct::count_sets() {
     blocks_ = ceil_div(sets_, sets_of_block_);
 }
 
-void RowProduct::understand_result(const ScheduleState &state) {
+void RowProduct::analyze_result(const ScheduleState &state) {
     type_ = stage_.def.type;
     if (finished_) {
         const Expr &v = finished_->def.value;

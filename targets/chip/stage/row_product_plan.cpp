@@ -33,11 +33,11 @@ void RowProduct::take_columns(const ScheduleState &state) {
     if (parts_ > 1 && ahead_ > 1)
         throw Unsupported(who() + "columns of halves of the L1Bs that come under the work on others (double_buffer); "
                                   "without it they come between");
-    begin_end(state);
+    begin_epilogue(state);
     if (parts_ > 1 && end_.defined())
         throw Unsupported(who() + "an end of sums that meet in halves of the L1Bs; a cast to f16 is built");
     drain_rows_ = store_rows_ = vectors_;
-    if (complete_ < 0) return come_late();
+    if (complete_ < 0) return stream_late();
     drain_rows_ = cycles_per_step * apart_;
     store_rows_ = vectors_ / drain_rows_ % 2 ? drain_rows_ : 2 * drain_rows_;
     keep_sums(beside - sums - registers_.words());
@@ -54,7 +54,7 @@ double RowProduct::come(const View &view, double rows) const {
 // If all MABs have the same columns, no sums are spilled to LM. If rows are loaded fast enough,
 // some tiles of a panel are computed with three quarters of the columns while the last quarter is
 // loaded.
-void RowProduct::come_late() {
+void RowProduct::stream_late() {
     const int64_t late = pieces_ / 4;
     if (ahead_ > 1 || sides_ > 1 || w_.across || pieces_ % 4 || late * 8 * l1bs_ % block_words) return;
     const double work = 0.75 * double(sets_ * matrices_ * vectors_) * (single_ ? 2 : 1), x = come(x_, double(vectors_)),

@@ -1,4 +1,4 @@
-#include "autotune/queue_judge.h"
+#include "autotune/queue_runner.h"
 
 #include "ops/registry.h"
 
@@ -33,7 +33,7 @@ void check_recipe(const QueueTask &task) {
 } // namespace
 
 // A snapshot of the server's data.
-struct QueueJudge::Lists {
+struct QueueRunner::Lists {
     struct Worker {
         bool alive = false;
         WorkerOffer offer; // if alive
@@ -46,7 +46,7 @@ struct QueueJudge::Lists {
 };
 
 template<typename F>
-auto QueueJudge::with_server(F f) {
+auto QueueRunner::with_server(F f) {
     while (true) {
         try {
             return f();
@@ -57,13 +57,13 @@ auto QueueJudge::with_server(F f) {
     }
 }
 
-QueueJudge::QueueJudge(const QueueTask &task, QueueJudgeOptions options)
+QueueRunner::QueueRunner(const QueueTask &task, QueueRunnerOptions options)
     : task_(task), options_(std::move(options)), redis_(RedisAddress::parse(options_.server)), session_(random_name()) {
     check_recipe(task_);
     look_around();
 }
 
-QueueJudge::~QueueJudge() {
+QueueRunner::~QueueRunner() {
     try {
         Redis::Command all = {"DEL"};
         for (const char *what : {"task", "items", "queue", "alone", "answers", "refusals"}) all.push_back(of(what));
@@ -72,11 +72,11 @@ QueueJudge::~QueueJudge() {
     }
 }
 
-void QueueJudge::say(const std::string &text) const {
+void QueueRunner::say(const std::string &text) const {
     if (options_.notice) options_.notice(text);
 }
 
-void QueueJudge::put(int64_t number, const Item &item, bool first) {
+void QueueRunner::put(int64_t number, const Item &item, bool first) {
     const bool alone = item.what.compare_seconds > 0 || !item.died.empty();
     const std::string queue = of(alone ? "alone" : "queue");
     // Keys expire in case this process dies.
@@ -87,7 +87,7 @@ void QueueJudge::put(int64_t number, const Item &item, bool first) {
                         {"EXPIRE", queue, leftover}});
 }
 
-void QueueJudge::submit(std::vector<Candidate> candidates) {
+void QueueRunner::submit(std::vector<Candidate> candidates) {
     for (Candidate &candidate : candidates) {
         Item item;
         item.what.schedules = {candidate.schedule};
@@ -101,7 +101,7 @@ void QueueJudge::submit(std::vector<Candidate> candidates) {
     }
 }
 
-std::optional<Verdict> QueueJudge::next(double best) {
+std::optional<MeasureResult> QueueRunner::next(double best) {
     best_ = std::min(best_, best);
     if (under_way_.empty()) return std::nullopt;
     std::optional<QueueAnswer> answer = receive([&] {
@@ -118,21 +118,21 @@ std::optional<Verdict> QueueJudge::next(double best) {
     return taken(std::move(*answer));
 }
 
-Verdict QueueJudge::taken(QueueAnswer answer) {
+MeasureResult QueueRunner::taken(QueueAnswer answer) {
     const auto found = under_way_.find(answer.number);
-    Verdict verdict{std::move(found->second.candidate), std::move(answer.measured), answer.worker};
+    MeasureResult measure_result{std::move(found->second.candidate), std::move(answer.measured), answer.worker};
     under_way_.erase(found);
-    verdict.candidate.build_seconds = answer.build_seconds;
-    if (accept(verdict.measured, options_.least_possible ? options_.least_possible(answer.facts.clock_hz) : 0)) {
-        const Timing &t = verdict.measured.timings.at(0);
+    measure_result.candidate.build_seconds = answer.build_seconds;
+    if (accept(measure_result.measured, options_.least_possible ? options_.least_possible(answer.facts.clock_hz) : 0)) {
+        const Timing &t = measure_result.measured.timings.at(0);
         best_ = std::min(best_, t.least);
-        if (anchor_.schedule.is_null()) anchor_ = {verdict.candidate.schedule, t.least, t.median};
+        if (anchor_.schedule.is_null()) anchor_ = {measure_result.candidate.schedule, t.least, t.median};
     }
-    return verdict;
+    return measure_result;
 }
 
-std::vector<Verdict> QueueJudge::cancel() {
-    std::vector<Verdict> done;
+std::vector<MeasureResult> QueueRunner::cancel() {
+    std::vector<MeasureResult> done;
     if (under_way_.empty()) return done;
     // Items held by workers are still measured; their answers are ignored.
     const std::vector<RedisReply> replies = with_server([&] {
@@ -148,8 +148,8 @@ std::vector<Verdict> QueueJudge::cancel() {
     return done;
 }
 
-std::vector<Measured> QueueJudge::compare(std::vector<Candidate> candidates, double seconds,
-                                          const std::function<bool()> &over) {
+std::vector<Measured> QueueRunner::compare(std::vector<Candidate> candidates, double seconds,
+                                           const std::function<bool()> &over) {
     cancel();
     Item item;
     for (const Candidate &c : candidates) item.what.schedules.push_back(c.schedule);
@@ -169,9 +169,9 @@ std::vector<Measured> QueueJudge::compare(std::vector<Candidate> candidates, dou
     return answer->compared;
 }
 
-size_t QueueJudge::wanted() const { return items_a_worker * std::max<size_t>(1, live_.size()); }
+size_t QueueRunner::wanted() const { return items_a_worker * std::max<size_t>(1, live_.size()); }
 
-std::optional<QueueAnswer> QueueJudge::receive(const std::function<bool()> &over) {
+std::optional<QueueAnswer> QueueRunner::receive(const std::function<bool()> &over) {
     while (true) {
         if (looked_.seconds() > look_every) look_around();
         std::optional<QueueAnswer> answer;
@@ -193,7 +193,7 @@ std::optional<QueueAnswer> QueueJudge::receive(const std::function<bool()> &over
     }
 }
 
-void QueueJudge::look_around() {
+void QueueRunner::look_around() {
     const Lists lists = with_server([&] {
         const std::string sessions = queue::sessions(task_.wanted.machine, task_.wanted.threads);
         const std::string leftover = std::to_string(queue::leftover_seconds);
@@ -245,7 +245,7 @@ void QueueJudge::look_around() {
     }
 }
 
-void QueueJudge::look_at_workers(const Lists &lists) {
+void QueueRunner::look_at_workers(const Lists &lists) {
     std::set<std::string> live;
     refusal_.clear();
     for (const auto &[name, worker] : lists.workers) {
@@ -281,7 +281,7 @@ void QueueJudge::look_at_workers(const Lists &lists) {
     }
 }
 
-void QueueJudge::put_back(const std::string &worker, int64_t number) {
+void QueueRunner::put_back(const std::string &worker, int64_t number) {
     with_server([&] { redis_.command({"LREM", queue::held(worker), "1", queue::item_name(session_, number)}); });
     const auto found = under_way_.find(number);
     if (found == under_way_.end()) return;
@@ -298,7 +298,7 @@ void QueueJudge::put_back(const std::string &worker, int64_t number) {
     own_answers_.push_back(std::move(crash));
 }
 
-std::string QueueJudge::why_nobody(const Lists &lists) const {
+std::string QueueRunner::why_nobody(const Lists &lists) const {
     const auto [machine, threads] = task_.wanted;
     std::string text =
         fmt::format("no worker is there yet: start kumiko worker --queue {}{} on a machine like this one ({})",

@@ -1,7 +1,7 @@
 // Builds candidates on one core of this machine and times them on another.
 #pragma once
 
-#include "autotune/judge.h"
+#include "autotune/runner.h"
 
 #include <atomic>
 #include <condition_variable>
@@ -12,7 +12,7 @@
 
 namespace kumiko {
 
-struct LocalJudgeOptions {
+struct LocalRunnerOptions {
     MeasurerOptions measurer;
     double trial_seconds = 0.1; // timing of one candidate
     // Time limit of one call, until a good candidate is known; then 100 times its time, at least 1.
@@ -29,29 +29,29 @@ struct LocalJudgeOptions {
 // independent of the host's load; reported times are the ratio times the anchor's first measured
 // time.
 //
-// Verdicts come in submission order. While a single-threaded kernel is timed, the next ones are
+// Results come in submission order. While a single-threaded kernel is timed, the next ones are
 // built and the caller can search; kernels that use more than half of the cores are timed with
 // nothing else running.
-class LocalJudge : public Judge {
+class LocalRunner : public CandidateRunner {
 public:
-    // Space and target must outlive the judge. Throws as MeasureTask and Measurer do.
-    LocalJudge(const Space &space, const CpuTarget &target, const Sizes &sizes, const LocalJudgeOptions &options);
-    ~LocalJudge() override;
+    // Space and target must outlive the runner. Throws as MeasureTask and Measurer do.
+    LocalRunner(const Space &space, const CpuTarget &target, const Sizes &sizes, const LocalRunnerOptions &options);
+    ~LocalRunner() override;
 
     void submit(std::vector<Candidate> candidates) override;
-    std::optional<Verdict> next(double best) override;
-    std::vector<Verdict> cancel() override;
+    std::optional<MeasureResult> next(double best) override;
+    std::vector<MeasureResult> cancel() override;
     std::vector<Measured> compare(std::vector<Candidate> candidates, double seconds,
                                   const std::function<bool()> &over) override;
     size_t wanted() const override { return 4; }
     // From now on, candidates are timed against this anchor, on the scale of `timing`, which
-    // another judge measured. No effect if it cannot be built. No other thread may submit
+    // another runner measured. No effect if it cannot be built. No other thread may submit
     // meanwhile.
     void use_anchor(Candidate anchor, const Timing &timing);
     // How often an anchor failed and was replaced by another candidate, which starts a new time
     // scale.
     int lost_anchors() const { return lost_anchors_; }
-    JudgeFacts facts() const override;
+    RunnerFacts facts() const override;
 
 private:
     static constexpr size_t ahead = 3; // candidates built ahead of measuring
@@ -72,7 +72,7 @@ private:
     const Space &space_;
     const CpuTarget &target_;
     const Sizes sizes_;
-    LocalJudgeOptions options_;
+    LocalRunnerOptions options_;
     std::unique_ptr<MeasureTask> task_;
     std::unique_ptr<Measurer> measurer_;
 
@@ -82,7 +82,7 @@ private:
     std::atomic<int> lost_anchors_ = 0;
 
     std::deque<Candidate> waiting_, built_;
-    std::deque<Verdict> done_;
+    std::deque<MeasureResult> done_;
     bool building_ = false, measuring_ = false, stopping_ = false;
     std::atomic<bool> ending_ = false; // the running measurement is cancelled
     size_t generation_ = 0;            // incremented by cancel(): older results are dropped

@@ -1,4 +1,4 @@
-#include "targets/chip/road/road.h"
+#include "targets/chip/transfer/transfer_path.h"
 
 #include "dsl/print.h"
 #include "support/error.h"
@@ -16,8 +16,8 @@ using namespace sim;
 
 namespace {
 
-int64_t face_words(const RoadShape &s) { return s.single ? 32 : 64; }
-int64_t elements_of_pe(const RoadShape &s) { return s.single ? 2 : 4; } // of a vector
+int64_t face_words(const TransferPathShape &s) { return s.single ? 32 : 64; }
+int64_t elements_of_pe(const TransferPathShape &s) { return s.single ? 2 : 4; } // of a vector
 
 // Maps x, in the order in which L1BM holds the segments of MABs, to the number of the MAB's part
 // and the offset in its segment. Each MAB has rows of one group's memory, and consecutive MABs use
@@ -30,9 +30,9 @@ std::pair<int64_t, int64_t> in_segment(int64_t x, int64_t segment, int64_t parts
 
 } // namespace
 
-Road::Road(const StagePlan &plan, const Config &config, RoadShape shape)
+TransferPath::TransferPath(const StagePlan &plan, const Config &config, TransferPathShape shape)
     : plan_(plan), config_(config), shape_(std::move(shape)) {
-    const RoadShape &s = shape_;
+    const TransferPathShape &s = shape_;
     const int bytes = s.type.bytes();
     if (bytes != 2 && bytes != 4)
         throw Unsupported(s.name + " has elements of " + kumiko::type_name(s.type) +
@@ -57,23 +57,25 @@ Road::Road(const StagePlan &plan, const Config &config, RoadShape shape)
     }
     const int64_t pes = config.pes_per_l1b();
     if (s.form == Form::Face) {
-        deal_ = Deal::Face;
+        distribution_ = Deal::Face;
         l1_words_ = round_up(accesses_ * face_words(s), chunk_);
         unit_words_ = l1_words_;
     } else {
         const int64_t mabs = plan.parts(s.access, Tier::Mab);
         if (!s.store && mabs == 1)
-            deal_ = s.form == Form::Vector || s.form == Form::Result || plan.parts(s.access, Tier::Pe) > 1 ? Deal::Mab
-                                                                                                           : Deal::Pe;
-        if (s.store && s.form == Form::Pe && plan.used(Tier::Mab) == 1) deal_ = Deal::Mab;
+            distribution_ = s.form == Form::Vector || s.form == Form::Result || plan.parts(s.access, Tier::Pe) > 1
+                                ? Deal::Mab
+                                : Deal::Pe;
+        if (s.store && s.form == Form::Pe && plan.used(Tier::Mab) == 1) distribution_ = Deal::Mab;
         by_mab_ = s.transposed && mabs > 1;
-        if (s.transposed) deal_ = Deal::Mab;
-        per_address_ = deal_ == Deal::Scatter ? pes : deal_ == Deal::Mab ? pes_per_mab : 1;
+        if (s.transposed) distribution_ = Deal::Mab;
+        per_address_ = distribution_ == Deal::Scatter ? pes : distribution_ == Deal::Mab ? pes_per_mab : 1;
         chunk_ = std::lcm<int64_t>(64, cycles_per_step * per_address_);
         const int64_t addresses = round_up(accesses_, s.store ? cycles_per_step : 1) * words_;
         l1_words_ = segment_ = round_up(addresses * per_address_, chunk_);
         // Of a chunk larger than all PEs need, they take only that part.
-        unit_words_ = s.store || deal_ != Deal::Pe ? l1_words_ / per_address_ : round_up(addresses, cycles_per_step);
+        unit_words_ =
+            s.store || distribution_ != Deal::Pe ? l1_words_ / per_address_ : round_up(addresses, cycles_per_step);
         if (by_mab_) l1_words_ *= mabs;
     }
     // At L2: all L1Bs at once if each has its own part, else one part after the other.
@@ -134,15 +136,17 @@ Road::Road(const StagePlan &plan, const Config &config, RoadShape shape)
     }
 }
 
-int64_t Road::access_words() const { return shape_.form == Form::Face ? face_words(shape_) : words_ * per_address_; }
+int64_t TransferPath::access_words() const {
+    return shape_.form == Form::Face ? face_words(shape_) : words_ * per_address_;
+}
 
-int64_t Road::key(const Values &values) const {
+int64_t TransferPath::key(const Values &values) const {
     int64_t k = 0;
     for (const size_t l : shape_.keys) k = k * plan_.loops()[l].extent + values[l];
     return k;
 }
 
-void Road::find_digits() {
+void TransferPath::find_digits() {
     const auto &loops = plan_.loops();
     shared_.assign(loops.size(), false);
     std::vector<size_t> axis_of(loops.size(), SIZE_MAX);
@@ -207,7 +211,7 @@ void Road::find_digits() {
     }
 }
 
-int64_t Road::index(const Values &values) const {
+int64_t TransferPath::index(const Values &values) const {
     int64_t k = 0;
     for (const Digit &d : digits_) {
         k *= d.extent;
@@ -216,7 +220,7 @@ int64_t Road::index(const Values &values) const {
     return k;
 }
 
-int64_t Road::access_stride(size_t loop) const {
+int64_t TransferPath::access_stride(size_t loop) const {
     int64_t stride = 1;
     for (size_t d = digits_.size(); d-- > 0;) {
         for (size_t i = 0; i < digits_[d].loops.size(); i++) {
@@ -227,7 +231,7 @@ int64_t Road::access_stride(size_t loop) const {
     return 0;
 }
 
-uint32_t Road::l1bs_of_part(int64_t part) const {
+uint32_t TransferPath::l1bs_of_part(int64_t part) const {
     uint32_t set = 0;
     for (int u = 0; u < config_.l1bs; u++) {
         if (plan_.part(shape_.access, Tier::L1b, u) == part) set |= 1u << u;
@@ -235,21 +239,21 @@ uint32_t Road::l1bs_of_part(int64_t part) const {
     return set;
 }
 
-int64_t Road::slots() const {
+int64_t TransferPath::slots() const {
     if (shape_.store) return plan_.used(Tier::L2b);
     const int64_t l2 = plan_.parts(shape_.access, Tier::L2b);
     return local_ ? l2 : l2 * plan_.parts(shape_.access, Tier::Group);
 }
 
-uint32_t Road::groups_of(int64_t key) const {
+uint32_t TransferPath::groups_of(int64_t key) const {
     uint32_t set = 0;
     for (const Home &h : homes(key)) set |= 1u << h.group;
     return set;
 }
 
-int64_t Road::dram_words() const { return tiles_ * slots() * l2_words(); }
+int64_t TransferPath::dram_words() const { return tiles_ * slots() * l2_words(); }
 
-std::vector<Road::Home> Road::homes(int64_t key) const {
+std::vector<TransferPath::Home> TransferPath::homes(int64_t key) const {
     std::vector<Home> all;
     const TensorAccess &t = shape_.access;
     if (shape_.store) {
@@ -281,13 +285,13 @@ std::vector<Road::Home> Road::homes(int64_t key) const {
     return all;
 }
 
-int64_t Road::l2_offset(int64_t part, int64_t x) const {
+int64_t TransferPath::l2_offset(int64_t part, int64_t x) const {
     if (interleaved_) return x / 8 * 8 * config_.l1bs + 8 * part + x % 8;
     return x / chunk_ * l2_chunk() + part * chunk_ + x % chunk_;
 }
 
-void Road::moves(Packer &p, int64_t key, int64_t x, int64_t n, int64_t dram, int64_t l2bm, int64_t tiles,
-                 uint32_t groups) const {
+void TransferPath::moves(Packer &p, int64_t key, int64_t x, int64_t n, int64_t dram, int64_t l2bm, int64_t tiles,
+                         uint32_t groups) const {
     const int64_t begin = x / chunk_ * l2_chunk(), words = n / chunk_ * l2_chunk();
     if (shape_.order) {
         for (int64_t t = 0; t < tiles; t++) row_moves(p, key + t, begin, words, dram, l2bm + t * l2_words(), groups);
@@ -345,7 +349,7 @@ void Road::moves(Packer &p, int64_t key, int64_t x, int64_t n, int64_t dram, int
     p.place(all);
 }
 
-void Road::l2(Packer &p, int64_t n, int64_t l2bm, int64_t l1bm) const {
+void TransferPath::l2(Packer &p, int64_t n, int64_t l2bm, int64_t l1bm) const {
     const bool up = shape_.store;
     const auto one = [&](L2 slot, int64_t from, int64_t at, int64_t l2_count, int64_t l1_count, int64_t second = -1) {
         Micro m;
@@ -392,7 +396,7 @@ void Road::l2(Packer &p, int64_t n, int64_t l2bm, int64_t l1bm) const {
     }
 }
 
-uint32_t Road::mabs_of_part(int64_t part) const {
+uint32_t TransferPath::mabs_of_part(int64_t part) const {
     uint32_t set = 0;
     for (int u = 0; u < config_.mabs; u++) {
         if (plan_.part(shape_.access, Tier::Mab, u) == part) set |= 1u << u;
@@ -400,7 +404,7 @@ uint32_t Road::mabs_of_part(int64_t part) const {
     return set;
 }
 
-void Road::l1_down(Packer &p, int64_t x, int64_t n, int64_t l1bm, int64_t at) const {
+void TransferPath::l1_down(Packer &p, int64_t x, int64_t n, int64_t l1bm, int64_t at) const {
     const int64_t per_step = per_address_ * cycles_per_step;
     for (int64_t i = 0; i < n; i += per_step) {
         std::pair<int64_t, int64_t> at_mab{0, x + i};
@@ -412,7 +416,9 @@ void Road::l1_down(Packer &p, int64_t x, int64_t n, int64_t l1bm, int64_t at) co
         Micro m;
         m.use(Unit::L1);
         L1 &l1 = m.word().l1;
-        l1.op = deal_ == Deal::Scatter ? L1Op::Scatter : deal_ == Deal::Mab ? L1Op::MabBroadcast : L1Op::PeBroadcast;
+        l1.op = distribution_ == Deal::Scatter ? L1Op::Scatter
+                : distribution_ == Deal::Mab   ? L1Op::MabBroadcast
+                                               : L1Op::PeBroadcast;
         if (by_mab_) l1.mabs = mabs_of_part(at_mab.first);
         l1.at.at = uint16_t(l1bm + i);
         m.touch_range(Space::L1bm, l1bm + i, per_step, false);
@@ -425,7 +431,7 @@ void Road::l1_down(Packer &p, int64_t x, int64_t n, int64_t l1bm, int64_t at) co
 
 // Words are written as rows of a face and columns are read to their destination; one face is
 // written while the other is read.
-void Road::transpose(Packer &p, int64_t from, int64_t to) const {
+void TransferPath::transpose(Packer &p, int64_t from, int64_t to) const {
     const int size = pes_per_mab * per_word_;
     const sim::Type precision = per_word_ == 4 ? sim::Type::F16 : sim::Type::F32;
     const int64_t faces = shape_.transposed / size;
@@ -463,9 +469,9 @@ void Road::transpose(Packer &p, int64_t from, int64_t to) const {
     }
 }
 
-void Road::each_word(const WordVisitor &f) const {
+void TransferPath::each_word(const WordVisitor &f) const {
     const auto &loops = plan_.loops();
-    const RoadShape &s = shape_;
+    const TransferPathShape &s = shape_;
     std::vector<int64_t> axis_stride(s.access.extents.size(), 1);
     for (size_t d = axis_stride.size(); d-- > 1;) axis_stride[d - 1] = axis_stride[d] * s.access.extents[d];
     std::vector<int64_t> elements(static_cast<size_t>(per_word_));
@@ -499,7 +505,7 @@ void Road::each_word(const WordVisitor &f) const {
     }
 }
 
-void Road::set_key(Values &values, int64_t key) const {
+void TransferPath::set_key(Values &values, int64_t key) const {
     for (size_t i = shape_.keys.size(); i-- > 0;) {
         values[shape_.keys[i]] = key % plan_.loops()[shape_.keys[i]].extent;
         key /= plan_.loops()[shape_.keys[i]].extent;
@@ -507,8 +513,8 @@ void Road::set_key(Values &values, int64_t key) const {
 }
 
 // Element e of word w of an access, in the PE that the values name.
-void Road::set_lane(Values &values, int64_t w, int64_t e) const {
-    const RoadShape &s = shape_;
+void TransferPath::set_lane(Values &values, int64_t w, int64_t e) const {
+    const TransferPathShape &s = shape_;
     if (s.form != Form::Pe) {
         // The PE's elements, or two of four.
         const size_t loop = s.form == Form::Result ? s.row : s.column;
@@ -524,8 +530,8 @@ void Road::set_lane(Values &values, int64_t w, int64_t e) const {
 }
 
 // Sets the loops for element e of a word.
-std::pair<int64_t, int64_t> Road::set_word(Values &values, int64_t part, int64_t x, int64_t e) const {
-    const RoadShape &s = shape_;
+std::pair<int64_t, int64_t> TransferPath::set_word(Values &values, int64_t part, int64_t x, int64_t e) const {
+    const TransferPathShape &s = shape_;
     plan_.set_unit(values, Tier::L1b, l1b_of_part_[size_t(part)]);
     int64_t access, w = 0, p = 0, m = 0, row = 0, lane = e;
     if (s.form == Form::Face) {
@@ -559,7 +565,7 @@ std::pair<int64_t, int64_t> Road::set_word(Values &values, int64_t part, int64_t
     return {access, w};
 }
 
-void Road::set_digits(Values &values, int64_t access) const {
+void TransferPath::set_digits(Values &values, int64_t access) const {
     int64_t digit = access;
     for (size_t d = digits_.size(); d-- > 0;) {
         const int64_t at = digit % digits_[d].extent;
@@ -573,7 +579,7 @@ void Road::set_digits(Values &values, int64_t access) const {
     }
 }
 
-std::string Road::to_string() const {
+std::string TransferPath::to_string() const {
     const auto &loops = plan_.loops();
     std::string text;
     const auto add = [&](int64_t n, const std::string &what) {
@@ -587,11 +593,11 @@ std::string Road::to_string() const {
         add(d.extent, names);
     }
     if (l2_times_ > 1) add(l2_times_, interleaved_ ? "L1B (dealt by 8 LW)" : "L1B");
-    if (deal_ == Deal::Face)
+    if (distribution_ == Deal::Face)
         add(face_words(shape_), "matrix");
-    else if (deal_ == Deal::Scatter)
+    else if (distribution_ == Deal::Scatter)
         add(config_.mabs, "MAB"), add(pes_per_mab, "PE");
-    else if (deal_ == Deal::Mab)
+    else if (distribution_ == Deal::Mab)
         add(pes_per_mab, "PE");
     if (words_ > 1) add(words_, "word");
     add(per_word_, "lane");

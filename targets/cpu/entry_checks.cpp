@@ -92,13 +92,13 @@ void Codegen::check_overlap(const Nest &nest) {
     }
 }
 
-void Codegen::check_door(const Nest &nest) {
+void Codegen::check_arguments(const Nest &nest) {
     for (const TensorArgument &t : nest.tensors) {
         Value *p = arrays_.find(t.name)->pointer;
         fail_unless(ir_.CreateICmpNE(p, llvm::Constant::getNullValue(p->getType())), null_pointer,
                     fmt::format("{}: tensor {} is a null pointer", kernel_, t.name));
     }
-    if (!options_.check_door) {
+    if (!options_.check_arguments) {
         return;
     }
     for (const std::string &size : nest.sizes) {

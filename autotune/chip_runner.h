@@ -3,7 +3,7 @@
 #pragma once
 
 #include "autotune/arrays.h"
-#include "autotune/judge.h"
+#include "autotune/runner.h"
 
 #include <atomic>
 #include <condition_variable>
@@ -14,7 +14,7 @@
 
 namespace kumiko {
 
-struct ChipJudgeOptions {
+struct ChipRunnerOptions {
     int jobs = 0; // parallel simulations; 0: one per core of this machine
     // Time limit for evaluating the op, in seconds; beyond it a sample is checked
     // (autotune/arrays.h).
@@ -22,23 +22,23 @@ struct ChipJudgeOptions {
     std::function<bool()> over = nullptr; // when true, next() returns early; called in its thread
 };
 
-class ChipJudge : public Judge {
+class ChipRunner : public CandidateRunner {
 public:
-    // The space's machine must be a chip; the space must outlive the judge. Throws UserError if the
-    // op cannot be evaluated.
-    explicit ChipJudge(const Space &space, const ChipJudgeOptions &options = {});
-    ~ChipJudge() override;
+    // The space's machine must be a chip, and the space must outlive the runner. Throws UserError
+    // if the op cannot be evaluated.
+    explicit ChipRunner(const Space &space, const ChipRunnerOptions &options = {});
+    ~ChipRunner() override;
 
     void submit(std::vector<Candidate> candidates) override;
     // Results come in submission order, so that a search does not depend on which simulation
     // finishes first.
-    std::optional<Verdict> next(double best) override;
-    std::vector<Verdict> cancel() override;
+    std::optional<MeasureResult> next(double best) override;
+    std::vector<MeasureResult> cancel() override;
     std::vector<Measured> compare(std::vector<Candidate> candidates, double seconds,
                                   const std::function<bool()> &over) override;
     // Independent of the host, so that a seed gives the same proposals.
     size_t wanted() const override { return 8; }
-    JudgeFacts facts() const override { return {reference_seconds_, arrays_.exact, 0, arrays_.sampled}; }
+    RunnerFacts facts() const override { return {reference_seconds_, arrays_.exact, 0, arrays_.sampled}; }
     // The number of candidates simulated to the end with correct results, including those cancelled
     // by then.
     int finished() const { return finished_; }
@@ -47,11 +47,11 @@ private:
     Measured measure(Candidate &candidate, double best) const;
     void work();
     void submit(std::vector<Candidate> candidates, double best);
-    std::optional<Verdict> take(const std::function<bool()> &over);
+    std::optional<MeasureResult> take(const std::function<bool()> &over);
 
     const Space &space_;
-    const ChipJudgeOptions options_;
-    JudgedArrays arrays_;
+    const ChipRunnerOptions options_;
+    MeasuredArrays arrays_;
     double reference_seconds_ = 0;
 
     struct Job {
@@ -62,7 +62,7 @@ private:
         Candidate candidate;
     };
     std::deque<Job> waiting_;
-    std::map<size_t, Verdict> done_;
+    std::map<size_t, MeasureResult> done_;
     size_t submitted_ = 0, returned_ = 0;
     int busy_ = 0;
     bool stopping_ = false;

@@ -1,4 +1,4 @@
-#include "targets/chip/road/dram_order.h"
+#include "targets/chip/transfer/dram_order.h"
 
 #include "targets/chip/counts.h"
 

@@ -1,20 +1,20 @@
-// The road of a tensor is its transfer path between DRAM and the units, for one stage: the order of
+// The path of a tensor is its transfer path between DRAM and the units, for one stage: the order of
 // its words in DRAM, L2BM and L1BM, and the operations that transfer them.
 //
 // Host-packed tensors are stored in consumption order. The loops of the stage inside the copy are
 // the addresses in a unit's memory; L1BM, L2BM and DRAM hold the same words in the order in which
-// the tree distributes them. So each step of the road is one kind of tree operation at its full
+// the tree distributes them. So each step of the path is one kind of tree operation at its full
 // rate: a broadcast if the levels below need the same words, a scatter or gather if each needs its
 // own. If outer loops select the tile, DRAM holds the tiles one after the other, in loop order.
 //
-// A row-major tensor (dram_order.h) uses the same road from L2BM on; each block of 64 LW that L2BM
+// A row-major tensor (dram_order.h) uses the same path from L2BM on; each block of 64 LW that L2BM
 // needs has to be a block of DRAM.
 #pragma once
 
 #include "targets/chip/pack/packer.h"
 #include "targets/chip/plan/stage_plan.h"
-#include "targets/chip/road/dram_order.h"
-#include "targets/chip/road/planner.h"
+#include "targets/chip/transfer/dram_order.h"
+#include "targets/chip/transfer/planner.h"
 
 #include <functional>
 #include <memory>
@@ -33,7 +33,7 @@ enum class Form : uint8_t {
     Result
 };
 
-struct RoadShape {
+struct TransferPathShape {
     std::string name; // for messages: "A.LM0"
     TensorAccess access;
     Type type; // element type in transit
@@ -54,7 +54,7 @@ struct RoadShape {
     int64_t transposed = 0;
     int64_t together = 1; // tiles in one L2BM copy
     // The DRAM layout if the tensor is row-major; null if the host packs it in the order of the
-    // road.
+    // path.
     std::shared_ptr<const DramOrder> order;
     bool zeros = false;   // elements beyond the tensor are zero; otherwise undefined
     bool clamped = false; // or the nearest element: the host packs them so
@@ -66,11 +66,11 @@ struct RoadShape {
 };
 constexpr int64_t nowhere_room = 8192; // granules
 
-class Road {
+class TransferPath {
 public:
-    Road(const StagePlan &plan, const sim::Config &config, RoadShape shape);
+    TransferPath(const StagePlan &plan, const sim::Config &config, TransferPathShape shape);
 
-    const RoadShape &shape() const { return shape_; }
+    const TransferPathShape &shape() const { return shape_; }
     int words() const { return words_; }               // LW of an access in a unit
     int64_t access_words() const;                      // in L1BM
     int64_t accesses() const { return accesses_; }     // of a tile
@@ -96,7 +96,7 @@ public:
     // Whether the loops read whole blocks of a tensor with this layout.
     bool takes_row_major(const DramOrder &order) const;
     // A store for which all MABs have the same data.
-    bool from_one_mab() const { return shape_.store && deal_ == Deal::Mab; }
+    bool from_one_mab() const { return shape_.store && distribution_ == Deal::Mab; }
 
     // The moves for words [x, x + n) of the tile in L1BM's order (multiples of chunk()), or for
     // `tiles` whole tiles from `key` on. A store may be restricted to some groups.
@@ -119,14 +119,14 @@ public:
 private:
     const StagePlan &plan_;
     const sim::Config &config_;
-    RoadShape shape_;
+    TransferPathShape shape_;
     int words_ = 1;
     int per_word_ = 1; // elements
     int64_t accesses_ = 1, unit_words_ = 1, l1_words_ = 1, per_address_ = 1, chunk_ = 64, tiles_ = 1;
     bool by_mab_ = false; // at L1: one MAB after the other
     int64_t segment_ = 0; // LW of a MAB in that case
     int64_t unit_ = 64;   // LW that are contiguous in DRAM: a block or a granule
-    enum class Deal { Scatter, Mab, Pe, Face } deal_ = Deal::Scatter; // distribution at L1
+    enum class Deal { Scatter, Mab, Pe, Face } distribution_ = Deal::Scatter; // distribution at L1
     // Granules without a destination so far.
     mutable int64_t nowhere_ = 0;
     // At L2: scatter or gather instead of one L1B after the other.

@@ -1,6 +1,6 @@
 // Roads of row-major tensors: the unit of distribution has to be contiguous in DRAM, in blocks of
 // 64 LW or granules of 16 LW.
-#include "targets/chip/road/road.h"
+#include "targets/chip/transfer/transfer_path.h"
 
 #include "support/error.h"
 
@@ -13,11 +13,11 @@ namespace kumiko::chip {
 
 using namespace sim;
 
-bool Road::takes_row_major(const DramOrder &order) const {
+bool TransferPath::takes_row_major(const DramOrder &order) const {
     return why_not_row_major(order, interleaved_).empty() || why_not_row_major(order, false).empty();
 }
 
-std::optional<DramPlace> Road::block(Values &values, int64_t y, bool &there) const {
+std::optional<DramPlace> TransferPath::block(Values &values, int64_t y, bool &there) const {
     const int64_t part = interleaved_ ? y / 8 % config_.l1bs : y % l2_chunk() / chunk_;
     const int64_t x = interleaved_ ? y / (8 * config_.l1bs) * 8 + y % 8 : y / l2_chunk() * chunk_ + y % chunk_;
     const DramOrder &order = *shape_.order;
@@ -36,7 +36,7 @@ std::optional<DramPlace> Road::block(Values &values, int64_t y, bool &there) con
 
 // Each block of 64 LW in L2BM must be 64 words of a row: checked for the first tile; other tiles
 // are at constant offsets.
-std::string Road::why_not_row_major(const DramOrder &order, bool interleaved, int64_t unit) const {
+std::string TransferPath::why_not_row_major(const DramOrder &order, bool interleaved, int64_t unit) const {
     const auto &index = shape_.access.index;
     const size_t last = order.order().back();
     Values values(plan_.loops().size(), 0);
@@ -79,8 +79,8 @@ std::string Road::why_not_row_major(const DramOrder &order, bool interleaved, in
 }
 
 // Moves of granules of 16 LW; each run comes from one group's memory.
-void Road::granules(const std::vector<std::optional<DramPlace>> &places, Mv move, int64_t dram,
-                    std::vector<Mv> &all) const {
+void TransferPath::granules(const std::vector<std::optional<DramPlace>> &places, Mv move, int64_t dram,
+                            std::vector<Mv> &all) const {
     const int64_t granule = config_.moves.granule, of_block = config_.moves.block / granule, most = 1024;
     const uint16_t l2bm = move.l2bm;
     for (size_t first = 0; first < places.size();) {
@@ -119,8 +119,8 @@ void Road::granules(const std::vector<std::optional<DramPlace>> &places, Mv move
     }
 }
 
-void Road::row_moves(Packer &p, int64_t key, int64_t begin, int64_t words, int64_t dram, int64_t l2bm,
-                     uint32_t groups) const {
+void TransferPath::row_moves(Packer &p, int64_t key, int64_t begin, int64_t words, int64_t dram, int64_t l2bm,
+                             uint32_t groups) const {
     std::vector<Mv> all;
     Values values(plan_.loops().size(), 0);
     // L2Bs that need, or have, the same words.

@@ -1,4 +1,4 @@
-#include "autotune/scout.h"
+#include "autotune/candidate_filter.h"
 
 #include "autotune/features/feature_sets.h"
 
@@ -6,11 +6,12 @@
 
 namespace kumiko {
 
-Scout::Scout(const Space &space, int threads, const Sizes &sizes, std::shared_ptr<const CostModel> before)
+CandidateFilter::CandidateFilter(const Space &space, int threads, const Sizes &sizes,
+                                 std::shared_ptr<const CostModel> before)
     : space_(space), threads_(threads), sizes_(sizes),
       model_(std::move(before), features_for(space.machine()).version) {}
 
-Scout::AtHand &Scout::look_at(const Point &point, const char *origin) {
+CandidateFilter::AtHand &CandidateFilter::look_at(const Point &point, const char *origin) {
     const auto found = at_hand_.find(point);
     if (found != at_hand_.end()) return found->second;
     auto [candidate, schedule] = make_with_schedule(space_, point);
@@ -18,7 +19,7 @@ Scout::AtHand &Scout::look_at(const Point &point, const char *origin) {
     return at_hand_.emplace(point, AtHand{std::move(candidate), std::move(schedule)}).first->second;
 }
 
-void Scout::describe(Candidate &candidate, const Schedule &schedule) {
+void CandidateFilter::describe(Candidate &candidate, const Schedule &schedule) {
     kumiko::describe(candidate, schedule, space_, threads_, sizes_);
     if (candidate.features.version != features_version) return;
     if (!default_) {
@@ -29,7 +30,7 @@ void Scout::describe(Candidate &candidate, const Schedule &schedule) {
     set_beside(candidate.features, *default_);
 }
 
-std::string Scout::schedule_of(const Point &point, const char *origin) {
+std::string CandidateFilter::schedule_of(const Point &point, const char *origin) {
     if (const auto known = hashes_.find(point); known != hashes_.end()) return known->second;
     const Candidate &c = look_at(point, origin).candidate;
     if (c.outcome != Outcome::Ok) {
@@ -40,7 +41,7 @@ std::string Scout::schedule_of(const Point &point, const char *origin) {
     return hashes_[point] = c.schedule_hash;
 }
 
-const Scout::Described *Scout::described(const Point &point, const char *origin) {
+const CandidateFilter::Described *CandidateFilter::described(const Point &point, const char *origin) {
     const std::string schedule = schedule_of(point, origin);
     if (schedule.empty()) return nullptr;
     if (const auto known = described_.find(schedule); known != described_.end()) return &known->second;
@@ -55,7 +56,7 @@ const Scout::Described *Scout::described(const Point &point, const char *origin)
     return &described_.emplace(schedule, Described{candidate.features, candidate.estimated_seconds, {}}).first->second;
 }
 
-std::vector<float> Scout::scores(const std::vector<Point> &points, const char *origin) {
+std::vector<float> CandidateFilter::scores(const std::vector<Point> &points, const char *origin) {
     std::vector<Features> features;
     std::vector<double> estimates;
     std::vector<size_t> which;
@@ -77,7 +78,7 @@ std::vector<float> Scout::scores(const std::vector<Point> &points, const char *o
     return all;
 }
 
-Candidate Scout::candidate(const Proposal &proposal) {
+Candidate CandidateFilter::candidate(const Proposal &proposal) {
     const Point &point = proposal.point;
     auto &[candidate, schedule] = look_at(point, proposal.origin.c_str());
     Candidate taken = std::move(candidate);
@@ -95,6 +96,6 @@ Candidate Scout::candidate(const Proposal &proposal) {
     return taken;
 }
 
-std::vector<Candidate> Scout::take_rejected() { return std::exchange(rejected_, {}); }
+std::vector<Candidate> CandidateFilter::take_rejected() { return std::exchange(rejected_, {}); }
 
 } // namespace kumiko

@@ -1,4 +1,4 @@
-#include "autotune/local_judge.h"
+#include "autotune/local_runner.h"
 
 #include <algorithm>
 #include <chrono>
@@ -18,8 +18,8 @@ bool has_room_beside(int threads) {
 
 } // namespace
 
-LocalJudge::LocalJudge(const Space &space, const CpuTarget &target, const Sizes &sizes,
-                       const LocalJudgeOptions &options)
+LocalRunner::LocalRunner(const Space &space, const CpuTarget &target, const Sizes &sizes,
+                         const LocalRunnerOptions &options)
     : space_(space), target_(target), sizes_(sizes), options_(options),
       task_(std::make_unique<MeasureTask>(space.op(), sizes, 1, options.longest_reference)),
       measurer_(std::make_unique<Measurer>(*task_, options.measurer)), best_(std::numeric_limits<double>::infinity()),
@@ -30,7 +30,7 @@ LocalJudge::LocalJudge(const Space &space, const CpuTarget &target, const Sizes 
     timer_ = std::thread([this] { measure_all(); });
 }
 
-LocalJudge::~LocalJudge() {
+LocalRunner::~LocalRunner() {
     {
         const std::lock_guard lock(mutex_);
         stopping_ = ending_ = true;
@@ -40,11 +40,11 @@ LocalJudge::~LocalJudge() {
     if (timer_.joinable()) timer_.join();
 }
 
-JudgeFacts LocalJudge::facts() const {
+RunnerFacts LocalRunner::facts() const {
     return {task_->reference_seconds(), task_->exact(), measurer_->clock_hz(), task_->sampled()};
 }
 
-void LocalJudge::submit(std::vector<Candidate> candidates) {
+void LocalRunner::submit(std::vector<Candidate> candidates) {
     {
         const std::lock_guard lock(mutex_);
         std::move(candidates.begin(), candidates.end(), std::back_inserter(waiting_));
@@ -53,19 +53,19 @@ void LocalJudge::submit(std::vector<Candidate> candidates) {
 }
 
 // The timer thread must not call the caller's `over`.
-void LocalJudge::end_measuring_when_over() {
+void LocalRunner::end_measuring_when_over() {
     if (beside_)
         measurer_->end_when([this] { return ending_.load(); });
     else
         measurer_->end_when(options_.over);
 }
 
-std::vector<Verdict> LocalJudge::cancel() {
+std::vector<MeasureResult> LocalRunner::cancel() {
     std::unique_lock lock(mutex_);
     generation_++;
     waiting_.clear();
     built_.clear();
-    std::vector<Verdict> done(std::make_move_iterator(done_.begin()), std::make_move_iterator(done_.end()));
+    std::vector<MeasureResult> done(std::make_move_iterator(done_.begin()), std::make_move_iterator(done_.end()));
     done_.clear();
     ending_ = true;
     changed_.notify_all();
@@ -75,13 +75,13 @@ std::vector<Verdict> LocalJudge::cancel() {
 }
 
 // A compiler that hangs costs only one candidate.
-void LocalJudge::build(Candidate &candidate, const std::function<bool()> &over) const {
+void LocalRunner::build(Candidate &candidate, const std::function<bool()> &over) const {
     build_candidate(space_, target_, sizes_, candidate, [&](double seconds) {
         return seconds > options_.build_timeout || (seconds > time_to_end && over && over());
     });
 }
 
-void LocalJudge::build_all() {
+void LocalRunner::build_all() {
     std::unique_lock lock(mutex_);
     while (true) {
         changed_.wait(lock, [&] { return stopping_ || (!waiting_.empty() && built_.size() < ahead); });
@@ -99,12 +99,12 @@ void LocalJudge::build_all() {
     }
 }
 
-void LocalJudge::measure_all() {
+void LocalRunner::measure_all() {
     std::unique_lock lock(mutex_);
     while (true) {
         changed_.wait(lock, [&] { return stopping_ || !built_.empty(); });
         if (stopping_) return;
-        Verdict verdict{std::move(built_.front()), {}};
+        MeasureResult measure_result{std::move(built_.front()), {}};
         built_.pop_front();
         measuring_ = true;
         const size_t generation = generation_;
@@ -113,7 +113,7 @@ void LocalJudge::measure_all() {
         lock.unlock();
         std::exception_ptr failed;
         try {
-            verdict.measured = measure(verdict.candidate, best);
+            measure_result.measured = measure(measure_result.candidate, best);
         } catch (...) { // the measurer cannot be restarted
             failed = std::current_exception();
         }
@@ -121,26 +121,26 @@ void LocalJudge::measure_all() {
         measuring_ = false;
         if (failed) failed_ = failed;
         if (generation == generation_) {
-            if (verdict.measured.outcome == Outcome::Ok && !verdict.measured.timings.empty())
-                best_ = std::min(best_, verdict.measured.timings[0].least);
-            if (!failed) done_.push_back(std::move(verdict));
+            if (measure_result.measured.outcome == Outcome::Ok && !measure_result.measured.timings.empty())
+                best_ = std::min(best_, measure_result.measured.timings[0].least);
+            if (!failed) done_.push_back(std::move(measure_result));
         }
         changed_.notify_all();
     }
 }
 
-std::optional<Verdict> LocalJudge::next(double best) {
+std::optional<MeasureResult> LocalRunner::next(double best) {
     std::unique_lock lock(mutex_);
     best_ = std::min(best_, best);
     if (!beside_) {
         if (waiting_.empty()) return std::nullopt;
-        Verdict verdict{std::move(waiting_.front()), {}};
+        MeasureResult measure_result{std::move(waiting_.front()), {}};
         waiting_.pop_front();
-        build(verdict.candidate, options_.over);
-        if (verdict.candidate.outcome != Outcome::Ok && over()) return std::nullopt;
-        verdict.measured = measure(verdict.candidate, best_);
+        build(measure_result.candidate, options_.over);
+        if (measure_result.candidate.outcome != Outcome::Ok && over()) return std::nullopt;
+        measure_result.measured = measure(measure_result.candidate, best_);
         if (measurer_->cut_short()) return std::nullopt;
-        return verdict;
+        return measure_result;
     }
     const auto idle = [&] { return waiting_.empty() && built_.empty() && !building_ && !measuring_; };
     while (!failed_ && done_.empty() && !idle()) {
@@ -149,21 +149,21 @@ std::optional<Verdict> LocalJudge::next(double best) {
     }
     if (failed_) std::rethrow_exception(failed_);
     if (done_.empty()) return std::nullopt;
-    Verdict verdict = std::move(done_.front());
+    MeasureResult measure_result = std::move(done_.front());
     done_.pop_front();
-    return verdict;
+    return measure_result;
 }
 
-double LocalJudge::timeout(double best) const {
+double LocalRunner::timeout(double best) const {
     if (!std::isfinite(best)) return options_.timeout;
     return std::min(options_.timeout, std::max(1.0, 100 * best));
 }
 
-double LocalJudge::least_possible() const {
+double LocalRunner::least_possible() const {
     return options_.least_possible ? options_.least_possible(measurer_->clock_hz()) : 0;
 }
 
-Measured LocalJudge::measure(const Candidate &candidate, double best) {
+Measured LocalRunner::measure(const Candidate &candidate, double best) {
     if (candidate.outcome != Outcome::Ok) return {candidate.outcome, candidate.reason, {}, 0};
     const auto load = [&] {
         return measurer_->load(0, candidate.object, candidate.symbol, timeout(best), candidate.packs);
@@ -222,14 +222,14 @@ Measured LocalJudge::measure(const Candidate &candidate, double best) {
     return result;
 }
 
-void LocalJudge::set_anchor(Candidate anchor, const Timing &timing) {
+void LocalRunner::set_anchor(Candidate anchor, const Timing &timing) {
     anchor_ = std::move(anchor);
     anchor_timing_ = timing;
     anchor_process_ = 0; // its slot holds a different kernel
 }
 
 // Loads the anchor if it is not loaded: initially, and after a restart of the process.
-bool LocalJudge::anchor_ready(double best) {
+bool LocalRunner::anchor_ready(double best) {
     if (anchor_.object.empty()) return false;
     if (anchor_process_ != 0 && anchor_process_ == measurer_->process()) return true;
     if (measurer_->load(anchor_slot, anchor_.object, anchor_.symbol, timeout(best), anchor_.packs).outcome !=
@@ -239,7 +239,7 @@ bool LocalJudge::anchor_ready(double best) {
     return true;
 }
 
-void LocalJudge::use_anchor(Candidate anchor, const Timing &timing) {
+void LocalRunner::use_anchor(Candidate anchor, const Timing &timing) {
     {
         std::unique_lock lock(mutex_);
         if (beside_) changed_.wait(lock, [&] { return waiting_.empty() && !building_; });
@@ -251,8 +251,8 @@ void LocalJudge::use_anchor(Candidate anchor, const Timing &timing) {
     set_anchor(std::move(anchor), timing);
 }
 
-std::vector<Measured> LocalJudge::compare(std::vector<Candidate> candidates, double seconds,
-                                          const std::function<bool()> &over) {
+std::vector<Measured> LocalRunner::compare(std::vector<Candidate> candidates, double seconds,
+                                           const std::function<bool()> &over) {
     cancel();
     anchor_process_ = 0;     // its slot may be reused
     measurer_->unload_all(); // makes room
@@ -265,8 +265,8 @@ std::vector<Measured> LocalJudge::compare(std::vector<Candidate> candidates, dou
 // Repeats until all remaining candidates are good. A candidate that ends the process unloads all
 // others. Packed inputs stay in memory during the comparison; if there is not enough, the last
 // candidates are left out.
-std::vector<Measured> LocalJudge::compare_now(std::vector<Candidate> &candidates, double seconds,
-                                              const std::function<bool()> &over) {
+std::vector<Measured> LocalRunner::compare_now(std::vector<Candidate> &candidates, double seconds,
+                                               const std::function<bool()> &over) {
     std::vector<Measured> results(candidates.size());
     std::vector<int> loaded_in(candidates.size(), 0); // process ids
     double best, once = 0;                            // for all together, the first time

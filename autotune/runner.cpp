@@ -1,4 +1,4 @@
-#include "autotune/judge.h"
+#include "autotune/runner.h"
 
 namespace kumiko {
 

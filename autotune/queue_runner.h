@@ -1,5 +1,5 @@
 // Distributes candidates to workers (autotune/worker.h) through a Redis server, and waits for their
-// verdicts.
+// results.
 //
 // This process still searches, and lowers candidates for their features. A worker gets the op's
 // recipe and saved schedules, and builds and measures. Items of a dead worker are requeued, to be
@@ -23,7 +23,7 @@ public:
     using UserError::UserError;
 };
 
-struct QueueJudgeOptions {
+struct QueueRunnerOptions {
     std::string server;  // for RedisAddress::parse
     double patience = 0; // seconds that next() and compare() wait without a worker; 0: forever
     double reconnect_seconds = 60;
@@ -33,25 +33,25 @@ struct QueueJudgeOptions {
     std::function<void(const std::string &)> notice = nullptr;
 };
 
-class QueueJudge : public Judge {
+class QueueRunner : public CandidateRunner {
 public:
     // Throws ServerLost if the server cannot be reached, and UserError if the recipe does not
     // produce an op with the hash in `task`.
-    QueueJudge(const QueueTask &task, QueueJudgeOptions options);
-    ~QueueJudge() override; // removes the session's keys from the server
+    QueueRunner(const QueueTask &task, QueueRunnerOptions options);
+    ~QueueRunner() override; // removes the session's keys from the server
 
     void submit(std::vector<Candidate> candidates) override;
-    // Verdicts come in the order in which workers finish. Also returns nullopt when `over` is true.
-    // Throws NoWorker if there is no verdict when `patience` ends, and UserError if all available
+    // Results come in the order in which workers finish. Also returns nullopt when `over` is true.
+    // Throws NoWorker if there is no result when `patience` ends, and UserError if all available
     // workers refuse the task.
-    std::optional<Verdict> next(double best) override;
-    std::vector<Verdict> cancel() override;
+    std::optional<MeasureResult> next(double best) override;
+    std::vector<MeasureResult> cancel() override;
     // Runs on one worker.
     std::vector<Measured> compare(std::vector<Candidate> candidates, double seconds,
                                   const std::function<bool()> &over) override;
     size_t wanted() const override;
-    // The facts from the last verdict; unknown before.
-    JudgeFacts facts() const override { return facts_; }
+    // The facts from the last result; unknown before.
+    RunnerFacts facts() const override { return facts_; }
 
     const std::string &session() const { return session_; }
     // The number of workers that serve this session.
@@ -74,20 +74,20 @@ private:
     // Maintains the session: signs of life, new and dead workers, lost items.
     void look_around();
     void look_at_workers(const Lists &lists);
-    Verdict taken(QueueAnswer answer);
+    MeasureResult taken(QueueAnswer answer);
     void put_back(const std::string &worker, int64_t number);
     void say(const std::string &text) const;
     std::string why_nobody(const Lists &lists) const;
 
     QueueTask task_;
-    QueueJudgeOptions options_;
+    QueueRunnerOptions options_;
     Redis redis_;
     std::string session_;
     std::map<int64_t, Item> under_way_;
     std::vector<QueueAnswer> own_answers_; // for candidates that need no worker
     int64_t last_number_ = 0;
     std::set<std::string> live_;
-    JudgeFacts facts_;
+    RunnerFacts facts_;
     double best_ = std::numeric_limits<double>::infinity();
     QueueAnchor anchor_;  // the first good candidate
     std::string refusal_; // reason of a worker that refused, while no worker serves the session

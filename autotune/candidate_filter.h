@@ -11,10 +11,10 @@
 
 namespace kumiko {
 
-class Scout : public Advisor {
+class CandidateFilter : public PointFilter {
 public:
-    // The space must outlive the scout.
-    Scout(const Space &space, int threads, const Sizes &sizes, std::shared_ptr<const CostModel> before);
+    // The space must outlive the filter.
+    CandidateFilter(const Space &space, int threads, const Sizes &sizes, std::shared_ptr<const CostModel> before);
 
     std::string schedule_of(const Point &point, const char *origin) override;
     // Points not yet examined when over() becomes true have no score.

@@ -18,7 +18,7 @@ struct ChipTree {
 constexpr int64_t dram_block = 64; // LW of a row that are transferred together
 inline const std::vector<std::string> chip_levels = {"group", "L2B", "L1B", "MAB", "PE"};
 
-struct ChipDealing {
+struct ChipDistribution {
     struct Cut {
         int64_t factor;
         std::string name;  // of the loop, appended to the axis' name
@@ -34,7 +34,7 @@ struct ChipDealing {
     std::vector<int64_t> step; // by non-shared axis: the part of `left` that is in LM at a time
     std::vector<size_t> outer; // shared axes, outermost first
 
-    ChipDealing(const ChipFormula &formula, const ChipTree &tree, const Decisions &decisions);
+    ChipDistribution(const ChipFormula &formula, const ChipTree &tree, const Decisions &decisions);
 
     // Units of a level that have parts of the axis.
     int64_t units(size_t axis, const std::string &level) const;
@@ -49,20 +49,20 @@ private:
 
 // Iterations in time of a stage below the loop at which it is computed, with or without its
 // reduction axes.
-int64_t points_of(const ChipFormula &f, const ChipDealing &d, const ChipFormula::Member &m, bool reduced);
+int64_t points_of(const ChipFormula &f, const ChipDistribution &d, const ChipFormula::Member &m, bool reduced);
 // Whether the operand is streamed through LM tile by tile for each result.
-bool streams(const ChipFormula &f, const ChipDealing &d, const ChipFormula::Member &m, const ChipFormula::Read &r);
+bool streams(const ChipFormula &f, const ChipDistribution &d, const ChipFormula::Member &m, const ChipFormula::Read &r);
 // LW per PE of one copy of the operand.
-int64_t copy_words(const ChipFormula &f, const ChipDealing &d, const ChipFormula::Read &r);
+int64_t copy_words(const ChipFormula &f, const ChipDistribution &d, const ChipFormula::Read &r);
 // Whether the host packs the operand in the order in which the units use it: if it does not run
 // along the lanes or has windows, its elements have another width than a lane, or its rows are
 // short.
-bool host_packs(const ChipFormula &f, const ChipDealing &d, const ChipFormula::Read &r);
+bool host_packs(const ChipFormula &f, const ChipDistribution &d, const ChipFormula::Read &r);
 // Why the point need not be tried (chip_refusals.cpp); "" if no reason is known.
-std::string reason_against(const ChipFormula &f, const ChipTree &tree, const ChipDealing &d,
+std::string reason_against(const ChipFormula &f, const ChipTree &tree, const ChipDistribution &d,
                            const Decisions &decisions);
 // Estimated cycles (chip_cost.cpp).
-double estimate(const ChipFormula &f, const ChipTree &tree, const ChipDealing &d, const Decisions &decisions);
+double estimate(const ChipFormula &f, const ChipTree &tree, const ChipDistribution &d, const Decisions &decisions);
 
 // Whether copies of an input are double-buffered; the memory that holds them.
 bool kept_twice(const Decisions &decisions, const std::string &input);

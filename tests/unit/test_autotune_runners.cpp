@@ -1,6 +1,6 @@
 // How sessions treat impossible measurements and candidates that fail late. The measurer misbehaves
 // on purpose (odd_measurer.c).
-#include "autotune/local_judge.h"
+#include "autotune/local_runner.h"
 #include "autotune/tune.h"
 #include "ops/matmul.h"
 #include "support/duration.h"
@@ -192,24 +192,24 @@ TEST_CASE("cancelling ends what is being measured, and keeps what was") {
     const Op op = ops::matmul(Float(32), 32, 32, 32);
     const auto space = blocks(op);
     const CpuTarget target = CpuTarget::host();
-    LocalJudgeOptions options;
+    LocalRunnerOptions options;
     options.measurer.program = measurer_that_is("hangs_at_3");
     options.timeout = 600;
-    LocalJudge judge(*space, target, {}, options);
+    LocalRunner runner(*space, target, {}, options);
     std::vector<Candidate> candidates;
     for (const uint32_t rows : {0, 1, 2}) candidates.push_back(make_candidate(*space, {rows, 0, 0}));
-    judge.submit(candidates);
-    CHECK(judge.next(1)->candidate.schedule_hash == candidates[0].schedule_hash);
+    runner.submit(candidates);
+    CHECK(runner.next(1)->candidate.schedule_hash == candidates[0].schedule_hash);
     wait_until_hanging(options.measurer.program);
     const Stopwatch watch;
-    const std::vector<Verdict> done = judge.cancel();
+    const std::vector<MeasureResult> done = runner.cancel();
     CHECK(watch.seconds() < 60);
     REQUIRE(done.size() == 1);
     CHECK(done[0].candidate.schedule_hash == candidates[1].schedule_hash);
     CHECK(done[0].measured.outcome == Outcome::Ok);
-    CHECK_FALSE(judge.next(1));
-    judge.submit({candidates[2]}); // by a restarted process
-    CHECK(judge.next(1)->measured.outcome == Outcome::Ok);
+    CHECK_FALSE(runner.next(1));
+    runner.submit({candidates[2]}); // by a restarted process
+    CHECK(runner.next(1)->measured.outcome == Outcome::Ok);
 }
 
 TEST_CASE("neither a budget nor an interruption waits for what is being measured") {

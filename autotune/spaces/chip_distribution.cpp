@@ -1,4 +1,4 @@
-#include "autotune/spaces/chip_dealing.h"
+#include "autotune/spaces/chip_distribution.h"
 
 #include "schedules/library/chip_product.h"
 
@@ -19,8 +19,8 @@ ChipTree::ChipTree(const Machine &m)
     for (const std::string &level : chip_levels) units[level] = m.unit(level).count;
 }
 
-void ChipDealing::cut(size_t axis, int64_t factor, const std::string &name, const std::string &level, bool inside,
-                      bool always) {
+void ChipDistribution::cut(size_t axis, int64_t factor, const std::string &name, const std::string &level, bool inside,
+                           bool always) {
     if (!level.empty()) factor = std::min(factor, int64_t(std::bit_ceil(uint64_t(left[axis]))));
     if (factor <= 1 && !always) return;
     size_t number = 0;
@@ -29,7 +29,7 @@ void ChipDealing::cut(size_t axis, int64_t factor, const std::string &name, cons
     left[axis] = ceil_div(left[axis], factor);
 }
 
-ChipDealing::ChipDealing(const ChipFormula &f, const ChipTree &tree, const Decisions &d) {
+ChipDistribution::ChipDistribution(const ChipFormula &f, const ChipTree &tree, const Decisions &d) {
     cuts.resize(f.axes.size());
     for (const ChipAxis &a : f.axes) left.push_back(a.extent), step.push_back(1);
     const auto decided = [&](const std::string &name, size_t otherwise) {
@@ -96,7 +96,8 @@ ChipDealing::ChipDealing(const ChipFormula &f, const ChipTree &tree, const Decis
             for (const char *level : {"MAB", "L1B", "L2B", "group"}) deal(level);
             const int64_t most = d.number("tile_" + f.axes[a].name, 0);
             // Transfers whole divisors of a tile.
-            step[a] = most == 0 || most >= left[a] ? left[a] : library::even_block(left[a], most, most >= 8 ? 8 : 1);
+            step[a] =
+                most == 0 || most >= left[a] ? left[a] : library::balanced_block(left[a], most, most >= 8 ? 8 : 1);
             continue;
         }
         if (close) deal("MAB");
@@ -113,19 +114,19 @@ ChipDealing::ChipDealing(const ChipFormula &f, const ChipTree &tree, const Decis
     std::stable_partition(outer.begin(), outer.end(), [&](size_t a) { return f.axes[a].name != last; });
 }
 
-int64_t ChipDealing::units(size_t axis, const std::string &level) const {
+int64_t ChipDistribution::units(size_t axis, const std::string &level) const {
     int64_t n = 1;
     for (const Cut &c : cuts[axis]) n *= c.level == level ? c.factor : 1;
     return n;
 }
 
-int64_t ChipDealing::inside(size_t axis) const {
+int64_t ChipDistribution::inside(size_t axis) const {
     int64_t n = 1;
     for (const Cut &c : cuts[axis]) n *= c.level.empty() && c.name != "v" && c.inside ? c.factor : 1;
     return n;
 }
 
-int64_t ChipDealing::padded(const ChipFormula &f, size_t axis) const {
+int64_t ChipDistribution::padded(const ChipFormula &f, size_t axis) const {
     int64_t n = f.axes[axis].shared ? left[axis] : tiles(axis) * step[axis];
     for (const Cut &c : cuts[axis]) n *= c.factor;
     return n;
@@ -140,7 +141,7 @@ std::string home_of(const Decisions &d, const ChipFormula &f, const ChipFormula:
     return row ? "LM1" : d.choice("home", "GRF1");
 }
 
-int64_t points_of(const ChipFormula &f, const ChipDealing &d, const ChipFormula::Member &m, bool reduced) {
+int64_t points_of(const ChipFormula &f, const ChipDistribution &d, const ChipFormula::Member &m, bool reduced) {
     int64_t n = 1;
     for (size_t a = 0; a < f.axes.size(); a++) {
         if (!m.has(a) || (m.reduces(a) && !reduced)) continue;
@@ -149,21 +150,22 @@ int64_t points_of(const ChipFormula &f, const ChipDealing &d, const ChipFormula:
     return n;
 }
 
-bool streams(const ChipFormula &f, const ChipDealing &d, const ChipFormula::Member &m, const ChipFormula::Read &r) {
+bool streams(const ChipFormula &f, const ChipDistribution &d, const ChipFormula::Member &m,
+             const ChipFormula::Read &r) {
     for (size_t a = 0; a < f.axes.size(); a++) {
         if (m.has(a) && !f.axes[a].shared && r.uses(a) && d.tiles(a) > 1) return true;
     }
     return false;
 }
 
-int64_t copy_words(const ChipFormula &f, const ChipDealing &d, const ChipFormula::Read &r) {
+int64_t copy_words(const ChipFormula &f, const ChipDistribution &d, const ChipFormula::Read &r) {
     int64_t n = f.lanes * r.bytes / 8;
     for (const auto &a : r.at) n *= a ? d.inside(*a) * d.step[*a] : 1;
     for (const auto &window : r.windows) {
         int64_t reach = 1;
         for (const auto &[a, step] : window) {
             int64_t stride = step; // of a loop
-            for (const ChipDealing::Cut &c : d.cuts[a]) {
+            for (const ChipDistribution::Cut &c : d.cuts[a]) {
                 if (c.level.empty() && c.inside) reach += stride * (c.factor - 1);
                 stride *= c.factor;
             }

@@ -1,4 +1,4 @@
-#include "autotune/chip_judge.h"
+#include "autotune/chip_runner.h"
 
 #include "autotune/failure.h"
 #include "support/duration.h"
@@ -17,17 +17,17 @@ constexpr double patience = 8; // cancels a simulation after this multiple of th
 
 } // namespace
 
-ChipJudge::ChipJudge(const Space &space, const ChipJudgeOptions &options)
+ChipRunner::ChipRunner(const Space &space, const ChipRunnerOptions &options)
     : space_(space), options_(options), best_(std::numeric_limits<double>::infinity()) {
     const Stopwatch watch;
-    arrays_ = make_judged_arrays(space.op(), {}, 1, options.longest_reference);
+    arrays_ = make_measured_arrays(space.op(), {}, 1, options.longest_reference);
     reference_seconds_ = watch.seconds();
     int jobs = options.jobs;
     if (jobs <= 0) jobs = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
     for (int n = 0; n < jobs; n++) workers_.emplace_back([this] { work(); });
 }
 
-ChipJudge::~ChipJudge() {
+ChipRunner::~ChipRunner() {
     {
         const std::lock_guard lock(mutex_);
         stopping_ = ending_ = true;
@@ -36,9 +36,9 @@ ChipJudge::~ChipJudge() {
     for (std::thread &t : workers_) t.join();
 }
 
-void ChipJudge::submit(std::vector<Candidate> candidates) { submit(std::move(candidates), best_); }
+void ChipRunner::submit(std::vector<Candidate> candidates) { submit(std::move(candidates), best_); }
 
-void ChipJudge::submit(std::vector<Candidate> candidates, double best) {
+void ChipRunner::submit(std::vector<Candidate> candidates, double best) {
     {
         const std::lock_guard lock(mutex_);
         for (Candidate &c : candidates) waiting_.push_back({submitted_++, best, std::move(c)});
@@ -46,7 +46,7 @@ void ChipJudge::submit(std::vector<Candidate> candidates, double best) {
     changed_.notify_all();
 }
 
-void ChipJudge::work() {
+void ChipRunner::work() {
     std::unique_lock lock(mutex_);
     while (true) {
         changed_.wait(lock, [&] { return stopping_ || !waiting_.empty(); });
@@ -56,38 +56,38 @@ void ChipJudge::work() {
         busy_++;
         const size_t generation = generation_;
         lock.unlock();
-        Verdict verdict{std::move(candidate), {}};
-        verdict.measured = measure(verdict.candidate, best);
-        finished_ += verdict.measured.outcome == Outcome::Ok;
+        MeasureResult measure_result{std::move(candidate), {}};
+        measure_result.measured = measure(measure_result.candidate, best);
+        finished_ += measure_result.measured.outcome == Outcome::Ok;
         lock.lock();
         busy_--;
-        if (generation == generation_) done_.emplace(number, std::move(verdict));
+        if (generation == generation_) done_.emplace(number, std::move(measure_result));
         changed_.notify_all();
     }
 }
 
-std::optional<Verdict> ChipJudge::next(double best) {
+std::optional<MeasureResult> ChipRunner::next(double best) {
     best_ = std::min(best_, best);
     return take(options_.over);
 }
 
-std::optional<Verdict> ChipJudge::take(const std::function<bool()> &over) {
+std::optional<MeasureResult> ChipRunner::take(const std::function<bool()> &over) {
     std::unique_lock lock(mutex_);
     if (returned_ == submitted_) return std::nullopt;
     while (!changed_.wait_for(lock, look_pause, [&] { return done_.count(returned_) != 0; })) {
         if (over && over()) return std::nullopt;
     }
-    Verdict verdict = std::move(done_.at(returned_));
+    MeasureResult measure_result = std::move(done_.at(returned_));
     done_.erase(returned_++);
-    return verdict;
+    return measure_result;
 }
 
-std::vector<Verdict> ChipJudge::cancel() {
+std::vector<MeasureResult> ChipRunner::cancel() {
     std::unique_lock lock(mutex_);
     generation_++;
     waiting_.clear();
-    std::vector<Verdict> done;
-    for (auto &[number, verdict] : done_) done.push_back(std::move(verdict));
+    std::vector<MeasureResult> done;
+    for (auto &[number, measure_result] : done_) done.push_back(std::move(measure_result));
     done_.clear();
     ending_ = true;
     changed_.wait(lock, [&] { return busy_ == 0; });
@@ -96,7 +96,7 @@ std::vector<Verdict> ChipJudge::cancel() {
     return done;
 }
 
-Measured ChipJudge::measure(Candidate &candidate, double best) const {
+Measured ChipRunner::measure(Candidate &candidate, double best) const {
     if (candidate.outcome != Outcome::Ok) return {candidate.outcome, candidate.reason, {}, 0};
     Measured measured;
     const auto attempt_on_chip = [&](Outcome outcome, const std::function<void()> &f) {
@@ -142,14 +142,15 @@ Measured ChipJudge::measure(Candidate &candidate, double best) const {
     return measured;
 }
 
-std::vector<Measured> ChipJudge::compare(std::vector<Candidate> candidates, double, const std::function<bool()> &over) {
+std::vector<Measured> ChipRunner::compare(std::vector<Candidate> candidates, double,
+                                          const std::function<bool()> &over) {
     cancel();
     std::vector<Measured> results(candidates.size());
     submit(std::move(candidates), std::numeric_limits<double>::infinity()); // run all to the end
     for (Measured &result : results) {
-        std::optional<Verdict> verdict = take(over);
-        if (!verdict) break;
-        result = std::move(verdict->measured);
+        std::optional<MeasureResult> measure_result = take(over);
+        if (!measure_result) break;
+        result = std::move(measure_result->measured);
     }
     cancel();
     return results;

@@ -1,4 +1,4 @@
-// Interface for building and measuring candidates, on this machine (autotune/local_judge.h) or on
+// Interface for building and measuring candidates, on this machine (autotune/local_runner.h) or on
 // others.
 #pragma once
 
@@ -12,13 +12,13 @@
 namespace kumiko {
 
 // The result for one candidate.
-struct Verdict {
+struct MeasureResult {
     Candidate candidate;     // with its object, if this process built it
     Measured measured;       // if it could not be built: the candidate's outcome
     std::string worker = {}; // the worker that measured it; "" for this process
 };
 
-struct JudgeFacts {
+struct RunnerFacts {
     double reference_seconds = 0; // time to evaluate the formula
     bool exact = false;           // outputs are compared bit for bit
     double clock_hz = 0;          // of the measuring unit; 0: unknown
@@ -37,18 +37,18 @@ bool accept(Measured &measured, double least_possible);
 
 constexpr std::chrono::milliseconds look_pause(50); // polling interval for cancellation
 
-class Judge {
+class CandidateRunner {
 public:
-    virtual ~Judge() = default;
+    virtual ~CandidateRunner() = default;
     // Takes candidates to build and measure. Their outcome must be Ok.
     virtual void submit(std::vector<Candidate> candidates) = 0;
-    // Waits for the next verdict; nullopt if no candidate is under way, or if the judge's `over`
+    // Waits for the next result; nullopt if no candidate is under way, or if the runner's `over`
     // callback ended it. `best`: the shortest good time so far, or infinity. Far slower candidates
     // may be timed less precisely.
-    virtual std::optional<Verdict> next(double best) = 0;
-    // Cancels all candidates without a verdict. Returns finished verdicts that next() has not
+    virtual std::optional<MeasureResult> next(double best) = 0;
+    // Cancels all candidates without a result. Returns finished results that next() has not
     // returned yet.
-    virtual std::vector<Verdict> cancel() = 0;
+    virtual std::vector<MeasureResult> cancel() = 0;
     // Measures at most 16 candidates in alternation, so that all see the same machine load; nothing
     // else may be under way. A candidate that fails, though it was good before, is dropped, and the
     // others are compared without it; a hang counts for the one whose call does not end in its own
@@ -57,9 +57,9 @@ public:
     // (no_room).
     virtual std::vector<Measured> compare(std::vector<Candidate> candidates, double seconds,
                                           const std::function<bool()> &over) = 0;
-    // The number of candidates under way that keeps the judge busy.
+    // The number of candidates under way that keeps the runner busy.
     virtual size_t wanted() const = 0;
-    virtual JudgeFacts facts() const = 0;
+    virtual RunnerFacts facts() const = 0;
 };
 
 } // namespace kumiko

@@ -1,4 +1,4 @@
-#include "targets/chip/road/planner.h"
+#include "targets/chip/transfer/planner.h"
 
 #include "support/error.h"
 
