@@ -16,7 +16,8 @@ bool has_instruction(const Op &op, const Stage &stage, const Machine &machine) {
     const Op alone = op.stage_alone(stage);
     const auto c = find_contraction(alone);
     const auto by_rows_of = [&](size_t rows) {
-        const std::string best = multiply_strategies(*c, alone, c->operands[rows], c->operands[1 - rows], machine).front();
+        const std::string best =
+            multiply_strategies(*c, alone, c->operands[rows], c->operands[1 - rows], machine).front();
         return best != "plain" && best != "widened";
     };
     return c && (by_rows_of(0) || by_rows_of(1));
@@ -30,12 +31,6 @@ bool exceeds_l2(const Op &op, const Stage &stage, const Machine &machine) {
     const Op alone = op.stage_alone(stage);
     const auto c = find_contraction(alone);
     if (!c) return false;
-    // The library's products pack an operand again for each batch, also one that all batches share.
-    if (const auto product = find_matrix_product(alone)) {
-        for (const std::string &batch : product->batches) {
-            if (!product->b.axes.count(batch)) return false;
-        }
-    }
     int64_t bytes = 0;
     for (const Input &in : alone.inputs()) bytes += bytes_of(in.type, in.axes, 0, 0);
     return bytes > cache_bytes(machine, "L2", 512 << 10);
