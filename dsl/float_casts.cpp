@@ -115,16 +115,32 @@ private:
             return known ? simplify(range.max) : Expr();
         };
         const Expr a = most(op->args[0]), b = most(op->args[1]);
-        Expr high;
+        Expr low = 0, high;
         if (both) {
             high = a.defined() && b.defined() ? min(a, b) : a.defined() ? a : b;
-        } else if (a.defined() && b.defined()) {
-            const auto x = as_const_int(a), y = as_const_int(b);
-            if (x && y) high = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::max(*x, *y)) + 1) - 1);
+        } else {
+            if (a.defined() && b.defined()) {
+                const auto x = as_const_int(a), y = as_const_int(b);
+                if (x && y)
+                    high =
+                        static_cast<int>(std::bit_ceil(static_cast<uint64_t>(std::max({*x, *y, int64_t(0)})) + 1) - 1);
+            }
+            // A constant changes no bits above its own: values stay within blocks of 2^bits.
+            const bool second = as_const_int(op->args[1]).has_value();
+            const auto c = as_const_int(op->args[second ? 1 : 0]);
+            const Interval x = bounds_of_expr_in_scope(op->args[second ? 0 : 1], scope_);
+            if (c && *c >= 0 && *c < (1 << 29) && x.is_bounded()) {
+                const int block = static_cast<int>(std::bit_ceil(static_cast<uint64_t>(*c) + 1));
+                const Expr last = x.max / block * block + (block - 1);
+                high = high.defined() ? min(high, last) : last;
+                const Expr first = x.min / block * block;
+                const bool either = op->is_intrinsic(Call::bitwise_or);
+                low = either ? max(x.min, first + static_cast<int>(*c)) : first;
+            }
         }
         if (!high.defined()) return changed;
         const std::string name = unique_name("bitwise");
-        scope_.push(name, Interval(0, high));
+        scope_.push(name, Interval(simplify(low), simplify(high)));
         return Variable::make(Int(32), name);
     }
 };

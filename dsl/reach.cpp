@@ -130,7 +130,7 @@ private:
         const Expr index = simplified(read->args[d]);
         Interval range = range_of(index, scope_);
         if (!range.is_bounded() || !is_const_one(simplify(range.min >= 0 && range.max < axis.extent())))
-            range = range_by_residues(index, scope_);
+            range = Interval::make_intersection(range, range_by_residues(index, scope_));
         if (!range.is_bounded()) return;
         const Expr low = simplify(range.min), high = simplify(range.max);
         if (overflows(low) || overflows(high)) {

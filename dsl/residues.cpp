@@ -10,9 +10,12 @@ namespace {
 
 constexpr int64_t largest_modulus = 16, most_classes = 64;
 
+// The place of the constant argument of a bitwise operation; the first one if both are constants.
+size_t place_of_constant(const Call *op) { return as_const_int(op->args[0]) ? 0 : 1; }
+
 // The smallest power of two above the constant operand of an exclusive or; nullopt for other calls.
 std::optional<int64_t> modulus_of_xor(const Call *op) {
-    const auto by = op->is_intrinsic(Call::bitwise_xor) ? as_const_int(op->args[1]) : std::nullopt;
+    const auto by = op->is_intrinsic(Call::bitwise_xor) ? as_const_int(op->args[place_of_constant(op)]) : std::nullopt;
     if (!by || *by < 1 || *by >= largest_modulus) return std::nullopt;
     int64_t modulus = 2;
     while (modulus <= *by) modulus *= 2;
@@ -38,7 +41,7 @@ std::map<std::string, int64_t> moduli_of(const Expr &e, const Ranges &scope) {
             IRGraphVisitor::visit(op);
         }
         void visit(const Call *op) override {
-            if (const auto modulus = modulus_of_xor(op)) add(op->args[0], *modulus);
+            if (const auto modulus = modulus_of_xor(op)) add(op->args[1 - place_of_constant(op)], *modulus);
             IRGraphVisitor::visit(op);
         }
     } find;
@@ -56,10 +59,12 @@ Expr without_xor(const Expr &e) {
             const auto *call = same.as<Call>();
             const auto modulus = call ? modulus_of_xor(call) : std::nullopt;
             if (!modulus) return same;
-            const ModulusRemainder x = modulus_remainder(call->args[0]);
+            const size_t by_place = place_of_constant(call);
+            const Expr &value = call->args[1 - by_place];
+            const ModulusRemainder x = modulus_remainder(value);
             if (x.modulus != 0 && x.modulus % *modulus != 0) return same;
-            const int64_t low = mod_imp(x.remainder, *modulus), by = *as_const_int(call->args[1]);
-            return call->args[0] + static_cast<int>((low ^ by) - low);
+            const int64_t low = mod_imp(x.remainder, *modulus), by = *as_const_int(call->args[by_place]);
+            return value + static_cast<int>((low ^ by) - low);
         }
     } replace;
     return replace.mutate(e);

@@ -462,6 +462,14 @@ TEST_CASE("an index without a known range is refused, and bitwise operations hav
     CHECK(reads(S(d ^ 1)) == "no error");
     for (const Expr &e : {d ^ 37, d | 8, (d & 15) | 8}) CHECK(reads(T(e)).find("outside") != std::string::npos);
     CHECK(reads(S(d | 2)).find("outside") != std::string::npos); // 5 | 2 is 7
+    for (const Expr &e : {1 ^ d, d | 0, d ^ 0}) CHECK(reads(S(e)) == "no error");
+    // Both analyses have a range here, and neither proves the read.
+    Axis x("x", 32), t("t", 27), n("n", N), m("m", N);
+    Tensor R = input("R", f32, {t}), M = input("M", f32, {m});
+    CHECK(error_of([&] { Op("op", {R}, {compute("Y", {x}, R(((x % 18) ^ 1) | 10))}); }).find("outside") !=
+          std::string::npos);
+    const Op open("op", {M}, {compute("Y", {n}, M(((n % 32) ^ 10) | 9))});
+    CHECK(!open.requirements().empty());
 }
 
 TEST_CASE("an index that is read stays inside for all values") {
