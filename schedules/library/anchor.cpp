@@ -10,44 +10,62 @@
 
 namespace kumiko::library {
 
-bool has_instruction(const Op &op, const Stage &stage, const Machine &machine) {
-    const bool product = stage.components.size() == 1 && stage.components[0].term.as<Halide::Internal::Mul>();
-    if (!stage.is_reduction() || !product) return false;
-    const Op alone = op.stage_alone(stage);
-    const auto c = find_contraction(alone);
-    const auto by_rows_of = [&](size_t rows) {
-        const std::string best =
-            multiply_strategies(*c, alone, c->operands[rows], c->operands[1 - rows], machine).front();
-        return best != "plain" && best != "widened";
-    };
-    return c && (by_rows_of(0) || by_rows_of(1));
-}
-
 namespace {
 
-// Whether the operands of a contraction exceed L2, so that cache blocking and packing pay off.
-bool exceeds_l2(const Op &op, const Stage &stage, const Machine &machine) {
-    if (!stage.is_reduction() || stage.components.size() != 1) return false;
+// A contraction of a larger op as an op of its own.
+struct ContractionAlone {
+    Op op;
+    Contraction contraction;
+
+    bool has_instruction(const Machine &machine) const {
+        const std::vector<Operand> &o = contraction.operands;
+        const auto by_rows_of = [&](size_t rows) {
+            const std::string best = multiply_strategies(contraction, op, o[rows], o[1 - rows], machine).front();
+            return best != "plain" && best != "widened";
+        };
+        return by_rows_of(0) || by_rows_of(1);
+    }
+    // Beyond L2, cache blocking and packing pay off. Not for weights that batches share and whose
+    // columns are not contiguous: the register tile packs these too, and takes one batch after the
+    // other.
+    bool operands_exceed_l2(const Machine &machine) const {
+        if (const auto product = find_matrix_product(op)) {
+            const auto *last = product->b.indices.back().as<Halide::Internal::Variable>();
+            const bool shared = std::any_of(product->batches.begin(), product->batches.end(),
+                                            [&](const std::string &b) { return !product->b.axes.count(b); });
+            if (shared && !(last && last->name == product->j)) return false;
+        }
+        int64_t bytes = 0;
+        for (const Input &in : op.inputs()) bytes += bytes_of(in.type, in.axes, 0, 0);
+        return bytes > cache_bytes(machine, "L2", 512 << 10);
+    }
+};
+
+// Nothing if the stage is no sum of products.
+std::optional<ContractionAlone> contraction_alone(const Op &op, const Stage &stage) {
+    const bool product = stage.components.size() == 1 && stage.components[0].term.as<Halide::Internal::Mul>();
+    if (!stage.is_reduction() || !product) return std::nullopt;
     const Op alone = op.stage_alone(stage);
     const auto c = find_contraction(alone);
-    if (!c) return false;
-    int64_t bytes = 0;
-    for (const Input &in : alone.inputs()) bytes += bytes_of(in.type, in.axes, 0, 0);
-    return bytes > cache_bytes(machine, "L2", 512 << 10);
+    return c ? std::optional(ContractionAlone{alone, *c}) : std::nullopt;
 }
 
 } // namespace
 
+bool has_instruction(const Op &op, const Stage &stage, const Machine &machine) {
+    const auto alone = contraction_alone(op, stage);
+    return alone && alone->has_instruction(machine);
+}
+
 bool schedule_as_alone(Schedule &s, const Stage &stage, bool parallel) {
     std::optional<Schedule> before;
     try {
-        const bool instruction = has_instruction(s.op(), stage, s.machine());
-        if (!instruction && !exceeds_l2(s.op(), stage, s.machine())) return false;
-        const Op alone = s.op().stage_alone(stage);
-        const LibraryTemplate *t = find_template(alone);
-        static const std::set<std::string> for_others = {"elementwise", "stages", "rows", "reduce"};
-        if (for_others.count(t->name)) return false;
-        const auto space = t->make_space(alone, s.machine(), PackedBy::Kernel);
+        const auto alone = contraction_alone(s.op(), stage);
+        if (!alone || !(alone->has_instruction(s.machine()) || alone->operands_exceed_l2(s.machine()))) return false;
+        const LibraryTemplate *t = find_template(alone->op);
+        static const std::set<std::string> not_for_contractions = {"elementwise", "stages", "rows", "reduce"};
+        if (not_for_contractions.count(t->name)) return false;
+        const auto space = t->make_space(alone->op, s.machine(), PackedBy::Kernel);
         before = s;
         const Schedule scheduled = space->schedule(space->default_point());
         for (const Directive &d : scheduled.directives()) {

@@ -597,6 +597,7 @@ std::set<std::string> stages_read_in_place(const Schedule &s, const StageDecisio
 // block of vectors before the readers. Returns false and leaves it at the root if there is no such
 // nest.
 bool compute_before_readers(Schedule &s, const Stage &stage) {
+    if (!s.state().stage(stage.name).finished_by.empty()) return false;
     std::set<std::string> hosts; // nests of the readers
     for (const std::string &name : s.state().consumers(stage.name)) hosts.insert(host_of_nest(s, name).name());
     std::string leader = *hosts.begin();
@@ -744,7 +745,12 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
             loops->second(s);
             return;
         }
-        const bool root = S.state().placement.kind == Placement::Kind::Root && !holds_stages(s, stage.name);
+        const auto at_root = [&](const std::string &name) {
+            return s.state().stage(name).placement.kind == Placement::Kind::Root && !holds_stages(s, name);
+        };
+        // The stage moves to the place of the reader in which it is finished.
+        const std::string end = finishing_reader(s, stage, decided.unfinished);
+        const bool root = at_root(stage.name) && (end.empty() || at_root(end));
         if (root && !in_place && schedule_as_alone(s, stage, p.parallel)) {
             finish_in_reader(s, s.stage(stage.name), stage, decided.unfinished);
             return;

@@ -64,7 +64,7 @@ Schedule schedule_one(const Op &op, const Machine &machine, const MatmulRoles &r
     const int64_t threads = std::max<int64_t>(2, threads_of(machine));
     plan.copies_b = !p.pack_b.is("none") || wider_b || group > 1;
     plan.panels = !p.pack_b.is("blocks") && !p.pack_b.is("ahead");
-    // Batches that share B stand inside of the loop at which B is copied, so that it is copied once.
+    // Batches that share B are inside of the loop at which B is copied, so that it is copied once.
     const bool once =
         plan.copies_b && p.pack_b.is("blocks") && p.outer.is("depth") && (by_rows || p.parallel.is("none"));
     std::vector<LoopName> order, sharing;

@@ -207,9 +207,12 @@ LoopName tile_in_registers(Schedule &s, StageHandle S, const Stage &stage, int l
     if (depth) {
         // Threads divide the tiles outside of the blocks of steps, whose loop is not parallel.
         const auto count = Halide::Internal::as_const_int(S.state().loop(tiles).extent);
-        if (const int64_t threads = threads_of(machine); threads > 1 && order.empty() && count) {
+        const bool alone = std::all_of(order.begin(), order.end(), [&](const LoopName &l) {
+            return Halide::Internal::is_const_one(S.state().loop(l).extent);
+        });
+        if (const int64_t threads = threads_of(machine); threads > 1 && alone && count) {
             const auto [share, inside] = S.split(tiles, (*count + threads - 1) / threads);
-            order.push_back(share);
+            order.insert(order.begin(), share);
             tiles = inside;
         }
         LoopName blocks = steps_loop;

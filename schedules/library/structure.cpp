@@ -378,7 +378,8 @@ void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumul
     for (const std::string &l : P.state().order) {
         const LoopState &loop = P.state().loop(l);
         if (!loop.reduction || loop.kind != LoopKind::Serial) continue;
-        steps = std::min(steps, few + 1) * Halide::Internal::as_const_int(loop.extent).value_or(few + 1);
+        const auto n = Halide::Internal::as_const_int(loop.extent);
+        steps = std::min(steps, few + 1) * std::max<int64_t>(1, n.value_or(few + 1));
         loops.push_back(l);
     }
     for (const LoopName &l : loops) {

@@ -254,6 +254,39 @@ TEST_CASE("products whose operands exceed L2 are scheduled as ops of that stage 
     CHECK(count(nest_text(default_schedule(op, avx2).state()), "copy ") == 2);
 }
 
+TEST_CASE("a large contraction that ends in a rolling stage keeps the loops of the rules") {
+    const int size = 20;
+    Axis c("c", 12), y("y", size), x("x", size), o("o", 4), j("j", 3), i("i", 3);
+    Axis v("v", size), u("u", size), p("p", 12), l("l", 3), k("k", 3), s("s", size - 2), r("r", size - 2), q("q", 8);
+    Axis m("m", 3), n("n", 3), yi("y", size + 2), xi("x", size + 2);
+    Tensor X = input("X", f32, {c, yi, xi}), F = input("F", f32, {o, c, j, i}), G = input("G", f32, {p, l, k, o}),
+           R = input("R", f32, {v, u, p}), H = input("H", f32, {q, m, n, p});
+    Tensor first = compute("first", {o, y, x}, max(sum(X(c, y + j, x + i) * F(o, c, j, i), {j, i, c}), 0));
+    Tensor padded = zero_padded(first);
+    Tensor second = compute("second", {v, u, p},
+                            max(sum(padded(o, v + l - 1, u + k - 1) * G(p, l, k, o), {o, l, k}) + R(v, u, p), 0));
+    const Op op("convolutions", {X, F, G, R, H},
+                {compute("Y", {q, s, r}, max(sum(second(s + m, r + n, p) * H(q, m, n, p), {m, n, p}), 0))});
+    std::vector<PassedOver> passed_over;
+    const Machine avx2 = Machine::named("x86-64-avx2");
+    default_schedule(op, with_l2(with_cores(avx2, 1), 4 << 10), PackedBy::Kernel, &passed_over);
+    CHECK(passed_over.empty());
+    check_runs(default_schedule(op, with_l2(with_cores(Machine::host(), 1), 4 << 10)));
+}
+
+TEST_CASE("a sum that ends an expanded product is an output too") {
+    Axis c("c", 17), y("y", 16), x("x", 17), o("o", 30), j("j", 2), i("i", 1);
+    Tensor X = input("X", u8, {c, y, x}), F = input("F", i8, {j, i, c, o}), B = input("B", i32, {x});
+    Tensor P = zero_padded(X);
+    Tensor S = compute("S", {o, y, x},
+                       sum((cast(i32, P(c, y + j - 1, x + i)) - 2) * (cast(i32, F(j, i, c, o)) - 1), {c, j, i}));
+    const Op op("codes", {X, F, B}, {S, compute("T", {o, y, x}, cast(u8, max(min(S(o, y, x) + B(x), 3), 0)))});
+    std::vector<PassedOver> passed_over;
+    default_schedule(op, with_cores(Machine::named("x86-64-avx2"), 1), PackedBy::Kernel, &passed_over);
+    CHECK(passed_over.empty());
+    check_runs(default_schedule(op, Machine::host()));
+}
+
 TEST_CASE("threads share tiles outside of the blocks of steps") {
     Axis i("i", 64), j("j", 64), n("n", 2000);
     Tensor X = input("X", f32, {n, i});
