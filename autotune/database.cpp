@@ -73,7 +73,7 @@ struct Database::Contents {
         }
     }
 
-    // Throws if the file was removed or replaced: what is written to it would be lost.
+    // Throws if the file was removed or replaced, because later writes would be lost.
     void require_in_place() const {
         struct stat now {};
         if (file && (stat(place.c_str(), &now) != 0 || std::pair(now.st_dev, now.st_ino) != *file))

@@ -80,8 +80,8 @@ public:
     Measurer &operator=(const Measurer &) = delete;
 
     // Links the object, packs inputs, runs its function `symbol` (in packed form) once and checks
-    // the results. The slot stays loaded until the process ends, which clears all slots. The timing
-    // is that of this first, cold call.
+    // the results. The slot stays loaded until the process ends, which clears all slots. The result
+    // has the time of this first, cold call.
     Measured load(size_t slot, const std::string &object, const std::string &symbol, double timeout,
                   const std::vector<PackedInput> &packs = {});
 

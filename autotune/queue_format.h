@@ -39,7 +39,7 @@ std::pair<std::string, int64_t> parse_item_name(const std::string &name);
 
 constexpr int worker_seconds = 6;     // time without a sign of life after which a worker is dead
 constexpr int session_seconds = 120;  // the same for a session
-constexpr int leftover_seconds = 600; // expiry of what either leaves behind
+constexpr int leftover_seconds = 600; // expiry of keys that either leaves
 
 } // namespace queue
 

@@ -21,7 +21,7 @@ class PointFilter {
 public:
     virtual ~PointFilter() = default;
     // A key that is equal for points with equal schedules; "" for an illegal point. `origin`: how
-    // the search proposed it; "pool" for those of which only the best are proposed.
+    // the search proposed it. "pool": a point from a pool of which only the best are proposed.
     virtual std::string schedule_of(const Point &point, const char *origin) = 0;
     // Higher is better. NaN for a point that must not be measured.
     virtual std::vector<float> scores(const std::vector<Point> &points, const char *origin) = 0;

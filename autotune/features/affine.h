@@ -34,7 +34,7 @@ public:
     void push(const std::string &name, Affine value);
     void pop(const std::string &name);
 
-    // The affine form of a scalar; for a ramp or broadcast, that of its first lane.
+    // Returns the affine form of a scalar, or of the first lane of a ramp or broadcast.
     Affine of(const Expr &e) const;
     // The numeric value of the expression, including comparisons and selects, with loop i at
     // values[i]; `otherwise` if it is unknown.

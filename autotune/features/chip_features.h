@@ -11,7 +11,8 @@
 
 namespace kumiko {
 
-// Versions start at 1001, those of nests (features_version) at 1, so that they are never confused.
+// Versions start at 1001. Versions of nest features (features_version) start at 1, so no number is
+// used twice.
 inline constexpr int chip_features_version = 1001;
 
 // The name of each value, "unit.mau".

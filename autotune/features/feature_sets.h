@@ -1,5 +1,5 @@
-// The kinds of features: those of nests, and those of chip programs. Each kind has its own range of
-// version numbers.
+// Two kinds of features exist: features of nests and features of chip programs. Each kind has its
+// own range of version numbers.
 #pragma once
 
 #include "autotune/features/features.h"

@@ -40,7 +40,7 @@ struct NestCost {
 
 // For a lowered nest that runs on `threads` cores. A machine without clock or bandwidths is treated
 // as a typical one. `operations`: the operations that the op needs (autotune/work.h), which exposes
-// redundant work; 0: those of the nest.
+// redundant work. 0 stands for the operations of the nest.
 NestCost cost_of(const Nest &nest, const Machine &machine, int threads, const Sizes &sizes, double operations = 0);
 // Sets the difference values relative to `other`; before, they are 0.
 void set_beside(Features &features, const Features &other);

@@ -10,7 +10,7 @@
 
 namespace kumiko {
 
-// The work of one iteration of a loop, without that of inner loops. Operations are counted in
+// The work of one iteration of a loop. Inner loops do not count. Operations are counted in
 // slots: one instruction issued on one vector register. A vector of two registers takes two slots,
 // a scalar one.
 struct BodyWork {

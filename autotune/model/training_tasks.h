@@ -18,8 +18,8 @@ struct TrainingTask {
 // For processors: ops at shapes from neural networks and at odd shapes, covering every CPU template
 // of the library, then multi_stage_tasks().
 std::vector<TrainingTask> training_tasks();
-// For chips: covering all their templates, at shapes that are simulated in a tenth of a second;
-// without those of `tune-chip`.
+// Tasks for chips. They cover all templates of the chip at shapes that take a tenth of a second to
+// simulate. Tasks of the suite `tune-chip` are excluded.
 std::vector<TrainingTask> chip_training_tasks();
 
 } // namespace kumiko
