@@ -749,9 +749,12 @@ Schedule schedule_by_rules(const Op &op, const Machine &machine, const Elementwi
             return s.state().stage(name).placement.kind == Placement::Kind::Root && !holds_stages(s, name);
         };
         // The stage moves to the place of the reader in which it is finished.
-        const std::string end = finishing_reader(s, stage, decided.unfinished);
-        const bool root = at_root(stage.name) && (end.empty() || at_root(end));
-        if (root && !in_place && schedule_as_alone(s, stage, p.parallel)) {
+        const auto ends_at_root = [&] {
+            const std::string end = finishing_reader(s, stage, decided.unfinished);
+            return end.empty() || at_root(end);
+        };
+        if (stage.is_reduction() && !in_place && at_root(stage.name) && ends_at_root() &&
+            schedule_as_alone(s, stage, p.parallel)) {
             finish_in_reader(s, s.stage(stage.name), stage, decided.unfinished);
             return;
         }

@@ -62,11 +62,8 @@ Schedule schedule_one(const Op &op, const Machine &machine, const MatmulRoles &r
     // Blocks: rows for L2, rows or columns for threads, depth for L1.
     const bool by_rows = p.parallel.is("rows"), by_columns = p.parallel.is("columns"), by_grid = p.parallel.is("grid");
     const int64_t threads = std::max<int64_t>(2, threads_of(machine));
-    plan.copies_b = !p.pack_b.is("none") || wider_b || group > 1;
-    plan.panels = !p.pack_b.is("blocks") && !p.pack_b.is("ahead");
     // Batches that share B are inside of the loop at which B is copied, so that it is copied once.
-    const bool once =
-        plan.copies_b && p.pack_b.is("blocks") && p.outer.is("depth") && (by_rows || p.parallel.is("none"));
+    const bool once = p.pack_b.is("blocks") && p.outer.is("depth") && (by_rows || p.parallel.is("none"));
     std::vector<LoopName> order, sharing;
     for (const std::string &b : r.batches) (once && !r.b.axes.count(b) ? sharing : order).push_back(b);
     if (p.parallel.is("depth")) {
@@ -115,6 +112,8 @@ Schedule schedule_one(const Op &op, const Machine &machine, const MatmulRoles &r
     // whole vectors. Not if the depth leaves a remainder, which would duplicate the code of all
     // tiles.
     plan.copies_a = p.pack_a || wider_a || (group > 1 && !contiguous_in(r.a, r.k));
+    plan.copies_b = !p.pack_b.is("none") || wider_b || group > 1;
+    plan.panels = !p.pack_b.is("blocks") && !p.pack_b.is("ahead");
     const int64_t run = lanes * group;
     plan.together =
         plan.copies_a && contiguous_in(r.a, r.k) && lanes > 1 && K && *K % run == 0 && p.depth % run == 0 ? run : group;

@@ -7,6 +7,12 @@
 
 namespace kumiko {
 
+namespace {
+
+std::string text_of(const Json &value) { return value.is_string() ? value.get<std::string>() : value.dump(); }
+
+} // namespace
+
 int64_t Space::size() const {
     int64_t size = 1;
     for (const ParameterInfo &p : parameters_) {
@@ -76,9 +82,7 @@ Point Space::from_json(const Json &json) const {
 std::string Space::text(const Point &point) const {
     std::string text;
     for (size_t i = 0; i < parameters_.size(); i++) {
-        const Json &value = parameters_[i].values.at(point.at(i));
-        text +=
-            (i ? "," : "") + parameters_[i].name + "=" + (value.is_string() ? value.get<std::string>() : value.dump());
+        text += (i ? "," : "") + parameters_[i].name + "=" + text_of(parameters_[i].values.at(point.at(i)));
     }
     return text;
 }
@@ -87,8 +91,7 @@ std::string Space::difference(const Point &from, const Point &to) const {
     std::vector<std::string> changes;
     for (size_t i = 0; i < parameters_.size(); i++) {
         if (from.at(i) == to.at(i)) continue;
-        const Json &value = parameters_[i].values.at(to[i]);
-        changes.push_back(parameters_[i].name + " = " + (value.is_string() ? value.get<std::string>() : value.dump()));
+        changes.push_back(parameters_[i].name + " = " + text_of(parameters_[i].values.at(to[i])));
     }
     return fmt::format("{}", fmt::join(changes, ", "));
 }

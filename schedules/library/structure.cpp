@@ -382,9 +382,8 @@ void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumul
         steps = std::min(steps, few + 1) * std::max<int64_t>(1, n.value_or(few + 1));
         loops.push_back(l);
     }
-    for (const LoopName &l : loops) {
-        if (steps <= few) P.unroll(l);
-    }
+    if (steps > few) loops.clear();
+    for (const LoopName &l : loops) P.unroll(l);
     if (joins.empty() && R.state().def.components.size() == 1) R.vectorize(R.state().order.back());
 }
 
