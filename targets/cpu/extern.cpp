@@ -34,7 +34,8 @@ Value *Codegen::extern_call(const Call *op) {
         return slot;
     };
     auto *type = llvm::FunctionType::get(ir_.getInt32Ty(), {pointer, pointer, pointer}, false);
-    if (const llvm::Function *known = module->getFunction(use.symbol); known && known->getFunctionType() != type)
+    const llvm::Function *known = module->getFunction(use.symbol);
+    if (known && (known->getFunctionType() != type || !known->isDeclaration()))
         throw UserError("stage " + use.stage + " calls the extern function \"" + use.symbol +
                         "\", but a kernel or a function of Kumiko's has that name; give one of them another");
     const llvm::FunctionCallee function = module->getOrInsertFunction(use.symbol, type);

@@ -174,6 +174,9 @@ TEST_CASE("what extern stages refuse") {
     const Op lost("lost", {X}, {extern_stage("Y", f32, {i, j}, {X}, {"kumiko_has_no_such_function"})});
     CHECK(holds(refusal([&] { interpret(lost, random({4, 8})); }), "is not in this process"));
     CHECK(holds(refusal([&] { compile(lost); }), "is not in this process"));
+    // A kernel of three arrays has the type of an extern function.
+    const auto best = extern_stage({{"V", f32}, {"P", i32}}, {i, Axis("k", 2)}, {X}, {"top_rows", top_rows});
+    CHECK(holds(refusal([&] { compile(Op("top_rows", {X}, {best[0], best[1]})); }), "has that name"));
 }
 
 TEST_CASE("a library calls the function by its name") {
