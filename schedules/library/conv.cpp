@@ -164,10 +164,11 @@ Schedule schedule_conv(const Op &op, const Machine &machine, const ConvParameter
             if (r.weights.axes.count(l.name)) at = l.name;
         }
         if (!at.empty()) {
-            StageHandle W = s.place_in(r.weights.tensor, "L2", Y.name(), at);
+            const std::string weights = tensor_by_axes(s, Y.name(), r.weights);
+            StageHandle W = s.place_in(weights, "L2", Y.name(), at);
             std::vector<std::string> layout;
             const std::string block = std::to_string(p.channels.value());
-            for (const Axis &a : s.state().axes_of(r.weights.tensor)) {
+            for (const Axis &a : W.state().def.axes) {
                 if (a.name() == r.other)
                     layout.insert(layout.begin(), r.other + "/" + block);
                 else

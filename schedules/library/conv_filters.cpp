@@ -50,6 +50,7 @@ Schedule schedule_by(const Op &op, const Machine &machine, const ConvFiltersPara
     const std::string name = sum.name;
     Schedule s(op, machine);
     if (needs) s.assume(within(needs->input, needs->range.min, needs->range.max));
+    if (!p.weights.is("direct")) r.weights.tensor = tensor_by_axes(s, name, r.weights);
     const std::string grouped = grouped_axis(r, ahead);
     if (grouped != channels_of(r)) extend_window(s, r, sum, grouped, ahead.group);
     if (way.offset) offset_image(s, r, sum, way.offset, way.a);

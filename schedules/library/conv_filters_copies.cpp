@@ -229,8 +229,8 @@ void copy_weights(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
     const bool ahead = plan.p.weights.is("ahead");
     std::string from = r.weights.tensor;
     if (ahead) {
-        const bool computed = s.state().find(from); // a stage that computes weights keeps its type
-        if (computed) s.stage(from).compute_root();
+        const bool computed = s.op().find_stage(from); // a stage of the op keeps its type
+        if (s.state().find(from)) s.stage(from).compute_root();
         StageHandle W = s.prepack(from, weights_layout(s, plan, plan.ahead));
         from = W.name();
         if (plan.ahead.b != own && !computed) W.hold_as(type_name(plan.ahead.b));

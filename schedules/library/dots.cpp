@@ -48,6 +48,8 @@ Schedule schedule_dots_of_rows(const Op &op, const Machine &machine, const DotsP
     const int lanes = vector_lanes(machine, r.contraction.sum->type);
     Schedule s(op, machine);
     StageHandle C = s.stage(r.contraction.sum->name);
+    const bool copies = !contiguous_in(r.b, r.k);
+    const std::string b = copies ? tensor_by_axes(s, C.name(), r.b) : r.b.tensor;
     int64_t batches = 1;
     for (const std::string &b : r.batches) batches *= constant_extent(*find_axis(*r.contraction.sum, b)).value_or(1);
     batches = std::max<int64_t>(batches, 1);
@@ -73,10 +75,10 @@ Schedule schedule_dots_of_rows(const Op &op, const Machine &machine, const DotsP
     order.insert(order.end(), {block, along, rows, LoopName(r.j), own});
     P.reorder(order).unroll(rows).unroll(r.j).vectorize(own, lanes);
     s.accumulate_in(P.name(), "registers", block);
-    if (!contiguous_in(r.b, r.k)) {
+    if (copies) {
         const int64_t bytes = *r.N * *r.K * r.contraction.sum->type.bytes();
         const bool near = 2 * bytes <= cache_bytes(machine, "L1", 32 << 10);
-        StageHandle B = s.place_in(r.b.tensor, near ? "L1" : smallest_level(machine, bytes), P.name(), block);
+        StageHandle B = s.place_in(b, near ? "L1" : smallest_level(machine, bytes), P.name(), block);
         std::vector<std::string> stored;
         for (const std::string &b : r.batches) {
             if (r.b.axes.count(b)) stored.push_back(b);

@@ -64,6 +64,10 @@ Schedule schedule_one(const Op &op, const Machine &machine, const MatmulRoles &r
     const int64_t threads = std::max<int64_t>(2, threads_of(machine));
     // Batches that share B are inside of the loop at which B is copied, so that it is copied once.
     const bool once = p.pack_b.is("blocks") && p.outer.is("depth") && (by_rows || p.parallel.is("none"));
+    plan.copies_a = p.pack_a || wider_a || (group > 1 && !contiguous_in(r.a, r.k));
+    plan.copies_b = !p.pack_b.is("none") || wider_b || group > 1;
+    const std::string A = plan.copies_a ? tensor_by_axes(s, C.name(), r.a) : r.a.tensor,
+                      B = plan.copies_b ? tensor_by_axes(s, C.name(), r.b) : r.b.tensor;
     std::vector<LoopName> order, sharing;
     for (const std::string &b : r.batches) (once && !r.b.axes.count(b) ? sharing : order).push_back(b);
     if (p.parallel.is("depth")) {
@@ -111,8 +115,6 @@ Schedule schedule_one(const Op &op, const Machine &machine, const MatmulRoles &r
     // A's packed rows keep a vector's worth of contiguous steps together, so that packing uses
     // whole vectors. Not if the depth leaves a remainder, which would duplicate the code of all
     // tiles.
-    plan.copies_a = p.pack_a || wider_a || (group > 1 && !contiguous_in(r.a, r.k));
-    plan.copies_b = !p.pack_b.is("none") || wider_b || group > 1;
     plan.panels = !p.pack_b.is("blocks") && !p.pack_b.is("ahead");
     const int64_t run = lanes * group;
     plan.together =
@@ -152,15 +154,16 @@ Schedule schedule_one(const Op &op, const Machine &machine, const MatmulRoles &r
     C.unroll(ii);
     if (by_rows || by_columns || by_grid) C.parallel(shared);
 
-    if (plan.copies_a) copy_rows(op, plan, s.place_in(r.a.tensor, "L2", C.name(), p.outer.is("rows") ? ko : ic));
+    if (plan.copies_a) copy_rows(op, plan, s.place_in(A, "L2", C.name(), p.outer.is("rows") ? ko : ic));
     if (p.pack_b.is("ahead")) {
-        copy_columns(op, plan, s.prepack(r.b.tensor, columns_layout(plan)));
+        if (s.state().find(B)) s.stage(B).compute_root();
+        copy_columns(op, plan, s.prepack(B, columns_layout(plan)));
     } else if (plan.copies_b) {
         const int64_t panel = p.depth * plan.columns * plan.product.b.bytes();
         const std::string near = panel <= cache_bytes(machine, "L1", panel) ? "L1" : smallest_level(machine, panel);
-        StageHandle B = s.place_in(r.b.tensor, plan.panels ? near : "L3", C.name(), plan.panels ? jo : ko);
-        copy_columns(op, plan, B);
-        B.layout(columns_layout(plan));
+        StageHandle copy = s.place_in(B, plan.panels ? near : "L3", C.name(), plan.panels ? jo : ko);
+        copy_columns(op, plan, copy);
+        copy.layout(columns_layout(plan));
     }
     if (p.prefetch_c) C.prefetch(C.name(), io, 1);
     if (p.prefetch_b && !plan.copies_b && !p.pack_b.is("ahead")) C.prefetch(r.b.tensor, first_step, 1, C.name(), jo);

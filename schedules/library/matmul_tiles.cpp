@@ -14,6 +14,8 @@ Schedule schedule_tiles(const Op &op, const Machine &machine, const MatmulPlan &
     Schedule s(op, machine);
     StageHandle C = s.stage(r.contraction.sum->name);
     const bool extends = r.K && *r.K % depth != 0;
+    if (extends || !a_by_steps) r.a.tensor = tensor_by_axes(s, C.name(), r.a);
+    r.b.tensor = tensor_by_axes(s, C.name(), r.b);
     if (extends) {
         C.extend(r.a.tensor, r.k, (*r.K + depth - 1) / depth * depth, r.b.tensor);
         r.a.tensor += ".extended", r.b.tensor += ".extended";
@@ -35,7 +37,7 @@ Schedule schedule_tiles(const Op &op, const Machine &machine, const MatmulPlan &
     const int64_t vector = vector_lanes(machine, t.b);
     const bool b_by_columns = contiguous_in(r.b, r.j);
     if (ahead) {
-        if (extends) s.stage(r.b.tensor).compute_root();
+        if (s.state().find(r.b.tensor)) s.stage(r.b.tensor).compute_root();
         StageHandle B = s.prepack(r.b.tensor, batched_layout(plan, r.b, panels_layout(tiles)));
         pack_panels(B, tiles, batches, b_by_columns, vector, Tail::Auto);
     } else {

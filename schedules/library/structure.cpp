@@ -117,6 +117,20 @@ std::optional<Contraction> find_contraction(const Op &op, bool readers) {
     return c;
 }
 
+std::string tensor_by_axes(Schedule &s, const std::string &stage, const Operand &o) {
+    const std::vector<Axis> &axes = s.state().axes_of(o.tensor);
+    std::vector<std::string> names;
+    bool same = true;
+    for (size_t d = 0; d < o.indices.size(); d++) {
+        const auto *v = o.indices[d].as<Variable>();
+        if (v && !o.axes.count(v->name)) v = nullptr; // a size
+        if (!v && !is_const(o.indices[d])) return o.tensor;
+        if (v) names.push_back(v->name);
+        same = same && v && v->name == axes[d].name();
+    }
+    return same || names.empty() ? o.tensor : s.reindex(o.tensor, stage, names).name();
+}
+
 std::vector<std::string> axes_in(const Operand &o, const std::vector<std::string> &axes) {
     std::vector<std::string> found;
     std::copy_if(axes.begin(), axes.end(), std::back_inserter(found),

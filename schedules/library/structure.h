@@ -31,6 +31,11 @@ std::vector<std::string> axes_in(const Operand &o, const std::vector<std::string
 // Whether each index is an axis.
 bool is_plain(const Operand &o);
 
+// The tensor to copy so that the copy's loops have the names of the stage's axes: the operand's own
+// tensor if its axes have these names, or if some index is neither an axis nor a constant; else its
+// reindexed view.
+std::string tensor_by_axes(Schedule &s, const std::string &stage, const Operand &o);
+
 // The op's contraction: exactly one sum, whose term is a product of two reads (through casts).
 // Beyond it the op may have padding stages of its operands and one elementwise consumer. With
 // `readers`, an output may instead read the sum at other indices, or a pool may follow. Nothing if

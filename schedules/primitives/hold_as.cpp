@@ -53,9 +53,11 @@ std::string types_for(Type narrow) {
 void apply_hold_as(ScheduleState &state, const Directive &d, size_t) {
     StageState &stage = stage_argument(state, d);
     const Type narrow = stage.def.type;
-    if (!stage.is_copy)
+    const Call *read = stage.def.value.defined() ? stage.def.value.as<Call>() : nullptr;
+    const bool reindexed = !state.op.find_stage(stage.name()) && read && read->call_type == Call::Image;
+    if (!stage.is_copy && !reindexed)
         refuse(state, d, stage.name() + " is computed, so its type belongs to the op", &stage, "",
-               "hold_as on copies, made by place_in or prepack");
+               "hold_as on copies, made by place_in, prepack or reindex");
     Type held;
     try {
         held = type_from_name(text_argument(d, "type"));
@@ -85,7 +87,7 @@ const Primitive &hold_as_primitive() {
         "Keeps the elements of a copy in another type that has all their values, so that they are converted once, when "
         "they are copied, and not at each use: bytes as i16 for an instruction that multiplies those, bf16 as f32 "
         "where the machine does not compute with it.",
-        "The stage is a copy, made by place_in or prepack; the type has every value of the stage's own.",
+        "The stage is a copy, made by place_in, prepack or reindex; the type has every value of the stage's own.",
         {{"stage", ArgumentKind::Stage, "the copy"}, {"type", ArgumentKind::Text, "the type: \"i16\", \"f32\", …"}},
         apply_hold_as,
         {"matmul_i16",

@@ -15,7 +15,8 @@ std::string only_input(const ScheduleState &state, const StageState &stage, cons
     if (stage.def.kind != Stage::Kind::Pointwise) no("it is no expression of single elements");
     if (stage.is_copy) no("it is a copy");
     if (stage.placement.kind != Placement::Kind::Root) no("it is not computed at the root");
-    const std::set<std::string> read = tensors_read(stage.def.value);
+    const Expr value = with_inlined(state, stage.def.value);
+    const std::set<std::string> read = tensors_read(value);
     if (read.size() != 1) no("it reads " + std::to_string(read.size()) + " tensors");
     const std::string input = *read.begin();
     if (!state.is_input(input)) no("it reads stage " + input);
@@ -27,7 +28,7 @@ std::string only_input(const ScheduleState &state, const StageState &stage, cons
     // The packing function knows only the sizes in the input's shape.
     const auto uses = [](const Expr &e, const std::string &size) { return Halide::Internal::expr_uses_var(e, size); };
     for (const std::string &size : state.op.sizes()) {
-        bool needed = uses(stage.def.value, size), said = false;
+        bool needed = uses(value, size), said = false;
         for (const Axis &a : stage.def.axes) needed = needed || uses(a.extent(), size);
         for (const Axis &a : state.op.find_input(input)->axes) said = said || uses(a.extent(), size);
         if (needed && !said) no("it depends on size " + size + ", which the shape of " + input + " does not say");
@@ -56,6 +57,7 @@ void apply_prepack(ScheduleState &state, const Directive &d, size_t) {
     };
     if (stage) {
         stage->layout = order(*stage);
+        stage->def.value = with_inlined(state, stage->def.value);
         stage->copied = input;
         stage->prepacked = true;
         return;
