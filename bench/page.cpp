@@ -126,52 +126,53 @@ std::string section(const Json &suite, const std::string &folder, bool name_mach
     return text + fmt::format("\n![{0}]({1}/{0}.svg)\n\n", name, folder) + suite_table(rows) + "\n";
 }
 
-const char *const preface =
-    "# Performance\n\n"
-    "Made by `./run bench SUITE… --page docs/performance.md`. In each case all contestants work on the same arrays and "
-    "take\n"
-    "turns, and their results are compared; rates are medians, and a ratio is the median over the rounds of ours to "
-    "the best\n"
-    "peer's in the same round: above 1 ours is faster. \"of peak\" compares with the best instruction of the machine "
-    "for these\n"
-    "types, or with copying memory where the arrays exceed the caches, timed in the same rounds. Convolutions take "
-    "NCHW\n"
-    "images; all bring weights into their own layout before (ours where the schedule packs them ahead). In \"own "
-    "layouts\"\n"
-    "images and results have the layout that each likes best, ours that with channels last; Kumiko's figure is its "
-    "fastest\n"
-    "way, as the best peer's is, and the summary says beside it how those compare that take NCHW and give NCHW. Where\n"
-    "schedules were tuned before (`kumiko tune` with `--db FILE`, and `bench` with `--tuned "
-    "FILE`)\n"
-    "Kumiko's figure is that of the tuned one, and the default one's stands beside. Where "
-    "a machine\n"
-    "has no sums of four products of bytes, those of the peers are right for weights of seven bits; ours are for all, "
-    "and choose\n"
-    "by the values in each call. \"Winograd\" is the convolution by Winograd's products (F(4x4, 3x3), or\n"
-    "F(2x2, 3x3) where it needs fewer, of stride 1 or 2) where these are a quarter fewer, counted by the direct sum's "
-    "operations, so that it may be "
-    "above the peak; its error is the largest "
-    "difference\n"
-    "from our direct sum in float32, relative to the largest result. Spread: between the 10th and 90th percentile of "
-    "ours,\n"
-    "relative to the median; where it is large, other work ran on the host, and a few per cent either way mean "
-    "nothing.\n"
-    "\"At the fastest tenths\" compares the 10th percentile of ours with the least of the peers', which such work "
-    "disturbs\n"
-    "least.\n\n";
+// PAGE stands for the name of the page.
+const char *const preface = R"(# Performance
+
+Made by `./run bench SUITE… --page docs/PAGE`.
+
+- In each case all contestants work on the same arrays, in alternation, and their results are
+  compared.
+- Rates are medians.
+- "ratio to the best" is the median over the rounds of our rate divided by the best peer's rate in
+  the same round. Above 1 Kumiko is faster.
+- "of peak" is relative to the machine's fastest instruction for these types. If the arrays exceed
+  the caches, it is relative to copying memory. Both are timed in the same rounds.
+- "Kumiko" is the rate of the tuned schedule if there is one (`kumiko tune` with `--db FILE`, then
+  `bench` with `--tuned FILE`), otherwise the rate of the fastest variant. The columns
+  "Kumiko, default" and so on have the rates of the single variants.
+- Convolutions take NCHW images. All contestants convert the weights to their own layout before the
+  measurement; Kumiko does so if the schedule pre-packs them.
+- "own layouts": images and results have the layout that the contestant prefers. Kumiko's is NHWC.
+  The summaries also have the ratio of those variants that read and write NCHW.
+- "Winograd" is the convolution by Winograd's algorithm: F(4x4, 3x3), or F(2x2, 3x3) if that needs
+  fewer multiplications, for stride 1 or 2. It is used if it saves at least a quarter of the
+  multiplications. Its rate counts the operations of the direct sum, so it may exceed the peak.
+- "Winograd's error" is the largest difference from our direct sum in float32, relative to the
+  largest result.
+- On machines without sums of four products of bytes, the peers' results are right for weights of
+  seven bits only. Kumiko's are right for all weights; each call selects the kernel by the values.
+- "spread" is the difference between the 90th and the 10th percentile of our times, relative to the
+  median. If it is large, other programs ran on the host, and differences of a few per cent are not
+  significant.
+- "at the 10th percentile" compares the 10th percentile of our times with the least 10th percentile
+  of the peers'. Other programs disturb it least.
+
+)";
 
 } // namespace
 
 void write_page(const std::string &page, const std::vector<BenchRow> &rows, const Target &target) {
     const fs::path file(page), folder = fs::path(page).replace_extension();
-    if (file.extension() != ".md") throw UserError("--page " + page + ": the page is Markdown, name it FILE.md");
+    if (file.extension() != ".md")
+        throw UserError("--page " + page + ": the page is Markdown; its name has to end with .md");
     std::map<std::string, std::vector<BenchRow>> by_suite;
     for (const BenchRow &r : rows) by_suite[r.suite].push_back(r);
     const std::vector<std::string> names = suite_names();
     fs::create_directories(folder);
     for (const auto &[name, some] : by_suite) {
         if (std::find(names.begin(), names.end(), name) == names.end() || suite_cases(name).empty())
-            throw UserError("--page shows kernels beside peers, and suite " + name + " has none");
+            throw UserError("--page shows suites with baseline libraries; suite " + name + " has none");
         Json json = {
             {"suite", name}, {"summary", suite_summary(name)}, {"where", where(target)}, {"rows", Json::array()}};
         for (const BenchRow &r : some) json["rows"].push_back(r.json());
@@ -191,6 +192,7 @@ void write_page(const std::string &page, const std::vector<BenchRow> &rows, cons
     };
     const bool one = std::all_of(all.begin(), all.end(), [&](const Json &s) { return place(s) == place(all.front()); });
     std::string text = preface;
+    text.replace(text.find("PAGE"), 4, file.filename().string());
     if (one && !all.empty()) {
         Json shared = all.back().at("where");
         std::set<std::string> dates;

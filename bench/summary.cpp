@@ -44,12 +44,12 @@ std::string Summary::text() const {
     std::string t = fmt::format("{} case{}", cases, cases == 1 ? "" : "s");
     if (compared) {
         t += fmt::format(": geometric mean {:.2f}x of the best peer (worst {:.2f}x, {})", ratio, worst, worst_case);
-        if (fast_ratio > 0) t += fmt::format(", {:.2f}x at the fastest tenths", fast_ratio);
+        if (fast_ratio > 0) t += fmt::format(", {:.2f}x at the 10th percentile", fast_ratio);
         if (default_ratio > 0) t += fmt::format(", {:.2f}x by default schedules", default_ratio);
-        if (given_ratio > 0) t += fmt::format(", {:.2f}x of those without layouts of their own", given_ratio);
-        if (compared < cases) t += fmt::format(" over the {} that a peer has too", compared);
+        if (given_ratio > 0) t += fmt::format(", {:.2f}x for NCHW images and results", given_ratio);
+        if (compared < cases) t += fmt::format(" over the {} that a peer also has", compared);
     } else {
-        t += ", none that a peer has too";
+        t += ", none of which a peer has";
     }
     if (of_peak > 0) t += fmt::format(", {:.0f} % of peak", 100 * of_peak);
     if (spread > 0) t += fmt::format("; spread {:.0f} %", 100 * spread);
