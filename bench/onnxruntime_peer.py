@@ -1,14 +1,16 @@
-"""ONNX Runtime as a peer: builds the graphs that it is asked for, runs them and says how long that took.
+"""ONNX Runtime as a baseline library: builds graphs on request, runs them and reports the times.
 
-A line of JSON comes in, a line of JSON goes out, until the input ends. Arrays come and go through files that the other
-side has open, so that nothing but numbers of runs and seconds passes while something is timed.
+Each request is a line of JSON on the input, each reply a line of JSON on the output, until the
+input ends. Arrays are in files that both processes have open. So only the number of runs and the
+seconds are sent while something is timed.
 
     {"do": "hello"}                                    {"version": "1.32.0"}
     {"do": "make", "threads": 1, "nodes": …,
      "inputs": …, "outputs": …, "opsets": …,
      "flush_denormals": false}                         {"id": 0} or {"refused": "why"}
-    {"do": "run", "id": 0, "times": 100}               {"seconds": 0.012}, of all runs after one that does not count;
-                                                       with "clock": "processor", of this thread on a processor
+    {"do": "run", "id": 0, "times": 100}               {"seconds": 0.012}, of all runs after a
+                                                       warm-up run; CPU time of this thread
+                                                       with "clock": "processor"
     {"do": "collect", "id": 0}                         {}, and the outputs are in their files
     {"do": "drop", "id": 0}                            {}
 """

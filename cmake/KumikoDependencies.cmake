@@ -1,4 +1,5 @@
-# Where the libraries come from: Debian packages, and the Halide SDK and oneDNN unpacked under .deps/ by `./run setup`.
+# Finds the libraries: Debian packages, and the Halide SDK and oneDNN, which `./run setup` unpacks
+# into .deps/.
 find_package(Threads REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(fmt REQUIRED)

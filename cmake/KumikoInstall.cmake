@@ -1,11 +1,14 @@
-# What `cmake --install` lays down:
+# Files that `cmake --install` installs:
 #   bin/kumiko, bin/kumiko_measurer
-#   include/kumiko/            every room's headers, and kumiko.h, which includes what most programs need
+#   include/kumiko/            every room's headers, and kumiko.h, which includes what most programs
+#                              need
 #   lib/libkumiko.so           every room
-#   lib/cmake/Kumiko/          find_package(Kumiko): Kumiko::kumiko, and Kumiko::ops for shared objects with ops
+#   lib/cmake/Kumiko/          find_package(Kumiko): Kumiko::kumiko, and Kumiko::ops for shared
+#                              objects with ops
 #   lib/pkgconfig/             kumiko, kumiko-ops
-# Halide goes along where it is the SDK that `./run setup` unpacked, which is on no system path: its library stands in
-# lib/kumiko/. Its headers always stand in include/kumiko/halide/. LLVM, SQLite, XGBoost, hiredis, fmt, nlohmann-json and Boost are the system's.
+# Halide's library is installed into lib/kumiko/ if it is the SDK that `./run setup` unpacked, which
+# is on no system path. Its headers are always installed into include/kumiko/halide/. LLVM, SQLite,
+# XGBoost, hiredis, fmt, nlohmann-json and Boost are the system's.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
@@ -34,7 +37,8 @@ install(TARGETS kumiko kumiko_measurer RUNTIME DESTINATION ${CMAKE_INSTALL_BINDI
 file(REAL_PATH ${HALIDE_LIBRARY} halide_file)
 file(REAL_PATH ${KUMIKO_DEPS} deps_folder)
 cmake_path(IS_PREFIX deps_folder ${halide_file} bundle_halide)
-# Halide.h in two parts (cmake/split_halide.py), and the SDK's headers that programs may include beside it.
+# Halide.h in two parts (cmake/split_halide.py), and the SDK's other headers that programs may
+# include.
 install(FILES ${HALIDE_SPLIT_DIR}/Halide.h ${HALIDE_SPLIT_DIR}/HalideCore.h ${HALIDE_INCLUDE_DIR}/HalideBuffer.h
               ${HALIDE_INCLUDE_DIR}/HalideRuntime.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kumiko/halide)

@@ -1,7 +1,8 @@
 # kumiko_room(<folder> [C] [HALIDE] [LLVM] [DEPENDS <folder>...])
 #
-# Makes the static library kumiko_<folder> (slashes become underscores) from the sources that stand in that folder and
-# its subfolders (schedules/library is a room of its own). Headers are included from the root: "dsl/tensor.h".
+# Makes the static library kumiko_<folder> (slashes become underscores) from the sources in that
+# folder and its subfolders (schedules/library is a room of its own). Headers are included from the
+# root: "dsl/tensor.h".
 add_library(kumiko_options INTERFACE)
 target_include_directories(kumiko_options INTERFACE ${CMAKE_SOURCE_DIR})
 target_compile_options(kumiko_options INTERFACE
@@ -15,14 +16,16 @@ endif()
 set(KUMIKO_SANITIZE "" CACHE STRING "Comma-separated sanitizers, for example address,undefined")
 if(KUMIKO_SANITIZE)
   target_compile_options(kumiko_options INTERFACE -fsanitize=${KUMIKO_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
-  if(KUMIKO_SANITIZE MATCHES "undefined") # these double the code; null and foreign objects fault or are found as addresses
+  # These checks double the code. Null and invalid objects fault anyway, or are found as addresses.
+  if(KUMIKO_SANITIZE MATCHES "undefined")
     target_compile_options(kumiko_options INTERFACE
       -fno-sanitize=null,vptr,object-size,pointer-overflow,nonnull-attribute,returns-nonnull-attribute)
   endif()
   target_link_options(kumiko_options INTERFACE -fsanitize=${KUMIKO_SANITIZE})
 endif()
 
-# One precompiled header that holds Halide.h and the standard library; every Halide-using target reuses it.
+# One precompiled header with Halide.h and the standard library; every target that uses Halide
+# reuses it.
 file(WRITE ${CMAKE_BINARY_DIR}/pch/anchor.cpp "// Anchors the precompiled header.\n")
 add_library(kumiko_pch STATIC ${CMAKE_BINARY_DIR}/pch/anchor.cpp)
 target_link_libraries(kumiko_pch PUBLIC kumiko_options Halide::Halide nlohmann_json::nlohmann_json fmt::fmt)
@@ -32,14 +35,16 @@ function(kumiko_uses_halide target)
   target_link_libraries(${target} PUBLIC kumiko_pch)
   target_precompile_headers(${target} REUSE_FROM kumiko_pch)
   get_target_property(type ${target} TYPE)
-  if(type STREQUAL "EXECUTABLE") # GCC ignores a header precompiled with -fPIC in a file compiled with -fPIE
+  # GCC ignores a header precompiled with -fPIC in a file compiled with -fPIE.
+  if(type STREQUAL "EXECUTABLE")
     set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
     target_compile_options(${target} PRIVATE -fPIC)
   endif()
 endfunction()
 
-# Several sources in one translation unit share what each would pay alone: reading the precompiled header, the templates that
-# headers leave to the end of the unit, and headers of ours. Names in unnamed namespaces are unique within a room for it.
+# Several sources in one translation unit share costs that each would have alone: reading the
+# precompiled header, templates instantiated at the end of the unit, and our own headers. For this,
+# names in unnamed namespaces are unique within a room.
 set(KUMIKO_UNITY 16 CACHE STRING "How many sources of a room are compiled together; 0: each alone")
 function(kumiko_unity target)
   if(KUMIKO_UNITY)
@@ -55,7 +60,8 @@ function(kumiko_room folder)
     list(FILTER sources EXCLUDE REGEX "/schedules/library/")
   endif()
   if(folder STREQUAL "targets/chip")
-    list(FILTER sources EXCLUDE REGEX "/targets/chip/(layout|micro|move)/") # rooms of their own, without Halide
+    # These are rooms of their own, without Halide.
+    list(FILTER sources EXCLUDE REGEX "/targets/chip/(layout|micro|move)/")
   endif()
   if(folder STREQUAL "autotune")
     list(FILTER sources EXCLUDE REGEX "/autotune/measurer/") # a room of its own, in C

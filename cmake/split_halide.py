@@ -3,13 +3,15 @@
 
     split_halide.py INCLUDE_FOLDER OUTPUT_FOLDER
 
-Halide.h is the concatenation of Halide's headers, each with its include guard; a header stands inside the first one
-that includes it. Written are
+Halide.h is the concatenation of Halide's headers, each with its include guard; a header is nested
+in the first one that includes it. The outputs are
 
-    HalideCore.h   types, expressions, their operators, run-time buffers: what formulas are made of (CORE below)
+    HalideCore.h   the headers that formulas need (CORE below): types, expressions, their operators,
+                   run-time buffers
     Halide.h       includes HalideCore.h, and has all other headers
 
-Both hold the same declarations as the SDK's Halide.h, so objects compiled against either fit together.
+Both hold the same declarations as the SDK's Halide.h, so objects compiled against either fit
+together.
 """
 import os
 import re
@@ -30,7 +32,10 @@ class Header:
 
 
 def headers(lines):
-    """The tree of headers: the root is HALIDE_H. A guard that is a setting (it has no #endif of its own header) is not one."""
+    """The tree of headers: the root is HALIDE_H.
+
+    A guard that is a setting, without an #endif of its own header, is not a header.
+    """
     root, open_conditions = None, []
     for i, line in enumerate(lines):
         if re.match(r"\s*#\s*if", line):
@@ -57,7 +62,7 @@ def opens_header(lines, i):
 
 
 def text(lines, header, chosen):
-    """The header without those inside it; then, in their order, those inside it. Only chosen ones."""
+    """The header without nested ones, then the nested ones in their order. Only chosen ones."""
     result, position, own = [], header.begin, header.guard in chosen
     for inner in header.inner:
         if own:

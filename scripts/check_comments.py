@@ -3,8 +3,9 @@
 
     check_comments.py [--self-test]
 
-A line with a comment has at most 100 columns. A comment has none of the phrases below, for which the field has terms
-(docs/glossary.md).
+A line with a comment has at most 100 columns. A comment has none of the phrases below, for which
+the field has terms (docs/glossary.md). Checked are C and C++, CMake, shell and Python; a docstring
+is a comment.
 """
 import os
 import re
@@ -13,6 +14,7 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WIDEST = 100
+CHECKED = ("*.h", "*.cpp", "*.c", "*.cmake", "*.cmake.in", "*CMakeLists.txt", "*.sh", "*.py", "run", ".ci/run")
 # Tables of cases, in which a comment beside each row is clearer than one above it.
 WIDE = ("bench/shapes_conv.cpp", "tests/unit/test_driver_conv_bytes.cpp")
 BANNED = {
@@ -29,17 +31,39 @@ BANNED = {
 
 
 def comment_of(line):
-    """The text after // outside of strings; None without one."""
+    """The text after // outside of strings, or None."""
     bare = re.sub(r'"(\\.|[^"\\])*"', lambda m: "_" * len(m[0]), line)
     at = bare.find("//")
     return None if at < 0 or bare[at - 1 : at] == ":" else line[at + 2 :]
 
 
-def findings(path, text):
+def hash_comment_of(line):
+    """The text after # outside of strings and words, as in CMake, shell and Python."""
+    bare = re.sub(r'"(\\.|[^"\\])*"|\'[^\']*\'', lambda m: "_" * len(m[0]), line)
+    found = re.search(r"(?:^|\s)#(?!!)", bare)
+    return None if not found else line[found.end():]
+
+
+def comments(path, text):
+    """The lines with a comment: number, line, comment."""
+    c_like, python = path.endswith((".h", ".cpp", ".c")), path.endswith(".py")
+    inside = None  # of a triple-quoted string: "docstring" or "data"
     for number, line in enumerate(text.split("\n"), 1):
-        comment = comment_of(line)
-        if comment is None:
-            continue
+        at_begin = inside
+        if python and inside is None and '"""' in line:
+            at_begin = "docstring" if line.lstrip().startswith('"""') else "data"
+        if python and line.count('"""') % 2:
+            inside = at_begin if inside is None else None
+        if at_begin == "docstring":
+            yield number, line, line
+        elif at_begin is None:
+            comment = comment_of(line) if c_like else hash_comment_of(line)
+            if comment is not None:
+                yield number, line, comment
+
+
+def findings(path, text):
+    for number, line, comment in comments(path, text):
         if len(line) > WIDEST and path not in WIDE and "://" not in comment:
             yield f"{path}:{number}: {len(line)} columns; a line with a comment has at most {WIDEST}"
         for phrase, instead in BANNED.items():
@@ -48,18 +72,37 @@ def findings(path, text):
 
 
 def self_test():
-    wrong = ["int x; // " + "a" * 100, "// outputs that pass the caches by", "// the sum of what x is one of", "f(); // nor here"]
-    right = ['print("//' + "a" * 100 + '");', "// non-temporal stores", "int x = 1;" + " " * 100]
-    for line in wrong:
-        assert list(findings("x.cpp", line)), line
-    for line in right:
-        assert not list(findings("x.cpp", line)), line
+    wrong = [
+        ("x.cpp", "int x; // " + "a" * 100),
+        ("x.cpp", "// outputs that pass the caches by"),
+        ("x.cpp", "// the sum of what x is one of"),
+        ("x.cpp", "f(); // nor here"),
+        ("run", "# " + "a" * 100),
+        ("x.cmake", "set(x 1) # nor here"),
+        ("x.py", '"""' + "a" * 100 + '"""'),
+        ("x.py", '"""First.\n\n' + "a" * 101 + '\n"""'),
+        ("x.py", '"""Nor here: is no name for x."""'),
+    ]
+    right = [
+        ("x.cpp", 'print("//' + "a" * 100 + '");'),
+        ("x.cpp", "// non-temporal stores"),
+        ("x.cpp", "int x = 1;" + " " * 100),
+        ("run", "echo '# " + "a" * 100 + "'"),
+        ("run", "${#name}" + " " * 100),
+        ("x.py", 'x = """\n' + "a" * 101 + '\n"""'),
+        ("x.py", '"""First.\n"""\n' + "a" * 101),
+        ("x.py", 'x = """\n""".split()\n' + "a" * 101),
+    ]
+    for path, text in wrong:
+        assert list(findings(path, text)), text
+    for path, text in right:
+        assert not list(findings(path, text)), text
 
 
 def main():
     if sys.argv[1:] == ["--self-test"]:
         return self_test()
-    files = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "--", "*.h", "*.cpp", "*.c"], cwd=ROOT,
+    files = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "--", *CHECKED], cwd=ROOT,
                            text=True, capture_output=True, check=True).stdout.split()
     all_found = []
     for path in files:

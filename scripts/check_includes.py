@@ -3,9 +3,10 @@
 
     check_includes.py
 
-The build compiles several sources together (KUMIKO_UNITY), so that a missing #include can hide behind a neighbour. This
-check reads text: a function that a header of the project declares may be called only in files that include the header,
-directly or through others. `./run check` parses every file alone, which finds all that is missing, and takes long.
+The build compiles several sources together (KUMIKO_UNITY), so another source may hide a missing
+#include. This check reads text: a function that a header of the project declares may be called only
+in files that include the header, directly or through others. `./run check` parses every file alone,
+which finds all missing headers, and takes long.
 """
 import functools
 import os
@@ -14,13 +15,15 @@ import subprocess
 import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-# Compiled by themselves, or parts of a header that stands elsewhere.
+# Compiled alone, or parts of a header in another folder.
 LEFT_OUT = ("tests/ops/", "docs/", "sim/kernels/", "cmake/", "bench/peers_onednn", "bench/peers_libxsmm", "bench/peers_xnnpack")
 
-# Functions whose names have several words: shorter ones are names of members and of locals too, and so are types.
+# Functions whose names have several words. Shorter names, and those of types, are also names of
+# members and of locals.
 FUNCTION = re.compile(r"^(?!return|using|else|struct|class|enum|namespace|template|typedef|#)"
                       r"\w[\w:<>,&*\[\] ]*?[ &*>](\w+_\w+)\(", re.M)
-LOCAL = re.compile(r"^ +[\w:<>,&* ]+[ &*](\w+_\w+)(?:\(|;| =)", re.M)  # members, and functions in functions
+# Members, and functions in functions.
+LOCAL = re.compile(r"^ +[\w:<>,&* ]+[ &*](\w+_\w+)(?:\(|;| =)", re.M)
 CALL = re.compile(r"(?<![\w.>:~])(?:kumiko::)?(\w+_\w+)(?:<[\w:, ]+>)?\(")
 
 

@@ -3,9 +3,10 @@
 
     check_sources.py BUILD_FOLDER [PATH...]    all that git knows, or those below the paths
 
-The build compiles several sources together (KUMIKO_UNITY), so that a missing #include can hide behind a neighbour. Here
-each source is parsed alone, over the precompiled header of the build folder; rooms without Halide go without it. A header
-that is not the first #include of a source is parsed too; the others have been.
+The build compiles several sources together (KUMIKO_UNITY), so another source may hide a missing
+#include. This check parses each source alone, with the precompiled header of the build folder, or
+without it in rooms without Halide. A header that is the first #include of a source is checked with
+that source; the other headers are parsed alone.
 """
 import concurrent.futures
 import json
@@ -17,7 +18,7 @@ import sys
 import tempfile
 
 WITHOUT_HALIDE = ("support/", "sim/", "tests/sim/", "runtime/", "targets/chip/layout/", "targets/chip/micro/", "targets/chip/move/")
-# Peers of the benchmarks need headers of other projects; bench/CMakeLists.txt compiles each by itself.
+# Baseline libraries need headers of other projects; bench/CMakeLists.txt compiles each by itself.
 LEFT_OUT = ("bench/peers_onednn", "bench/peers_libxsmm", "bench/peers_xnnpack", "tests/ops/", "docs/",
             "sim/kernels/")  # parts of one header, for several instruction sets
 EMBEDDED = [f'-DKUMIKO_{name}="/dev/null"' for name in ("EMBEDDED", "COST_MODEL", "WIDE_COST_MODEL", "CHIP_COST_MODEL",
@@ -26,7 +27,7 @@ EMBEDDED = [f'-DKUMIKO_{name}="/dev/null"' for name in ("EMBEDDED", "COST_MODEL"
 
 
 def flags(build):
-    """The compiler, its flags, and the flags of the precompiled header, from the build's own commands."""
+    """The compiler, its flags, and those of the precompiled header, from the build's commands."""
     with open(os.path.join(build, "compile_commands.json")) as file:
         commands = {c["file"]: shlex.split(c["command"]) for c in json.load(file)}
     anchor = next(words for words in commands.values() if "-include" in words)

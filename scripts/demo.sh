@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
-# The whole road once: tunes real layers, writes a C library of them, links a plain C program against it, checks every output
-# against the formulas, and compares with OpenBLAS and oneDNN. `./run demo` builds what is needed and calls this.
-#   --seconds N   for tuning (150)
-#   --threads N   that a kernel may use (1)
-#   --output DIR  what is made (out/demo)
-#   --fresh       forget what earlier demos tuned
-#   --phases TEXT what ran before and how long it took, for the last lines
+# The whole workflow once: tunes real layers, writes a C library of them, links a plain C program
+# against it, checks every output against the formulas, and compares with OpenBLAS and oneDNN.
+# `./run demo` builds its prerequisites and calls this.
+#   --seconds N   time for tuning (150)
+#   --threads N   threads of a kernel (1)
+#   --output DIR  folder for the results (out/demo)
+#   --fresh       ignore schedules that earlier demos tuned
+#   --phases TEXT earlier phases and their times, for the last lines
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 kumiko=${KUMIKO:-build/release/kumiko}

@@ -4,7 +4,8 @@
     check_layers.py ROOT        every source under ROOT keeps to the table below
     check_layers.py --self-test the check itself finds what it should
 
-A room may include itself, the rooms of its row, and what those may include. The table is that of docs/architecture.md.
+A room may include itself, the rooms of its row, and what those may include. The table is that of
+docs/architecture.md.
 """
 import os
 import re
