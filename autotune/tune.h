@@ -27,11 +27,14 @@ class Space; // schedules/library/space.h
 
 // The space to search.
 enum class SpaceKind {
-    // The matching library schedule. Auto is used instead if that is the generic one and the op
-    // reduces, or if it is one for rows and a reduction has reads that several of its results
-    // share; and on the chip, if the library has none. On a processor, a space in which no sampled
-    // point can be lowered is skipped in favour of the library's next matching schedule. The last
-    // one includes the plain nest, which every op has.
+    // The space of the first library schedule that matches. Auto is used instead
+    //   - on a processor, if that is "elementwise" and the op has several stages or a reduction, or
+    //     if it is "rows" or "reduce" and a reduction has reads that several of its results share;
+    //     ops of more than 64 stages are excepted;
+    //   - on the chip, if no library schedule matches.
+    // On a processor, a space in which no sampled point can be lowered is skipped. The library's
+    // next matching schedule follows; the last one, "stages", matches every op.
+    // If the caller packs weights: the space of the first library schedule that pre-packs them.
     Fitting,
     Library, // Unsupported if there is none
     Auto,    // derived from the formula (autotune/spaces/auto_space.h)

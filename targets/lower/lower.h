@@ -9,7 +9,11 @@
 //   partition  loops are split into border and interior, where padding is not tested
 //   vectorize  vector loops become vectors, conditions on lanes become predicates
 //   unroll     unrolled loops become copies
+//   interleave strided stores that fill each other's gaps become one dense store
 //   simplify   index arithmetic, conditions and extents are simplified; values never are
+//   group      consecutive stores are sorted by array
+//   join       two neighbouring stores of less than a vector become one
+//   hoist      workspaces are allocated outside serial loops
 //   rename     loops and temporaries get unique, stable names
 // Values are never simplified because that would change floating-point results.
 #pragma once
