@@ -47,9 +47,26 @@ std::string prose(const std::string &text) {
     return out;
 }
 
+// Breaks lines at 100 columns. An operator stays on the line of the word before it, because
+// Markdown reads one at the begin of a line as a list or a heading.
+std::string wrapped_prose(const std::string &text) {
+    std::istringstream in(text);
+    std::string out, word;
+    size_t column = 0;
+    while (in >> word) {
+        const bool is_operator = std::strchr("-*+#>=", word[0]) != nullptr;
+        if (column > 0 && !is_operator && column + 1 + word.size() > 100) out += "\n", column = 0;
+        if (column > 0) out += " ", column++;
+        out += word, column += word.size();
+    }
+    return out;
+}
+
 void section(std::ostringstream &out, const Primitive &p) {
-    out << "### " << p.name << "\n\n" << prose(p.summary) << "\n\n**Requires:** " << prose(p.requires_) << "\n\n";
-    out << "| argument | is | |\n|---|---|---|\n";
+    out << "### " << p.name << "\n\n"
+        << wrapped_prose(prose(p.summary)) << "\n\n"
+        << wrapped_prose("**Requires:** " + prose(p.requires_)) << "\n\n";
+    out << "| argument | kind | meaning |\n|---|---|---|\n";
     for (const Parameter &q : p.parameters) {
         out << "| `" << q.name << "`" << (q.optional ? " (optional)" : "") << " | " << kind_text(q.kind) << " | "
             << prose(q.description);
@@ -65,19 +82,43 @@ void section(std::ostringstream &out, const Primitive &p) {
     for (const Directive &d : p.example.before) s.apply(d);
     out << "\n```\n" << op.to_string() << "```\n";
     if (!p.example.before.empty()) {
-        out << "After\n\n```cpp\n";
+        out << "With the directives\n\n```cpp\n";
         for (const Directive &d : p.example.before) out << cpp_text(d) << "\n";
         out << "```\n";
     }
     out << "the nest is\n\n```\n" << s.nest() << "```\n";
     s.apply(p.example.call);
-    out << "and `"
+    out << "`"
         << (strcmp(p.name, "specialize") ? cpp_text(p.example.call)
                                          : std::string("s.specialize(M % 16 == 0, special);"))
-        << "` makes of it\n\n```\n"
+        << "` changes it to\n\n```\n"
         << s.nest() << "```\n";
     out << "Saved: `" << directive_json(p.example.call).dump() << "`\n\n";
 }
+
+const char *const primitives_preface = R"page(# The scheduling primitives
+
+<!-- Made by `kumiko docs primitives` from the records in schedules/primitives/; edit those. -->
+
+A schedule is a list of directives; each directive calls a primitive. A directive never changes the
+result, only the order of computation and where values are stored. Each example shows a formula, the
+nest before the call, the call, and the nest after it. In the nests, `for` is a serial loop, and the
+body of a loop is indented by two columns.
+
+A method returns the handle of its stage, so calls can be chained.
+
+- `split` returns the names of both loops, and `tile` those of all loops, so no call follows them.
+- `fuse` returns the handle, which converts to the name of the new loop.
+- A method that makes a stage, such as `rfactor`, returns the handle of that stage.
+
+```cpp
+auto C = s.stage("C");
+auto [io, ii] = C.split("i", 14); // loops "i.o" and "i.i"
+C.reorder({io, "j", ii}).unroll(ii);
+C.fuse(io, "j", "tiles").parallel("tiles");
+```
+
+)page";
 
 } // namespace
 
@@ -89,24 +130,7 @@ std::string primitive_section(const std::string &name) {
 
 std::string primitives_page() {
     std::ostringstream out;
-    out << "# The scheduling primitives\n\n"
-           "<!-- Made by the command `kumiko docs primitives` from the records in schedules/primitives/; edit those. "
-           "-->\n\n"
-           "A schedule is a list of these. Applying one never changes what is computed, only the order in which it is, "
-           "and where it is "
-           "kept. Each example shows a formula, the nest before the call, the call, and the nest after it. In the "
-           "nests, `for` is a "
-           "serial loop; children stand two columns deeper.\n\n"
-           "A method returns the handle of its stage, so calls can be chained. `split` returns the names of both "
-           "loops, and `tile` those of all loops, so no call follows them. `fuse` returns the handle, which converts "
-           "to the name of the new loop. A method that makes a stage, such as `rfactor`, returns the handle of that "
-           "stage.\n\n"
-           "```cpp\n"
-           "auto C = s.stage(\"C\");\n"
-           "auto [io, ii] = C.split(\"i\", 14); // loops \"i.o\" and \"i.i\"\n"
-           "C.reorder({io, \"j\", ii}).unroll(ii);\n"
-           "C.fuse(io, \"j\", \"tiles\").parallel(\"tiles\");\n"
-           "```\n\n";
+    out << primitives_preface;
     out << "| group | primitives |\n|---|---|\n";
     const std::vector<const char *> groups = {"loops", "stages", "memory", "machine", "facts"};
     for (const char *g : groups) {

@@ -98,21 +98,22 @@ const Primitive &accumulate_in_primitive() {
     static const Primitive record = {
         "accumulate_in",
         "memory",
-        "Keeps the partial results of a reduction, as much of them as is touched below a loop, in a memory level: they "
-        "start from the "
-        "identity, or from what an earlier round left where a reduction loop stands outside, and are stored on "
-        "leaving. "
-        "With "
-        "rounds = \"join\" every round starts from the identity and joins what the earlier ones left on leaving, which "
-        "spares it waiting for them. In \"registers\", loops that step through the accumulators are unrolled.",
-        "The stage is a reduction; the loop is serial or parallel and a reduction loop stands inside it; in registers, "
-        "what is touched inside it is of constant size; \"join\" needs an associative combiner.",
+        "Keeps the partial results of a reduction that are accessed below a loop in a memory level. "
+        "They begin with the identity, or with the results of an earlier round if a reduction loop is outside. "
+        "They are stored after the loop. "
+        "With rounds = \"join\" every round begins with the identity and adds the earlier results when it stores. "
+        "So it does not wait for the loads of these. "
+        "In \"registers\", loops over the accumulators are unrolled.",
+        "The stage is a reduction. "
+        "The loop is serial or parallel, and a reduction loop is inside it. "
+        "In registers, the accumulators below the loop have a constant size. "
+        "\"join\" requires an associative combiner.",
         {{"stage", ArgumentKind::Stage, "the reduction"},
          {"level", ArgumentKind::Level, "the memory level"},
          {"loop", ArgumentKind::Loop, "the loop below which they are kept"},
          {"rounds",
           ArgumentKind::Text,
-          "how a later round takes up what earlier ones left: \"reload\" on entering, or \"join\" on leaving",
+          "how a round combines with earlier ones: \"reload\" at its begin, or \"join\" at its end",
           true,
           {"reload", "join"}}},
         apply_accumulate_in,

@@ -38,19 +38,17 @@ const Primitive &assume_primitive() {
     static const Primitive record = {
         "assume",
         "facts",
-        "Promises that a condition over the sizes holds. It is checked when the kernel is called, and used as a fact: "
-        "with "
-        "M % 16 == 0 a "
-        "split of M by 16 leaves no tail, with M == 8 loops over M may be unrolled.",
-        "The condition is over the op's sizes, or over the values of an input: within(\"B\", -64, 64), for which all "
-        "of B is "
-        "looked at in each call. It does not contradict what is assumed already. Equalities (M == 8, M "
-        "== 2 "
-        "* N), remainders "
-        "(M % 16 == 0) and ranges (M >= 16) prove something; others are only checked. The formula reads nothing "
-        "outside of "
-        "its tensors there.",
-        {{"condition", ArgumentKind::Condition, "what holds"}},
+        "Promises that a condition over the sizes holds. "
+        "Each call of the kernel checks it, and the compiler uses it as a fact. "
+        "With M % 16 == 0 a split of M by 16 has no tail. "
+        "With M == 8 loops over M may be unrolled.",
+        "The condition is over the op's sizes, or over the values of an input, as in within(\"B\", -64, 64). "
+        "For values each call reads all of the input. "
+        "The condition does not contradict earlier assumptions. "
+        "The compiler uses equalities (M == 8, M == 2 * N), remainders (M % 16 == 0) and ranges (M >= 16). "
+        "Other conditions are only checked. "
+        "The formula reads nothing outside of its tensors if the condition holds.",
+        {{"condition", ArgumentKind::Condition, "the condition"}},
         apply_assume,
         {"matmul_any",
          {{"split", {{"stage", "C"}, {"loop", "i"}, {"factor", 16}}, {}}},

@@ -69,23 +69,18 @@ const Primitive &bind_primitive() {
     static const Primitive record = {
         "bind",
         "machine",
-        "Spreads the iterations of a loop over the units of one level of the machine: all of them run at the same "
-        "time, "
-        "each on "
-        "a unit of its own. Several loops of a stage may share a level; the outermost counts slowest. On cores it is "
-        "the "
-        "same "
-        "as parallel. A reduction loop so bound becomes a tree reduction: neighbouring units are combined pairwise, "
-        "level "
-        "by "
-        "level.",
-        "The loop is serial; the level is one of the machine's and holds all iterations of the loops bound to it, "
-        "whose "
-        "number "
-        "is known; a loop that reduces has an associative and commutative combiner.",
+        "Distributes the iterations of a loop over the units of one level of the machine. "
+        "All iterations run at the same time, each on a unit of its own. "
+        "Several loops of a stage may share a level; the outermost has the largest stride. "
+        "On cores it is the same as parallel. "
+        "A reduction loop becomes a tree reduction: neighbouring units are combined pairwise, level by level.",
+        "The loop is serial. "
+        "The level is one of the machine's and has enough units for all iterations of the loops bound to it. "
+        "The number of iterations is constant. "
+        "A reduction loop needs an associative and commutative combiner.",
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"loop", ArgumentKind::Loop, "the loop"},
-         {"level", ArgumentKind::Text, "the unit level, a name of the machine's table"}},
+         {"level", ArgumentKind::Text, "the unit level, a name in the machine's table"}},
         apply_bind,
         {"matmul", {}, {"bind", {{"stage", "C"}, {"loop", "i"}, {"level", "core"}}, {}}},
     };

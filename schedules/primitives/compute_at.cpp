@@ -183,20 +183,21 @@ const Primitive &compute_at_primitive() {
     static const Primitive record = {
         "compute_at",
         "stages",
-        "Computes a stage inside a loop of a stage that reads it. Each iteration computes the region that is needed "
-        "below, and of a recurrence all that comes before, from the first element along each axis at which it reads "
-        "itself. After store_at the stage is stored where store_at says, and compute_at may name three loops. A loop "
-        "of "
-        "its first reader: each iteration computes the part that it reads. A loop directly inside the loop of "
-        "store_at: each iteration computes the planes that no earlier one has computed. The loop of store_at itself: "
-        "each iteration computes all of the stage that is stored there.",
-        "The stage is no recurrence whose earlier elements other stages read; the loop stands, is not vectorized, and "
-        "encloses all that reads the stage, also in the loops of stages that share it by compute_with. An output may "
-        "be read later too, but iterations have to write disjoint parts: what reads it inside does so at indices that "
-        "are axes, and the loops so far, of "
-        "a stage at the root, are the outer parts of such axes. While later "
-        "directives can still place its readers there, this one is pending. After store_at: the conditions of "
-        "store_at.",
+        "Computes a stage inside a loop of a stage that reads it. "
+        "Each iteration computes the region that is needed below the loop. "
+        "For a recurrence, that includes all earlier elements on which the region depends. "
+        "After store_at, the stage is stored where store_at says, and compute_at may name one of three loops. "
+        "A loop of its first reader: each iteration computes the part that it reads. "
+        "A loop directly inside the loop of store_at: each iteration computes the planes that are new. "
+        "The loop of store_at itself: each iteration computes all of the stage that is stored there.",
+        "The loop exists, is not vectorized, and encloses all readers of the stage. "
+        "This includes readers in the loops of stages that share it by compute_with. "
+        "If later directives can still place the readers there, this directive is pending. "
+        "The stage is not a recurrence whose earlier elements other stages read. "
+        "An output may also be read after the loop, but iterations have to write disjoint parts of it. "
+        "For this, its readers inside use plain axes as indices. "
+        "The enclosing loops belong to a stage at the root and are the outer parts of such axes. "
+        "After store_at, the conditions of store_at hold too.",
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"consumer", ArgumentKind::Text, "the stage in whose loops it is computed"},
          {"loop", ArgumentKind::Text, "the loop of the consumer"}},

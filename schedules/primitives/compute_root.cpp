@@ -29,8 +29,9 @@ const Primitive &compute_root_primitive() {
     static const Primitive record = {
         "compute_root",
         "stages",
-        "Computes all of a stage, before everything that reads it. An output stands so unless compute_at moved it.",
-        "The stage takes no steps with a recurrence that reads it.",
+        "Computes all of a stage before every stage that reads it. "
+        "This is the default for outputs.",
+        "The stage does not run in the steps of a recurrence that reads it.",
         {{"stage", ArgumentKind::Stage, "the stage"}},
         apply_compute_root,
         {"conv", {}, {"compute_root", {{"stage", "X.padded"}}, {}}},

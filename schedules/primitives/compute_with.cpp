@@ -36,18 +36,21 @@ const Primitive &compute_with_primitive() {
     static const Primitive record = {
         "compute_with",
         "stages",
-        "Runs a stage in the loops of another stage, from the outermost loop down to a named loop. Inside the named "
-        "loop each stage has its own loops. Those of the other stage run first.",
-        "Neither stage needs the other; both are computed at one place, and their loops down to that one have the same "
-        "names, extents, kinds, splits and peels. A split that does not divide is shared down to its inner loop, or "
-        "has "
-        "a tail of its own (mask, shift). Of loops of one name that only one stage reduces over, none is vectorized. "
-        "While later directives can still make them so, this one "
-        "is pending; compute_root of the stage ends it. The named stage shares the loops of no other. Neither "
-        "is a recurrence, an extern stage, a scatter's visit of named elements, computed online, in parts or at a loop "
-        "inside of where it is kept, prepacked, tensorized or filled ahead, and no tensor is updated in place. "
-        "A third "
-        "stage names the stage whose loops these are.",
+        "Runs a stage in the loops of another stage, from the outermost loop down to a named loop. "
+        "Inside the named loop each stage has its own loops. "
+        "Those of the other stage run first.",
+        "Neither stage depends on the other, and both are computed at the same place. "
+        "Their loops down to the named one have the same names, extents, kinds, splits and peels. "
+        "If a split does not divide, its inner loop is shared too, or its tail is mask or shift. "
+        "A shared loop over which only one of the stages reduces is not vectorized. "
+        "If later directives can still make the loops equal, this directive is pending. "
+        "compute_root of the stage ends it. "
+        "The named stage does not share the loops of another stage. "
+        "A third stage names the stage that owns the loops. "
+        "Neither stage is a recurrence, an extern stage, or a scatter with the directive scatter. "
+        "Neither is prepacked, tensorized, double-buffered or pipelined, part of online, or divided by region. "
+        "Neither is computed at a loop inside the one where it is stored. "
+        "No tensor is updated in place.",
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"with", ArgumentKind::Text, "the stage in whose loops it runs"},
          {"loop", ArgumentKind::Text, "the innermost loop that they share"}},

@@ -57,11 +57,11 @@ const Primitive &double_buffer_primitive() {
     static const Primitive record = {
         "double_buffer",
         "memory",
-        "Keeps two copies of a stage that is computed at a loop: one is in use while the other is filled for the next "
-        "iteration. The first is "
-        "filled before the loop.",
-        "The stage is computed at a serial loop, not in registers, and reads nothing that is computed at the same "
-        "loop.",
+        "Keeps two copies of a stage that is computed at a loop. "
+        "One is in use while the other is filled for the next iteration. "
+        "The first copy is filled before the loop.",
+        "The stage is computed at a serial loop and is not in registers. "
+        "It reads no stage that is computed at the same loop.",
         {{"stage", ArgumentKind::Stage, "the stage"}},
         apply_double_buffer,
         {"matmul",

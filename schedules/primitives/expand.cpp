@@ -126,11 +126,15 @@ const Primitive &expand_primitive() {
     static const Primitive record = {
         "expand",
         "stages",
-        "Multiplies out a sum of products of two factors, each an element plus or minus a number: (A - y) * (B - z), "
-        "as of bytes with zero points. <stage>.product sums A * B, which instructions multiply; <stage>.rows and "
-        "<stage>.columns sum A and B once; the stage itself is made of these. Exact, as integers are.",
-        "The stage is a sum of integers, without `where`, and no directive of it yet. The numbers do not depend on the "
-        "reduction's axes; they may be read from tensors, as one for each channel is.",
+        "Multiplies out a sum of products of two factors, each an element plus or minus a number. "
+        "An example is (A - y) * (B - z) of bytes with zero points. "
+        "<stage>.product sums A * B, to which instructions apply. "
+        "<stage>.rows and <stage>.columns sum A and B once. "
+        "The stage itself combines these sums. "
+        "The result is exact, because it is an integer.",
+        "The stage is a sum of integers without `where`, and has no directive yet. "
+        "The numbers do not depend on the axes of the reduction. "
+        "They may be read from tensors, for example one for each channel.",
         {{"stage", ArgumentKind::Stage, "the sum"}},
         apply_expand,
         {"matmul_zero_points", {}, {"expand", {{"stage", "C"}}, {}}},

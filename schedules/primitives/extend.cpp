@@ -115,12 +115,20 @@ const Primitive &extend_primitive() {
     static const Primitive record = {
         "extend",
         "stages",
-        R"(Gives a sum of products more steps, in which a factor is zero, or both are: for instructions that take several steps at once. The factor is read through a new inlined stage, <tensor>.extended, which place_in, compute_root and prepack put into memory with its zeros. The other factor is read as far as the steps go, unless it is named too.)",
-        R"(The stage is a sum whose terms are products of the tensor and something else, of floats only where both are named; no directive of it yet, and no extend of the same tensors; the axis reduces, its extent is a number, and it is one index of the tensors; what else is read in the new steps is padded.)",
+        "Gives a sum of products more steps, in which one factor or both are zero. "
+        "This serves instructions that compute several steps at once. "
+        "The factor is read through a new inlined stage, <tensor>.extended. "
+        "place_in, compute_root and prepack store that stage in memory with its zeros. "
+        "The other factor is read at the new steps too, unless it is also named.",
+        "The stage is a sum whose terms are products of the tensor and another factor. "
+        "For floats both factors are named. "
+        "The stage has no directive yet, and no extend of the same tensors. "
+        "The axis is a reduction axis of constant extent and a plain index of the tensors. "
+        "Other tensors that are read in the new steps are padded.",
         {{"stage", ArgumentKind::Stage, "the sum"},
          {"tensor", ArgumentKind::Tensor, "the factor that is zero"},
          {"axis", ArgumentKind::Text, "the reduction axis"},
-         {"steps", ArgumentKind::Integer, "its extent then"},
+         {"steps", ArgumentKind::Integer, "the new extent"},
          {"with", ArgumentKind::Text, "the other factor, which is zero there too", true}},
         apply_extend,
         {"conv_i8", {}, {"extend", {{"stage", "Y"}, {"tensor", "W"}, {"axis", "kx"}, {"steps", 4}}, {}}},

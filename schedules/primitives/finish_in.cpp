@@ -93,12 +93,12 @@ const Primitive &finish_in_primitive() {
     static const Primitive record = {
         "finish_in",
         "stages",
-        "Moves an elementwise consumer (a bias, an activation, a residual, a cast) into the end of a reduction: it is "
-        "computed from the "
-        "accumulator when the last step is done. The consumer's own loops are no longer used.",
-        "The stage is a reduction and not an output; the consumer is pointwise, has the same axes, reads the stage at "
-        "exactly its own "
-        "indices, and nothing else reads it.",
+        "Moves an elementwise consumer (a bias, an activation, a residual, a cast) into the end of a reduction. "
+        "It is computed from the accumulator after the last step. "
+        "The loops of the consumer are no longer used.",
+        "The stage is a reduction and not an output. "
+        "The consumer is pointwise, has the same axes, and reads the stage at exactly its own indices. "
+        "No other stage reads it.",
         {{"stage", ArgumentKind::Stage, "the reduction"}, {"consumer", ArgumentKind::Text, "the consumer"}},
         apply_finish_in,
         {"dense", {}, {"finish_in", {{"stage", "Y.sum"}, {"consumer", "Y"}}, {}}},

@@ -46,10 +46,11 @@ const Primitive &fuse_primitive() {
     static const Primitive record = {
         "fuse",
         "loops",
-        "Makes one loop of two that stand directly inside each other; it runs over the product of their extents, in "
-        "the "
-        "same order.",
-        "Both loops stand, are serial, and both or neither reduce; the second is the next loop inside the first.",
+        "Fuses two loops that are directly nested into one. "
+        "It runs over the product of their extents, in the same order.",
+        "Both loops exist and are serial. "
+        "Both are reduction loops, or neither is. "
+        "The second loop is directly inside the first.",
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"outer", ArgumentKind::Loop, "the outer loop"},
          {"inner", ArgumentKind::Loop, "the loop directly inside it"},

@@ -84,10 +84,11 @@ const Primitive &hold_as_primitive() {
     static const Primitive record = {
         "hold_as",
         "memory",
-        "Keeps the elements of a copy in another type that has all their values, so that they are converted once, when "
-        "they are copied, and not at each use: bytes as i16 for an instruction that multiplies those, bf16 as f32 "
-        "where the machine does not compute with it.",
-        "The stage is a copy, made by place_in, prepack or reindex; the type has every value of the stage's own.",
+        "Stores the elements of a copy in another type that has all their values. "
+        "So they are converted once, when they are copied, and not at each use. "
+        "Examples are bytes as i16 for an instruction that multiplies i16, and bf16 as f32.",
+        "The stage is a copy, made by place_in, prepack or reindex. "
+        "The type can represent every value of the stage's own type.",
         {{"stage", ArgumentKind::Stage, "the copy"}, {"type", ArgumentKind::Text, "the type: \"i16\", \"f32\", …"}},
         apply_hold_as,
         {"matmul_i16",

@@ -37,8 +37,10 @@ const Primitive &inline_into_primitive() {
     static const Primitive record = {
         "inline_into",
         "stages",
-        "Computes a stage nowhere: each read of it becomes its expression.",
-        "The stage is neither an output nor a reduction nor a recurrence, and nothing is computed at its loops.",
+        "Replaces each read of a stage by its expression. "
+        "The stage is not stored.",
+        "The stage is not an output, a reduction or a recurrence. "
+        "No other stage is computed at its loops.",
         {{"stage", ArgumentKind::Stage, "the stage"}},
         apply_inline_into,
         {"chain", {}, {"inline_into", {{"stage", "T"}}, {}}},

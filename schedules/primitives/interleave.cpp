@@ -34,14 +34,14 @@ const Primitive &interleave_primitive() {
     static const Primitive record = {
         "interleave",
         "stages",
-        "Folds a reduction into n accumulators in turn, which are joined at the end, so that steps that follow each "
-        "other "
-        "do not wait for "
-        "each other: a split of the loop by n, an rfactor of the inner part, unrolled.",
-        "As rfactor; n is 2 to 64.",
+        "Distributes a reduction over n accumulators, which are combined at the end. "
+        "So consecutive steps do not wait for each other. "
+        "It is a split of the loop by n, an rfactor of the inner part, and an unroll.",
+        "The conditions of rfactor hold. "
+        "n is 2 to 64.",
         {{"stage", ArgumentKind::Stage, "the reduction"},
          {"loop", ArgumentKind::Loop, "the reduction loop"},
-         {"n", ArgumentKind::Integer, "how many accumulators"}},
+         {"n", ArgumentKind::Integer, "the number of accumulators"}},
         apply_interleave,
         {"rowsum", {}, {"interleave", {{"stage", "S"}, {"loop", "j"}, {"n", 4}}, {}}},
     };

@@ -85,11 +85,10 @@ const Primitive &layout_primitive() {
     static const Primitive record = {
         "layout",
         "memory",
-        "The order in which a stage's elements are stored, outermost dimension first. An axis j may be stored in "
-        "blocks: "
-        "\"j/32\" counts the "
-        "blocks and \"j%32\" the elements of one.",
-        "The stage is internal (made by place_in, say); each axis is covered once.",
+        "Sets the order in which a stage's elements are stored, outermost dimension first. "
+        "An axis j may be stored in blocks: \"j/32\" is the block and \"j%32\" the index in the block.",
+        "The stage is internal, for example a copy made by place_in. "
+        "The terms cover each axis once.",
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"terms", ArgumentKind::Names, "the storage dimensions, outermost first"}},
         apply_layout,

@@ -104,18 +104,21 @@ const Primitive &offset_primitive() {
     static const Primitive record = {
         "offset",
         "stages",
-        "Sums products with a number added to one of the factors, for instructions that take it in another range: "
-        "bytes with a sign as u8, by 128. A new stage, <stage>.raw, is the sum of the products of <tensor>.offset, "
-        "which is the tensor "
-        "plus the number and is inlined until place_in copies it; <stage>.excess sums the products of the number, and "
-        "is taken off in the stage itself. Exact, as integers are.",
-        "The stage is a sum of integers whose terms are products of the tensor and something else; no directive of it "
-        "yet, and no offset of the same tensor; the type has the number and every value of the tensor's plus it, and "
-        "the sum's type those of that type.",
+        "Adds a number to one factor of a sum of products. "
+        "This serves instructions that need another range, such as signed bytes as u8, by 128. "
+        "A new inlined stage, <tensor>.offset, is the tensor plus the number; place_in can copy it. "
+        "A new stage, <stage>.raw, is the sum of the products of <tensor>.offset. "
+        "<stage>.excess sums the products of the number. "
+        "The stage itself subtracts it from <stage>.raw. "
+        "The result is exact, because it is an integer.",
+        "The stage is a sum of integers whose terms are products of the tensor and another factor. "
+        "It has no directive yet, and no offset of the same tensor. "
+        "The type has the number, and every value of the tensor plus the number. "
+        "The sum's type has every value of that type.",
         {{"stage", ArgumentKind::Stage, "the sum"},
          {"tensor", ArgumentKind::Tensor, "the factor"},
-         {"by", ArgumentKind::Integer, "what is added"},
-         {"type", ArgumentKind::Text, "the type of the sum of both: \"u8\", …"}},
+         {"by", ArgumentKind::Integer, "the number to add"},
+         {"type", ArgumentKind::Text, "the type of the tensor plus the number: \"u8\", …"}},
         apply_offset,
         {"matmul_i16", {}, {"offset", {{"stage", "C"}, {"tensor", "A"}, {"by", 32768}, {"type", "u16"}}, {}}},
     };

@@ -189,28 +189,26 @@ const Primitive &online_primitive() {
     static const Primitive record = {
         "online",
         "stages",
-        "Computes a sum in one pass with the maximum that its terms are taken from, as those of a softmax are: for "
-        "each "
-        "iteration of a loop, a "
-        "block, the maximum is brought up to the block, what was summed so far is multiplied by "
-        "exp(max before - max now), and the block's terms are added. Other sums of such terms follow likewise. The "
-        "maximum of each block, and what the other sums "
-        "have of it, become stages <stage>.block with loops of their own; what stands between the maximum and the sums "
-        "is "
-        "computed at the loop. The sum itself, named among the others, gets such a stage too, and a loop called like "
-        "the "
-        "old one, with _ for the dots. "
-        "What reads the results comes after the loop; computed at a loop outside of it, it waits for the end.",
-        "The stage is a sum; the loop is serial, steps through blocks of the axis that is summed, and no other "
-        "reduction "
-        "loop stands outside of "
-        "it. The maximum is one of floats along one axis, the terms are exp(s - max) times what does not use it, and "
-        "s is what it is the maximum of. What follows is kept outside of the loop, inside of parallel ones that "
-        "do not divide its rows.",
+        "Computes a sum, such as that of a softmax, in one pass with the maximum of its terms. "
+        "The iterations of a loop are blocks. "
+        "Each updates the maximum, multiplies the sum so far by exp(old maximum - new maximum), and adds its terms. "
+        "Other sums of such terms are computed in the same way. "
+        "The block's maximum and its parts of the named sums become stages <stage>.block with loops of their own. "
+        "Stages between the maximum and the sums are computed at the loop. "
+        "If the sum itself is named, it also gets such a stage. "
+        "Its loop is then called like the old one, with _ for the dots. "
+        "Readers of the results run after the loop. "
+        "A reader computed at an outer loop runs at the end of that loop.",
+        "The stage is a sum. "
+        "The loop is serial and steps through blocks of the summed axis; no other reduction loop is outside it. "
+        "The maximum is a reduction of floats along one axis. "
+        "The terms are exp(s - max) times factors that do not use max, where max is the maximum of s. "
+        "The maximum and the other sums are stored outside the loop. "
+        "They are inside parallel loops that do not divide its rows.",
         {{"stage", ArgumentKind::Stage, "the sum whose loop steps through blocks"},
          {"max", ArgumentKind::Text, "the maximum"},
          {"loop", ArgumentKind::Loop, "the loop"},
-         {"sums", ArgumentKind::Names, "the sums that get a stage for what a block adds to them", true}},
+         {"sums", ArgumentKind::Names, "the sums that get a stage for the part of a block", true}},
         apply_online,
         {"softmax",
          {{"inline_into", {{"stage", "e"}}, {}}, {"split", {{"stage", "total"}, {"loop", "j"}, {"factor", 32}}, {}}},

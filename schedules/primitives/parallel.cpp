@@ -25,8 +25,10 @@ const Primitive &parallel_primitive() {
     static const Primitive record = {
         "parallel",
         "loops",
-        "Spreads the iterations of a loop over the cores. The result does not depend on how many there are.",
-        "The loop is serial, does not reduce, and its iterations do not read each other, as along a scan.",
+        "Distributes the iterations of a loop over the cores. "
+        "The result does not depend on the number of cores.",
+        "The loop is serial and not a reduction loop. "
+        "Its iterations do not read each other's results, as those along a scan do.",
         {{"stage", ArgumentKind::Stage, "the stage"}, {"loop", ArgumentKind::Loop, "the loop"}},
         apply_parallel,
         {"matmul", {}, {"parallel", {{"stage", "C"}, {"loop", "i"}}, {}}},

@@ -42,15 +42,13 @@ const Primitive &peel_primitive() {
     static const Primitive record = {
         "peel",
         "loops",
-        "Gives the first and the last iterations of a loop copies of the body of their own, so that conditions that "
-        "hold "
-        "only at the "
-        "borders vanish from the middle.",
-        "The loop stands, is serial, and has that many iterations.",
+        "Gives the first and the last iterations of a loop their own copies of the body. "
+        "Conditions that matter only at the borders then disappear from the interior.",
+        "The loop exists, is serial, and has at least that many iterations.",
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"loop", ArgumentKind::Loop, "the loop"},
-         {"first", ArgumentKind::Integer, "how many iterations at the beginning"},
-         {"last", ArgumentKind::Integer, "how many at the end"}},
+         {"first", ArgumentKind::Integer, "the number of iterations at the begin"},
+         {"last", ArgumentKind::Integer, "the number of iterations at the end"}},
         apply_peel,
         {"conv", {}, {"peel", {{"stage", "Y"}, {"loop", "y"}, {"first", 1}, {"last", 1}}, {}}},
     };

@@ -47,13 +47,17 @@ const Primitive &pipeline_primitive() {
     static const Primitive record = {
         "pipeline",
         "machine",
-        "Pipelines a loop: of each copy that place_in has made at it, so many are kept in turn, and an iteration fills "
-        "the one that is used stages - 1 iterations later. The first ones are filled before the loop. Two stages are "
-        "what double_buffer makes of one copy; more carry a fill that takes longer than one iteration.",
-        "The loop stands and is serial; copies are made at it, in memory, none of them from another; stages is 2 to 8.",
+        "Pipelines a loop: each copy that place_in makes at it gets the given number of buffers. "
+        "An iteration fills the buffer that is used stages - 1 iterations later. "
+        "The first buffers are filled before the loop. "
+        "Two stages are the same as double_buffer for each copy. "
+        "More stages hide a transfer that takes longer than one iteration.",
+        "The loop exists and is serial. "
+        "Copies are made at it, in memory, and none of them copies another. "
+        "stages is 2 to 8.",
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"loop", ArgumentKind::Loop, "the loop at which the copies are made"},
-         {"stages", ArgumentKind::Integer, "how many iterations are under way: copies kept of each"}},
+         {"stages", ArgumentKind::Integer, "the number of buffers of each copy"}},
         apply_pipeline,
         {"matmul",
          {{"split", {{"stage", "C"}, {"loop", "k"}, {"factor", 64}}, {}},

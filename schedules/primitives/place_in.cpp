@@ -286,16 +286,16 @@ const Primitive &place_in_primitive() {
     static const Primitive record = {
         "place_in",
         "memory",
-        "Copies the region of a tensor that a stage needs below one of its loops into a memory level, once for each "
-        "iteration of that loop: "
-        "packing on a CPU, filling a scratch memory on a chip. The copy is a stage of its own, <tensor>.<level>, with "
-        "loops to schedule and a "
-        "layout to choose. Without a consumer, the stage itself is kept in that level.",
-        "The consumer reads the tensor, itself or through inlined stages; the loop stands and is not vectorized; the "
-        "region fits the "
-        "level.",
+        "Copies the region of a tensor that a stage needs below one of its loops into a memory level. "
+        "The copy is made once for each iteration of that loop. "
+        "On a CPU this is packing, on a chip it fills a scratch memory. "
+        "The copy is a stage of its own, <tensor>.<level>, with loops to schedule and a layout to choose. "
+        "Without a consumer, the stage itself is stored in that level.",
+        "The consumer reads the tensor, directly or through inlined stages. "
+        "The loop exists and is not vectorized. "
+        "The region fits the level.",
         {{"tensor", ArgumentKind::Tensor, "the tensor"},
-         {"level", ArgumentKind::Level, "the memory level, a name of the machine's table"},
+         {"level", ArgumentKind::Level, "the memory level, a name in the machine's table"},
          {"consumer", ArgumentKind::Text, "the stage that reads the copy", true},
          {"loop", ArgumentKind::Text, "the loop of the consumer below which the region is needed", true}},
         apply_place_in,

@@ -115,20 +115,23 @@ const Primitive &prefetch_primitive() {
     static const Primitive record = {
         "prefetch",
         "memory",
-        "At each iteration of a loop, asks the caches for what the stage will read of a tensor some iterations later, "
-        "one request for each cache line. The tensor may be the stage itself: the partial results of a reduction whose "
-        "outer loop stands outside. With a consumer and its loop, for what the stage will read in the same iteration, "
-        "but some iterations of that loop later; in its last ones, for what the last one reads. The consumer may be "
-        "the stage itself, and the loop one around the first; iterations of the loops between that would ask for the "
-        "same then do so by turns, so that requests are spread over all of them.",
-        "The stage reads the tensor, which is not computed inside the loop; the loop stands and is not vectorized; the "
-        "distance is 1 to 4096. A consumer's loop is one in which the stage is computed, and the tensor is an argument "
-        "or computed at the root.",
+        "At each iteration of a loop, prefetches the data that the stage will read some iterations later. "
+        "There is one request for each cache line. "
+        "The tensor may be the stage itself: the partial results of a reduction with an outer reduction loop. "
+        "With a consumer and its loop, the distance counts iterations of that loop. "
+        "Its last iterations prefetch the data of the last one. "
+        "The consumer may be the stage itself, with a loop that encloses the first one. "
+        "Iterations of the loops between that would request the same lines share the requests round-robin.",
+        "The stage reads the tensor, which is not computed inside the loop. "
+        "The loop exists and is not vectorized. "
+        "The distance is 1 to 4096. "
+        "The stage is computed in the consumer's loop. "
+        "With a consumer, the tensor is an argument or is computed at the root.",
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"tensor", ArgumentKind::Tensor, "the tensor that it reads"},
          {"loop", ArgumentKind::Loop, "the loop"},
-         {"distance", ArgumentKind::Integer, "how many iterations ahead"},
-         {"consumer", ArgumentKind::Text, "a stage in whose loops this one is computed, or this one", true},
+         {"distance", ArgumentKind::Integer, "the number of iterations ahead"},
+         {"consumer", ArgumentKind::Text, "a stage in whose loops this one is computed, or this stage", true},
          {"of", ArgumentKind::Text, "the loop of the consumer whose iterations the distance counts", true}},
         apply_prefetch,
         {"matmul",

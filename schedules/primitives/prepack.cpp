@@ -75,18 +75,14 @@ const Primitive &prepack_primitive() {
     static const Primitive record = {
         "prepack",
         "memory",
-        "Takes an input in another storage order, into which the caller puts it ahead of time (weights, once): the "
-        "kernel "
-        "gets a second "
-        "entry, <kernel>_pack_<input>, that packs, and takes the packed array in the input's place. The copy is the "
-        "stage "
-        "<input>.packed, whose loops may be scheduled. Of a stage that is one expression of an input, the entry "
-        "computes the "
-        "stage: "
-        "transformed weights.",
-        "The tensor is an input that some stage reads, or a stage at the root that reads one element or several of one "
-        "input that "
-        "nothing else reads; the storage order covers each of its axes once, as in layout.",
+        "Takes an input in another storage order, which the caller packs ahead of time, such as weights once. "
+        "The kernel gets a second entry, <kernel>_pack_<input>, that packs. "
+        "It then takes the packed array in place of the input. "
+        "The copy is the stage <input>.packed, whose loops may be scheduled. "
+        "For a stage that is an expression of one input, the entry computes that stage: transformed weights.",
+        "The tensor is an input that some stage reads, or a stage at the root. "
+        "Such a stage reads one or several elements of one input, which no other stage reads. "
+        "The storage order covers each axis once, as in layout.",
         {{"tensor", ArgumentKind::Tensor, "the input, or the stage"},
          {"terms", ArgumentKind::Names, "the storage dimensions, outermost first"}},
         apply_prepack,

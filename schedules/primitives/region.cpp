@@ -151,17 +151,19 @@ const Primitive &region_primitive() {
     static const Primitive record = {
         "region",
         "machine",
-        "Makes a stage of its own of some iterations of a loop: <name> computes those elements of the same tensor, "
-        "with "
-        "the loops that stand, and takes directives of its own; the stage computes the others. A border, a last block "
-        "or a half of the work can so be split, ordered and placed otherwise. A region may be divided again.",
-        "The stage is computed at the root, is no copy, and has only serial loops so far; the loop is an axis that is "
-        "not reduced, or the outer loop of its splits, of known extent; the iterations are some of it, not all, and "
-        "none of another region's. Afterwards both stay where they are, without finish_in and padded tails.",
+        "Makes a stage of its own from some iterations of a loop. "
+        "<name> computes those elements of the same tensor, with the current loops and directives of its own. "
+        "The stage computes the other elements. "
+        "So a border, a last block or a half of the work can be split, ordered and placed differently. "
+        "A region may be divided again.",
+        "The stage is computed at the root, is not a copy, and has only serial loops so far. "
+        "The loop is an axis that is not reduced, or the outer loop of its splits, and has a constant extent. "
+        "The iterations are some but not all of the loop, and none belongs to another region. "
+        "Afterwards both stages keep their place, and have neither finish_in nor padded tails.",
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"loop", ArgumentKind::Loop, "the loop"},
          {"first", ArgumentKind::Integer, "the first iteration"},
-         {"count", ArgumentKind::Integer, "how many"},
+         {"count", ArgumentKind::Integer, "the number of iterations"},
          {"name", ArgumentKind::Text, "the name of the region, by which directives address it"}},
         apply_region,
         {"matmul",

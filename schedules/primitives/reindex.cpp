@@ -217,18 +217,16 @@ const Primitive &reindex_primitive() {
     static const Primitive record = {
         "reindex",
         "memory",
-        "Lets a stage read a tensor by its own axes: through a new inlined stage, <tensor>.by.<consumer>, that has one "
-        "axis "
-        "for each group of the consumer's axes and holds what is read there. With place_in, a copy of that stage lies "
-        "in the "
-        "order in which it is read: the columns of a convolution's image, one after the other.",
-        "The consumer is no padding stage, and reads the tensor itself, at one place in each iteration; every axis "
-        "that this place depends "
-        "on "
-        "stands in one group; all but the first of a group have extents that are numbers.",
+        "Lets a stage read a tensor through a new inlined stage, <tensor>.by.<consumer>. "
+        "That stage has one axis for each group of the consumer's axes and holds the elements that are read. "
+        "With place_in, a copy of it has the order of the reads, such as the im2col columns of a convolution.",
+        "The consumer is not a padding stage. "
+        "It reads the tensor itself, at one index in each iteration. "
+        "Every axis on which this index depends is in exactly one group. "
+        "All axes of a group but the first have constant extents.",
         {{"tensor", ArgumentKind::Tensor, "the tensor"},
          {"consumer", ArgumentKind::Text, "the stage that reads it"},
-         {"groups", ArgumentKind::Names, "the axes, outermost first, in groups: \"c ky kx\" counts all three as one"}},
+         {"groups", ArgumentKind::Names, "the axes in groups, outermost first: \"c ky kx\" makes one axis of three"}},
         apply_reindex,
         {"conv", {}, {"reindex", {{"tensor", "X.padded"}, {"consumer", "Y"}, {"groups", {"c ky kx", "y x"}}}, {}}},
     };

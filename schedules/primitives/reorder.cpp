@@ -43,11 +43,14 @@ const Primitive &reorder_primitive() {
     static const Primitive record = {
         "reorder",
         "loops",
-        "Puts loops of a stage in the order given, outermost first. They take the positions that they "
-        "hold among all loops; the others stay where they are.",
-        "No loop is named twice. Reduction loops keep their order unless the combiner is associative and commutative; "
-        "loops along a scan keep it. Each element of a recurrence is computed after those that it reads.",
-        {{"stage", ArgumentKind::Stage, "the stage"}, {"loops", ArgumentKind::Loops, "loops of it, outermost first"}},
+        "Puts loops of a stage in the given order, outermost first. "
+        "They use the positions that they have among all loops; the other loops keep their positions.",
+        "No loop is named twice. "
+        "Reduction loops keep their order unless the combiner is associative and commutative. "
+        "Loops along a scan keep their order. "
+        "Each element of a recurrence is computed after those that it reads.",
+        {{"stage", ArgumentKind::Stage, "the stage"},
+         {"loops", ArgumentKind::Loops, "loops of the stage, outermost first"}},
         apply_reorder,
         {"matmul", {}, {"reorder", {{"stage", "C"}, {"loops", {"i", "k", "j"}}}, {}}},
     };

@@ -149,14 +149,14 @@ const Primitive &rfactor_primitive() {
     static const Primitive record = {
         "rfactor",
         "stages",
-        "Splits a reduction in two: a new stage, <stage>.rf, keeps one reduction loop as an axis and folds over the "
-        "others; the stage then "
-        "folds over that axis. What was a chain of steps becomes as many independent chains, for lanes, copies or "
-        "threads. "
-        "The new stage's "
-        "axis is called like the loop, with _ for the dots.",
-        "The loop reduces and is not the only one; the combiner is associative and commutative; no accumulate_in, "
-        "finish_in or peel yet.",
+        "Splits a reduction in two. "
+        "A new stage, <stage>.rf, keeps one reduction loop as an axis and folds over the others. "
+        "The stage then folds over that axis. "
+        "One chain of dependent steps becomes several independent chains, for lanes, copies or threads. "
+        "The axis of the new stage is called like the loop, with _ for the dots.",
+        "The loop is a reduction loop, and not the only one. "
+        "The combiner is associative and commutative. "
+        "The stage has no accumulate_in, finish_in or peel yet.",
         {{"stage", ArgumentKind::Stage, "the reduction"}, {"loop", ArgumentKind::Loop, "the loop to keep"}},
         apply_rfactor,
         {"rowsum",

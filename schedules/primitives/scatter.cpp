@@ -74,13 +74,15 @@ const Primitive &scatter_primitive() {
     static const Primitive record = {
         "scatter",
         "stages",
-        "Has each step of a scatter visit the one element that its index names, instead of all elements along the "
-        "axis with the identity for those that it does not name. A step whose index lies outside of the axis does "
-        "nothing. Loops over other axes may be lanes or parallel; the steps keep their order. To spread them over "
-        "threads, rfactor makes private results first.",
-        "The stage is a reduction whose term is select(index == axis, value, identity), by a combiner that leaves "
-        "values as they are where it folds the identity in; the loop over the axis is whole and serial, inside of the "
-        "loops that reduce and of those on which the index depends.",
+        "Makes each step of a scatter visit only the element that its index selects. "
+        "Without it, a step visits all elements along the axis and folds the identity into the others. "
+        "A step whose index is outside the axis does nothing. "
+        "Loops over other axes may be lanes or parallel; the steps keep their order. "
+        "For threads along the steps, rfactor first makes private results.",
+        "The stage is a reduction whose term is select(index == axis, value, identity). "
+        "Its combiner leaves values unchanged when it folds in the identity. "
+        "The loop over the axis is not split, and is serial. "
+        "It is inside the reduction loops and those on which the index depends.",
         {{"stage", ArgumentKind::Stage, "the reduction"}, {"loop", ArgumentKind::Loop, "the loop over the axis"}},
         apply_scatter,
         {"embedding_gradient",

@@ -84,16 +84,15 @@ const Primitive &specialize_primitive() {
     static const Primitive record = {
         "specialize",
         "facts",
-        "Runs another schedule of the same op where a condition holds, over the sizes or over values. Inside it the "
-        "condition is a "
-        "fact, "
-        "as with assume. "
-        "Conditions are tried in the order of the directives; the schedule around them takes the rest.",
-        "The condition is over the op's sizes, or over the values of an input, as that of assume; holds for some that "
-        "are assumed, and the formula reads nothing outside "
-        "of "
-        "its tensors there; the schedule given is legal, prepacks the same inputs and is not specialized itself.",
-        {{"condition", ArgumentKind::Condition, "when"},
+        "Runs another schedule of the same op if a condition over the sizes or over values holds. "
+        "Inside it the condition is a fact, as with assume. "
+        "Conditions are tried in the order of the directives. "
+        "The surrounding schedule handles all other calls.",
+        "The condition is over the op's sizes, or over the values of an input, as for assume. "
+        "It can hold together with the assumptions. "
+        "The formula reads nothing outside of its tensors if it holds. "
+        "The given schedule is legal, prepacks the same inputs, and is not specialized itself.",
+        {{"condition", ArgumentKind::Condition, "the condition"},
          {"schedule", ArgumentKind::Schedule, "the directives of the other schedule"}},
         apply_specialize,
         {"matmul_any",

@@ -155,25 +155,23 @@ const Primitive &split_primitive() {
     static const Primitive record = {
         "split",
         "loops",
-        "Makes two loops of one: loop = outer * factor + inner. Where the factor does not divide the extent, the tail "
-        "strategy says "
-        "what happens: guard skips the iterations beyond the end, mask runs them with loads of inputs and stores "
-        "switched "
-        "off lane by "
-        "lane, shift moves the last block inwards so that it repeats some elements, pad stores zeros there, in storage "
-        "that is rounded up. Without "
-        "one, the last block gets a body of its own where vectors or unrolled copies stand inside, and a guard "
-        "elsewhere.",
-        "The loop stands and is serial; the factor is at least 1. shift: of a reduction the outer loop stands outside "
-        "of all loops that reduce, and is not parallel. pad: the loop "
-        "does "
-        "not reduce and ends where its axis does, and the stage is not an output.",
+        "Splits a loop in two: loop = outer * factor + inner. "
+        "If the factor does not divide the extent, the tail strategy determines the last block. "
+        "guard skips the iterations past the end. "
+        "mask runs them with loads of inputs and stores switched off in their lanes. "
+        "shift moves the last block inwards, so that it repeats some elements. "
+        "pad stores zeros past the end, in storage that is rounded up. "
+        "By default, the last block gets its own body if vectors or unrolled copies are inside, else a guard.",
+        "The loop exists and is serial. "
+        "The factor is at least 1. "
+        "shift: for a reduction, the outer loop is outside of all reduction loops and is not parallel. "
+        "pad: the loop is not a reduction loop and ends where its axis ends; the stage is not an output.",
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"loop", ArgumentKind::Loop, "the loop to split"},
          {"factor", ArgumentKind::Integer, "the extent of the inner loop"},
          {"outer", ArgumentKind::Text, "name of the outer loop; <loop>.o by default", true},
          {"inner", ArgumentKind::Text, "name of the inner loop; <loop>.i by default", true},
-         {"tail", ArgumentKind::Text, "what happens at the end", true, {"auto", "guard", "mask", "shift", "pad"}}},
+         {"tail", ArgumentKind::Text, "the tail strategy", true, {"auto", "guard", "mask", "shift", "pad"}}},
         apply_split,
         {"matmul", {}, {"split", {{"stage", "C"}, {"loop", "i"}, {"factor", 14}}, {}}},
     };

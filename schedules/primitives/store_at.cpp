@@ -208,22 +208,26 @@ const Primitive &store_at_primitive() {
     static const Primitive record = {
         "store_at",
         "stages",
-        "Keeps a stage at a loop of a stage in which all that reads it is computed. Like compute_at, but that may then "
-        "name another loop. A loop of the stage that reads it first: each of its iterations computes the part that it "
-        "reads, while it is near, and later readers find what has been kept. Or a loop directly inside of this one, "
-        "whose iterations need overlapping parts that move along one axis: each computes the planes that no earlier "
-        "one has computed, and a ring keeps only those that it reads.",
-        "What compute_at requires; the stage is no copy. Of the compute_at that follows, to a loop of its first "
-        "reader: the stage is no padding; the reader is "
-        "computed at the loop where the stage is kept, and before the others; it reads each element that they read, at "
-        "one index made of its axes; its loops so far are serial or unrolled. Neither is part of online or tensorized, "
-        "the stage is not in registers, the reader not part of finish_in. To a loop directly inside: the stage is no "
-        "recurrence; the loop is serial or "
-        "unrolled, no reduction, not peeled, and not of a split that does not divide; what it needs of the stage moves "
-        "along exactly one axis, by the same step in each iteration; the stage's loop over that axis is neither split "
-        "nor fused; what the stage reads at that loop is kept like it.",
+        "Stores a stage at a loop of a stage in which all its readers are computed. "
+        "It is like compute_at, but a later compute_at may then name another loop. "
+        "That may be a loop of the first reader, whose iterations compute the part that they read. "
+        "Later readers use the stored values. "
+        "Or it is a loop directly inside this one, whose iterations need overlapping parts along one axis. "
+        "Each iteration then computes the planes that are new, in a circular buffer of the planes still read.",
+        "The conditions of compute_at hold, and the stage is not a copy. "
+        "Neither the stage nor its reader is part of online or tensorized. "
+        "The stage is not in registers, and the reader is not part of finish_in. "
+        "For compute_at at a loop of the first reader, the stage is not padding. "
+        "That reader is computed at the loop where the stage is stored, before the other readers. "
+        "It reads each element that they read, at one index made of its axes. "
+        "Its loops down to that one are serial or unrolled. "
+        "For compute_at at a loop directly inside, the stage is not a recurrence. "
+        "The loop is serial or unrolled, not a reduction loop, not peeled, and its split divides. "
+        "The part that it needs moves along exactly one axis, by the same step in each iteration. "
+        "The stage's loop over that axis is neither split nor fused. "
+        "Stages that the stage reads at that loop are stored in the same way.",
         {{"stage", ArgumentKind::Stage, "the stage"},
-         {"consumer", ArgumentKind::Text, "the stage in whose loops it is kept"},
+         {"consumer", ArgumentKind::Text, "the stage in whose loops it is stored"},
          {"loop", ArgumentKind::Text, "the loop of the consumer"}},
         apply_store_at,
         {"softmax",

@@ -30,11 +30,12 @@ const Primitive &stream_primitive() {
     static const Primitive record = {
         "stream",
         "memory",
-        "Stores of whole vectors of an output pass the caches by. It pays for outputs that exceed them: a line that is "
-        "written whole is then not read before. Calls whose output does not begin at a multiple of 64 bytes store as "
-        "usual, and so do stores that are not proved to be at multiples of their vector's size.",
-        "The stage is an output, computed in one piece; it is neither a reduction nor a recurrence, and nothing reads "
-        "it.",
+        "Writes whole vectors of an output with non-temporal stores. "
+        "This pays for outputs that exceed the caches: a line that is written whole is not read first. "
+        "Calls whose output is not aligned to 64 bytes store normally. "
+        "So do stores that are not proved to be aligned to their vector.",
+        "The stage is an output, computed in one piece. "
+        "It is neither a reduction nor a recurrence, and no stage reads it.",
         {{"stage", ArgumentKind::Stage, "the output"}},
         apply_stream,
         {"dense", {}, {"stream", {{"stage", "Y"}}, {}}},

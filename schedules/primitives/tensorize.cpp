@@ -266,18 +266,18 @@ const Primitive &tensorize_primitive() {
     static const Primitive record = {
         "tensorize",
         "machine",
-        "Computes the block inside a loop by one tensor instruction. It is proved first that the block is what the "
-        "instruction means: the "
-        "loops, the expression, and where the elements of each operand lie, after layout. An operand that stands still "
-        "along an axis is "
-        "repeated in its register; one that the instruction takes in memory has rows at any fixed distance. Where it "
-        "is exact for some values of an "
-        "operand only, those "
-        "of its type, or what assume says of an input, have to be such. A last, "
-        "partial block is computed by plain loops.",
-        "The stage is a reduction of one value; the loops from this one inwards are serial, of constant extent, and "
-        "exactly those of the "
-        "instruction; nothing is computed inside them; the machine has the instruction.",
+        "Computes the block inside a loop by one tensor instruction. "
+        "It is first proved that the block has the meaning of the instruction. "
+        "The proof covers the loops, the expression, and the addresses of each operand, after layout. "
+        "An operand that is constant along an axis is repeated in its register. "
+        "An operand that the instruction takes from memory may have rows at any constant distance. "
+        "Some instructions are exact for some values of an operand only. "
+        "The operand's type, or an assumption over the input, then has to guarantee these values. "
+        "Plain loops compute a last, partial block.",
+        "The stage is a reduction of one value. "
+        "The loops from this one inwards are serial, of constant extent, and exactly those of the instruction. "
+        "No stage is computed inside them. "
+        "The machine has the instruction.",
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"loop", ArgumentKind::Loop, "the outermost loop of the block"},
          {"instruction", ArgumentKind::Text, "the instruction's name"}},

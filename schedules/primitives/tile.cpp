@@ -51,10 +51,10 @@ const Primitive &tile_primitive() {
     static const Primitive record = {
         "tile",
         "loops",
-        "Splits several nested loops and brings their outer parts outside of all their inner parts: a loop over tiles, "
-        "then loops within "
-        "one tile.",
-        "The loops stand directly inside each other and are serial; one factor for each.",
+        "Splits several nested loops and moves all outer parts outside of all inner parts. "
+        "The result is loops over tiles, then loops within one tile.",
+        "The loops are directly nested and serial. "
+        "There is one factor for each.",
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"loops", ArgumentKind::Loops, "the loops, outermost first"},
          {"factors", ArgumentKind::Integers, "the extents of the inner loops"}},

@@ -34,14 +34,12 @@ const Primitive &unroll_primitive() {
     static const Primitive record = {
         "unroll",
         "loops",
-        "Replaces a loop by as many copies of its body, in the same order. With a factor, the loop is split first and "
-        "its "
-        "inner part, "
-        "<loop>.u, is unrolled.",
-        "The loop is serial and its extent is a number of at most 1024.",
+        "Replaces a loop by copies of its body, in the same order. "
+        "With a factor, the loop is split first and its inner part, <loop>.u, is unrolled.",
+        "The loop is serial, and its extent is constant and at most 1024.",
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"loop", ArgumentKind::Loop, "the loop"},
-         {"factor", ArgumentKind::Integer, "how many copies; all iterations when absent", true}},
+         {"factor", ArgumentKind::Integer, "the number of copies; all iterations by default", true}},
         apply_unroll,
         {"matmul", {}, {"unroll", {{"stage", "C"}, {"loop", "k"}, {"factor", 4}}, {}}},
     };

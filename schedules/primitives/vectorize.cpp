@@ -121,17 +121,20 @@ const Primitive &vectorize_primitive() {
     static const Primitive record = {
         "vectorize",
         "loops",
-        "Runs the iterations of the innermost loop as lanes of one vector. With a width, the loop is split first and "
-        "its inner part, <loop>.v, becomes the lanes; the rest of the extent is masked. Lanes of a loop that reduces "
-        "are partial results: they become the stage <stage>.rf, as by rfactor, and are joined after the loop.",
-        "The loop is serial and innermost. While it is not innermost the directive is pending, and the loops that a "
-        "width makes do not exist. Its iterations do not read each other, as along a scan; without a width its extent "
-        "is a number. Where it "
-        "reduces: as rfactor.",
+        "Runs the iterations of the innermost loop as lanes of one vector. "
+        "With a width, the loop is split first and its inner part, <loop>.v, becomes the lanes. "
+        "The rest of the extent is masked. "
+        "Lanes of a reduction loop are partial results. "
+        "They become the stage <stage>.rf, as by rfactor, and are combined after the loop.",
+        "The loop is serial and innermost. "
+        "While it is not innermost, the directive is pending, and the loops that a width makes do not exist. "
+        "Its iterations do not read each other's results, as those along a scan do. "
+        "Without a width its extent is constant. "
+        "For a reduction loop the conditions of rfactor hold.",
         {{"stage", ArgumentKind::Stage, "the stage"},
          {"loop", ArgumentKind::Loop, "the loop"},
-         {"width", ArgumentKind::Integer, "lanes; the whole extent when absent", true},
-         {"tail", ArgumentKind::Text, "what happens at the end", true, {"auto", "guard", "mask", "shift", "pad"}}},
+         {"width", ArgumentKind::Integer, "the number of lanes; the whole extent by default", true},
+         {"tail", ArgumentKind::Text, "the tail strategy", true, {"auto", "guard", "mask", "shift", "pad"}}},
         apply_vectorize,
         {"add", {}, {"vectorize", {{"stage", "C"}, {"loop", "j"}, {"width", 16}}, {}}},
     };

@@ -46,16 +46,15 @@ const Primitive &wait_in_primitive() {
     static const Primitive record = {
         "wait_in",
         "memory",
-        "Between the rounds of a reduction that accumulate_in keeps in a memory level, its partial results wait in "
-        "this "
-        "one, as much of them as is touched below a loop and in the order in which rounds take them up. Otherwise they "
-        "wait where the "
-        "result goes, which may lie in another order, or be narrow for vectors.",
-        "The stage accumulates inside of the loop, and so do all its reduction loops; the loop is serial or parallel; "
-        "the rounds are reloaded.",
+        "Spills the partial results of a reduction to a memory level between the rounds of accumulate_in. "
+        "The buffer holds those that are accessed below a loop, in the order in which rounds load them. "
+        "Without it they are stored in the result, whose order or width may not suit vectors.",
+        "The stage accumulates inside the loop, and all its reduction loops are inside it. "
+        "The loop is serial or parallel. "
+        "The rounds are \"reload\".",
         {{"stage", ArgumentKind::Stage, "the reduction"},
          {"level", ArgumentKind::Level, "the memory level"},
-         {"loop", ArgumentKind::Loop, "the loop below which they wait"}},
+         {"loop", ArgumentKind::Loop, "the loop below which they are stored"}},
         apply_wait_in,
         {"matmul",
          {{"tile", {{"stage", "C"}, {"loops", {"i", "j"}}, {"factors", {4, 16}}}, {}},

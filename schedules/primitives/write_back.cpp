@@ -35,11 +35,12 @@ const Primitive &write_back_primitive() {
     static const Primitive record = {
         "write_back",
         "machine",
-        "Keeps two sets of accumulators in turn, so that the results of one iteration leave while the next one is "
-        "computed.",
-        "The stage accumulates in a level at this loop or inside of it; the loop is serial and does not reduce.",
+        "Keeps two sets of accumulators in alternation. "
+        "The results of one iteration are stored while the next one is computed.",
+        "The stage accumulates in a memory level at this loop or inside it. "
+        "The loop is serial and not a reduction loop.",
         {{"stage", ArgumentKind::Stage, "the stage"},
-         {"loop", ArgumentKind::Loop, "the loop under whose next iteration results leave"}},
+         {"loop", ArgumentKind::Loop, "the loop whose next iteration overlaps with the stores"}},
         apply_write_back,
         {"matmul",
          {{"reorder", {{"stage", "C"}, {"loops", {"i", "k", "j"}}}, {}},
