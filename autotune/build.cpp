@@ -157,7 +157,7 @@ void run_build(const std::shared_ptr<Build> &build, const std::function<bool(dou
 // The pre-packed inputs of a kernel at these sizes of the op.
 std::vector<PackedInput> packed_inputs(const Nest &kernel, const Sizes &sizes) {
     if (kernel.packs.size() > Measurer::packs)
-        throw Unsupported(fmt::format("{} inputs packed ahead of time: of a candidate that is measured at most {} are",
+        throw Unsupported(fmt::format("the kernel has {} pre-packed inputs; a candidate that is measured can have {}",
                                       kernel.packs.size(), Measurer::packs));
     std::vector<PackedInput> all;
     for (const Nest &pack : kernel.packs) {

@@ -55,7 +55,7 @@ struct Database::Contents {
     void write(F f) {
         if (mode == Mode::Read)
             throw UserError("the tuning database " + connection.path +
-                            " is open for reading only: results cannot be kept in it");
+                            " is open for reading only, so it cannot store results");
         if (writing) return f();
         require_in_place();
         connection.run("BEGIN IMMEDIATE");
@@ -78,8 +78,8 @@ struct Database::Contents {
         struct stat now {};
         if (file && (stat(place.c_str(), &now) != 0 || std::pair(now.st_dev, now.st_ino) != *file))
             throw UserError("the tuning database " + connection.path +
-                            " was removed or replaced by another while it was in use; what it held before is in "
-                            "what was moved away, if anything, and the same command begins another");
+                            " was removed or replaced by another while it was in use; its records are in the file that "
+                            "was moved away, if any, and the same command begins a new database");
     }
 
     // Inside either kind of transaction, f becomes part of it.

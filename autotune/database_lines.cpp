@@ -135,7 +135,7 @@ std::pair<DatabaseTask, Record> record_of_line(const JsonView &line) {
                     static_cast<int>(line["samples"].integer(0, 1 << 30))};
     r.final_seconds = optional_of(line["final_seconds"]);
     const auto above_zero = [&](const char *name, double seconds) {
-        if (!(seconds > 0)) line[name].fail("a kernel takes some time");
+        if (!(seconds > 0)) line[name].fail("the time of a kernel must be above 0");
     };
     if (r.outcome == Outcome::Ok) above_zero("least", r.timing.least), above_zero("median", r.timing.median);
     if (r.final_seconds) above_zero("final_seconds", *r.final_seconds);
@@ -150,7 +150,7 @@ std::pair<DatabaseTask, Record> record_of_line(const JsonView &line) {
     r.predicted = optional_of(line["predicted"]);
     r.origin = line["origin"].string();
     if (r.saved_schedule->is_null()) {
-        if (r.outcome == Outcome::Ok) line["schedule"].fail("a good candidate has a schedule");
+        if (r.outcome == Outcome::Ok) line["schedule"].fail("the record of a good candidate must have a schedule");
         return {std::move(task), std::move(r)};
     }
     try {
@@ -159,7 +159,7 @@ std::pair<DatabaseTask, Record> record_of_line(const JsonView &line) {
         line["schedule"].fail(e.what());
     }
     if (r.saved_schedule->value("hash", "") != task.key.op_hash)
-        line["schedule"].fail("it is one of another formula, of hash " + r.saved_schedule->value("hash", ""));
+        line["schedule"].fail("it belongs to another formula, with hash " + r.saved_schedule->value("hash", ""));
     return {std::move(task), std::move(r)};
 }
 

@@ -20,7 +20,7 @@ Point point_of(const Record &r, const Space &space) {
     }
     const Point point = space.from_json(parameters);
     if (parameters.size() > r.parameters->size() && make_candidate(space, point).schedule_hash != r.schedule_hash)
-        throw UserError("a schedule of parameters that had another meaning");
+        throw UserError("the record's parameters had another meaning when it was measured");
     return point;
 }
 

@@ -35,8 +35,9 @@ std::optional<Found> found_elsewhere(const Op &op, const Machine &machine, const
     if (all.empty()) return {};
     const Record &r = all[0].record;
     if (!all[0].unfit.empty())
-        throw UserError(fmt::format("{} knows schedules of other machines, and none that stands on this one; {}'s: {}",
-                                    database, r.key.machine, all[0].unfit));
+        throw UserError(
+            fmt::format("{} has schedules of other machines only, and none is legal on this one; that of {}: {}",
+                        database, r.key.machine, all[0].unfit));
     return Found{{Json(*r.saved_schedule), r.parameters, r.seconds(),
                   rate_text(count_work(op, r.key.sizes), r.seconds()), "tuned"},
                  op,

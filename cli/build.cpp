@@ -26,9 +26,9 @@ void build(const BuildArguments &a) {
     if (!a.targets.empty()) library.targets = a.targets;
     if (!a.database.empty()) library.database = a.database;
     if (a.cold && library.database.empty())
-        throw UserError("--cold tells which schedules of a tuning database are taken, and there is none: name it with "
-                        "--db, or as \"tuned\" in " +
-                        a.file);
+        throw UserError(
+            "--cold selects schedules of a tuning database, and none is given: name it with --db, or as \"tuned\" in " +
+            a.file);
     Progress progress(std::cerr, progress_style(2, a.quiet), "building " + library.name,
                       static_cast<int64_t>(library.kernels.size()), [] { return terminal_columns(2); });
     LibraryOptions options;

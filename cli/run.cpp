@@ -37,7 +37,7 @@ void run(RunArguments a) {
                         "chip:full), not on " +
                         a.target);
     if (!a.trace.empty() || !a.report.empty())
-        throw UserError("--trace and --report are of the chip; give --target chip:full");
+        throw UserError("--trace and --report are for the chip; give --target chip:full");
     const Op op = a.op.op();
     const Sizes sizes = a.op.bound_sizes();
     a.op.check_sizes(op);

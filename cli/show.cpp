@@ -125,9 +125,9 @@ void show(const ShowArguments &a) {
     const Op op = a.op.op();
     const bool chip = is_chip(a.target),
                of_chip = a.stage == "l3" || a.stage == "l2" || a.stage == "l1" || a.stage == "words";
-    if (of_chip && !chip) throw UserError("--stage " + a.stage + " is of the chip; give --target chip:small");
+    if (of_chip && !chip) throw UserError("--stage " + a.stage + " is for the chip only; give --target chip:small");
     if (chip && (a.stage == "ir" || a.stage == "llvm" || a.stage == "asm"))
-        throw UserError("--stage " + a.stage + " is of processors; the chip has l3, l2, l1 and words");
+        throw UserError("--stage " + a.stage + " is for processors only; the chip has l3, l2, l1 and words");
     const Target target = chip ? Target{machine_named(a.target), {}} : Target::named(a.target);
     if (!a.pass.empty() && a.stage != "ir")
         throw UserError("--pass asks for the IR after a pass: say --stage ir too, not --stage " + a.stage);

@@ -156,8 +156,8 @@ Buffer<> Kernel::pack(const std::string &input, const Buffer<> &array, const Siz
         }
         for (const std::string &s : pack.sizes) {
             if (!sizes.count(s))
-                throw UserError("kernel " + c.nest.name + ": the shape of " + input + " does not say what size " + s +
-                                " is; pass it by name");
+                throw UserError("kernel " + c.nest.name + ": the shape of " + input + " does not determine the size " +
+                                s + "; pass it by name");
         }
         check_input(c.op, in, array.raw_buffer(), sizes);
         const int64_t elements = evaluate_size(packed.extents[0], sizes);
@@ -184,8 +184,9 @@ namespace {
 // again.
 std::vector<Nest> own_nests(const Kernel::Contents &c) {
     if (!c.module)
-        throw Unsupported("the code of kernel " + c.nest.name +
-                          " as text: it came through Halide; compile it with our own generator");
+        throw Unsupported(
+            "the code of kernel " + c.nest.name +
+            " cannot be printed, because Halide's generator made it; compile it with Kumiko's own generator");
     return with_packs(c.nest);
 }
 } // namespace

@@ -70,13 +70,13 @@ void check_symbol(const LibraryDescription &library, const CpuTarget &target, co
         own.push_back(symbol.substr(library.name.size() + 1));
     for (const std::string &taken : own) {
         if (symbol == library.name + "_" + taken) {
-            throw UserError("the function would be called " + symbol +
-                            ", as one of the library's own; give the kernel another name");
+            throw UserError("the function name " + symbol +
+                            " is used by the library itself; give the kernel another name");
         }
     }
     if (in_c_library(symbol))
-        throw UserError("the function would be called " + symbol +
-                        ", as one of the C library; give the library a prefix, or the kernel another name");
+        throw UserError("the function name " + symbol +
+                        " is one of the C library; give the library a prefix, or the kernel another name");
 }
 
 // Checks that the names of the kernels' functions are unique and differ from the header's macros
@@ -90,11 +90,11 @@ void check_symbols(const std::vector<PackagedKernel> &kernels, const std::string
             const auto [other, fresh] = owner.emplace(name, k.kernel->name);
             if (!fresh)
                 throw UserError("kernels " + other->second + " and " + k.kernel->name +
-                                " would both bring a function " + name + "; give one of them another name");
+                                " would both define a function " + name + "; give one of them another name");
             const bool taken = std::regex_search(header, std::regex("(#define |#ifndef |\n    )" + name + "\\b"));
             if (taken)
-                throw UserError("kernel " + k.kernel->name + " would bring a function " + name +
-                                ", which the header names otherwise; give the kernel another name");
+                throw UserError("kernel " + k.kernel->name + " would define a function " + name +
+                                ", a name that the header uses for something else; give the kernel another name");
         }
     }
 }
@@ -196,7 +196,8 @@ LibraryReport build_library(const LibraryDescription &library, const std::string
             if (own[0].cpu.architecture() != cpu.architecture())
                 throw UserError("its targets are of another architecture than the library's");
             if (own[0].cpu.freestanding() != cpu.freestanding())
-                throw UserError("of its targets and the library's, only one has an operating system");
+                throw UserError(
+                    "its targets and the library's have to be all freestanding, or all with an operating system");
             for (const Target &target : own)
                 packaged.variants.push_back(lower_variant(k, packaged.symbol, target, source));
             kernels.push_back(std::move(packaged));

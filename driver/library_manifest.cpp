@@ -89,7 +89,7 @@ LibraryKernel read_kernel(const JsonView &kernel, std::vector<Machine> machines,
         kernel.fail(e.what());
     }
     if (any_shape && op->sizes().empty())
-        kernel.fail("any_shape, but no size of op \"" + op_name +
+        kernel.fail("any_shape needs a size that is bound at run time, but no size of op \"" + op_name +
                     "\" is left open: state fewer, or give some a name in place of a number");
     const bool own = ops::shared_name(op_name).has_value();
     const auto stored = [](const ops::Parameter &p) { return p.storage; };

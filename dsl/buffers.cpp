@@ -324,7 +324,7 @@ Sizes solve_sizes(const Op &op, const std::vector<const halide_buffer_t *> &buff
     }
     for (const std::string &s : op.sizes()) {
         if (!solver.sizes.count(s)) {
-            throw UserError("op \"" + op.name() + "\": no buffer says what size " + s + " is; pass it by name");
+            throw UserError("op \"" + op.name() + "\": no buffer determines the size " + s + "; pass it by name");
         }
     }
     return solver.sizes;

@@ -115,7 +115,8 @@ protected:
                    "; a formula says what one element is, and vectorize(…) of a schedule makes vectors of it");
         }
         if (in_size && e.type() != Int(32) && !e.type().is_bool()) {
-            refuse("is of type " + type_name(e.type()) + " within; legal are int32 numbers and sizes under + - * / %");
+            refuse("is of type " + type_name(e.type()) +
+                   " in a part of it; legal are int32 numbers and sizes under + - * / %");
         }
         if (e.type().is_handle()) {
             if (!e.as<StringImm>()) refuse("holds a pointer; legal are numbers");
@@ -173,7 +174,8 @@ protected:
             return;
         }
         if (kumiko::is_reduction(c) || is_nested(c)) {
-            if (in_combiner || in_size) refuse("holds a reduction, which cannot stand there");
+            if (in_combiner || in_size)
+                refuse("contains a reduction, which is not allowed there; compute it as a stage of its own");
             return; // its parts are checked when it becomes a stage
         }
         if (c->is_intrinsic(Call::shift_left) || c->is_intrinsic(Call::shift_right)) {
@@ -249,9 +251,9 @@ private:
                 where_, tensor_text(stage_.name) + " reads \"" + c->name + "\" at " + to_string(c->args[d], written_) +
                             (of_data ? ", a value that is known only when it is read and"
                                      : ", of which no range is known and which") +
-                            " may lie outside of axis \"" + axes[d]->name() + "\"; legal is what cannot: clamp(…, 0, " +
-                            last + "), … % " + to_string(extent) + ", or a read of zero_padded(" + c->name +
-                            ") or clamped(" + c->name + ")");
+                            " may lie outside of axis \"" + axes[d]->name() +
+                            "\"; legal are indices that cannot: clamp(…, 0, " + last + "), … % " + to_string(extent) +
+                            ", or a read of zero_padded(" + c->name + ") or clamped(" + c->name + ")");
         }
     }
 
@@ -320,8 +322,8 @@ void check_depth(const Expr &e, const std::string &owner, const std::source_loca
     if (nesting_depth(e, false) > deepest_expression)
         throw UserError(where, tensor_text(owner) + " has an expression that is " + deep +
                                    "; divide it into several stages, by compute(…)");
-    throw UserError(where, tensor_text(owner) + " stands at the end of a chain of stages whose expressions are " +
-                               deep + " in all; divide the chain into several ops");
+    throw UserError(where, tensor_text(owner) + " is the last of a chain of stages whose expressions are " + deep +
+                               " in all; divide the chain into several ops");
 }
 
 void check_fold(const ReductionTerm &r, const std::string &owner, const std::source_location &where) {

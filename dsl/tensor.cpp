@@ -17,7 +17,7 @@ void check_axes(const std::string &name, const std::vector<Axis> &axes, const st
         for (size_t b = 0; b < a; b++) {
             if (axes[a].name() == axes[b].name()) {
                 throw UserError(where,
-                                "axis \"" + axes[a].name() + "\" stands twice in the axes of tensor \"" + name + "\"");
+                                "axis \"" + axes[a].name() + "\" occurs twice in the axes of tensor \"" + name + "\"");
             }
         }
     }
@@ -117,7 +117,7 @@ Tensor zero_padded(const Tensor &x, const std::vector<Axis> &axes, std::source_l
 
 Tensor constant_padded(const Tensor &x, const Expr &value, const std::vector<Axis> &axes, std::source_location where) {
     if (!value.defined() || !Halide::Internal::is_const(value))
-        throw UserError(where, "what stands around \"" + x.name() + "\" is no number");
+        throw UserError(where, "the padding value of \"" + x.name() + "\" is not a constant; legal is a number");
     const std::vector<bool> chosen = chosen_axes(x, axes, where);
     Expr inside;
     std::vector<Expr> index;

@@ -163,7 +163,7 @@ void Instruction::check() const {
     for (const InstructionOperand &o : operands) {
         const Input *in = meaning.find_input(o.tensor);
         const Stage *out = meaning.find_stage(o.tensor);
-        if (!in && !out) fail("operand '" + o.tensor + "' is no tensor of its meaning");
+        if (!in && !out) fail("operand '" + o.tensor + "' is not a tensor of its meaning");
         if (o.accumulator != (out != nullptr))
             fail("the output, and nothing else, is the accumulator; see operand '" + o.tensor + "'");
         if (o.type != (in ? in->type : out->type))
@@ -190,8 +190,8 @@ void Instruction::check() const {
     for (const OperandRange &r : ranges) {
         const auto is = [&](const InstructionOperand &o) { return o.tensor == r.tensor && !o.accumulator; };
         if (std::none_of(operands.begin(), operands.end(), is))
-            fail("operand '" + r.tensor + "', whose values are limited, is none that it reads");
-        if (r.min > r.max) fail("operand '" + r.tensor + "' is left without a value");
+            fail("operand '" + r.tensor + "', whose values are limited, is not an operand that it reads");
+        if (r.min > r.max) fail("operand '" + r.tensor + "' has an empty range of values");
     }
 }
 

@@ -58,7 +58,7 @@ void Machine::check() const {
         if (m.scope != "machine" && !find_unit(m.scope)) {
             std::vector<std::string> known = unit_names();
             known.push_back("machine");
-            fail(fmt::format("memory level '{}' has the scope '{}', which is no unit level{}", m.name, m.scope,
+            fail(fmt::format("memory level '{}' has the scope '{}', which is not a unit level{}", m.name, m.scope,
                              suggest(m.scope, known)));
         }
     }

@@ -100,7 +100,7 @@ void check(const Shape &s) {
     at_least("groups", s.groups, 1);
     for (const Dimension &d : s.dimensions) at_least("a padding", std::min(d.before, d.after), 0);
     if (s.end.zero_point && !s.end.requantise)
-        throw UserError(fmt::format("{}: zero_point is for requantise, which is not asked for", s.op));
+        throw UserError(fmt::format("{}: zero_point is set without requantise; legal is 0, or requantise", s.op));
     if (s.end.requantise && s.end.residual)
         throw UserError(fmt::format("{} with requantise takes no residual; legal is one of them", s.op));
     check(s.op, s.end.pool);
@@ -209,9 +209,8 @@ struct Parts {
         for (const Axis &a : pixel) {
             const Expr room = Halide::Internal::simplify(a.extent() + (2 * p.padding - p.window));
             if (const auto left = Halide::Internal::as_const_int(room); left && *left < 0)
-                throw UserError(
-                    fmt::format("{}: a pool of windows of {} is larger than what it is of with its padding, {}", s.op,
-                                p.window, *left + p.window));
+                throw UserError(fmt::format("{}: a pool window of {} is larger than its input with padding, {}", s.op,
+                                            p.window, *left + p.window));
             places.emplace_back(a.name(), Halide::Internal::simplify(room / p.stride + 1));
             window.emplace_back("p" + a.name(), p.window);
             // Outside the image, clamping reads the nearest element, which is in the window anyway.

@@ -65,7 +65,8 @@ Op matmul(Type t, const Expr &M, const Expr &N, const Expr &K, const MatmulOptio
         inputs.push_back(residual);
         value = value + converted(residual.at(at(batch, i, j)));
     }
-    if (o.zero_point && !o.requantise) throw UserError("matmul: zero_point is for requantise, which is not asked for");
+    if (o.zero_point && !o.requantise)
+        throw UserError("matmul: zero_point is set without requantise; legal is 0, or requantise");
     if (o.requantise) {
         if (acc != i32)
             throw UserError("matmul requantises sums of i32, not " + type_name(acc) + "; legal are A and B of 8 bits");

@@ -81,7 +81,7 @@ Expr constant(const char *op, const char *what, Type t, double value) {
     const bool whole = t.is_float() || value == std::floor(value);
     const double low = t.is_uint() ? 0 : -std::ldexp(1.0, t.bits() - 1), end = std::ldexp(1.0, t.bits() - t.is_int());
     if (!whole || (!t.is_float() && !(value >= low && value < end)))
-        throw UserError(fmt::format("{}: {} is {}; legal is what {} holds", op, what, value, type_name(t)));
+        throw UserError(fmt::format("{}: {} is {}; legal are values of {}", op, what, value, type_name(t)));
     return Halide::Internal::make_const(t, value);
 }
 

@@ -51,7 +51,7 @@ Op reduction(const std::string &kind, Type t, const std::vector<Expr> &extents, 
             throw UserError("reduction: axis " + std::to_string(d) + " is not one of the " + std::to_string(rank) +
                             " axes");
         }
-        if (reduced[axis]) throw UserError("reduction: axis " + std::to_string(d) + " stands twice");
+        if (reduced[axis]) throw UserError("reduction: axis " + std::to_string(d) + " is named twice");
         reduced[axis] = true;
     }
     std::vector<Axis> all, kept, gone;

@@ -27,7 +27,7 @@ auto guarded(const std::string &what, F f) {
     } catch (const std::exception &e) {
         throw UserError(what + ": " + e.what());
     } catch (...) {
-        throw UserError(what + ": it throws what is no exception of the standard library's");
+        throw UserError(what + ": it throws an object that is not a std::exception");
     }
 }
 

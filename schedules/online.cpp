@@ -203,19 +203,19 @@ std::string other_rows(const ScheduleState &state, const std::string &anchor) {
 std::string broken_online(const ScheduleState &state, const std::string &name) {
     const StageState &anchor = *state.find(name);
     const std::string &loop = anchor.online->loop;
-    if (!anchor.has_loop(loop)) return "loop " + loop + " of stage " + name + " no longer stands";
+    if (!anchor.has_loop(loop)) return "loop " + loop + " of stage " + name + " no longer exists";
     // The obligation of its own placement may be checked later.
     for (const StageState &s : state.stages) {
         if (!s.finished_into.empty()) continue;
         const StageState *host = s.placement.kind == Placement::Kind::At ? state.find(s.placement.consumer) : nullptr;
         if (host && !host->has_loop(s.placement.loop))
-            return "loop " + s.placement.loop + " of stage " + host->name() + " no longer stands";
+            return "loop " + s.placement.loop + " of stage " + host->name() + " no longer exists";
     }
     const std::string blocks = "the blocks of loop " + loop + " of " + name;
     if (anchor.loop(loop).kind != LoopKind::Serial)
         return "loop " + loop + " is " + kind_name(anchor.loop(loop).kind) + ", but each block needs the one before";
     if (anchor.order[anchor.first_reduction()] != loop)
-        return "reduction loop " + anchor.order[anchor.first_reduction()] + " stands outside of loop " + loop +
+        return "reduction loop " + anchor.order[anchor.first_reduction()] + " is outside of loop " + loop +
                ", so its iterations are no blocks that follow each other";
     if (anchor.part) return name + " is divided by region";
     for (const StageState *s : followers(state, name)) {

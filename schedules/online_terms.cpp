@@ -75,14 +75,14 @@ struct Terms {
         Expr top = difference ? difference->b : Expr(), value = difference ? difference->a : Expr(), s = maximised;
         const auto *cast = top.defined() ? top.as<Cast>() : nullptr;
         const auto *read = top.defined() ? (cast ? cast->value : top).as<Call>() : nullptr;
-        if (!read || read->name != max.name()) return fail("has an exp of other than a difference with it");
+        if (!read || read->name != max.name()) return fail("has an exp whose argument is not a difference from it");
         for (size_t d = 0; d < read->args.size(); d++) {
             const auto *v = read->args[d].as<Variable>();
             if (!v || v->name != max.def.axes[d].name())
                 return fail("reads it at other indices than " + max.def.axes[d].name());
         }
         if (cast) s = Cast::make(cast->type, s);
-        if (!equal(value, s)) return fail("takes from it what it is not the maximum of");
+        if (!equal(value, s)) return fail("subtracts it from a value that it is not the maximum of");
         const Expr before = Variable::make(read->type, maximum_before), now = Variable::make(read->type, maximum_now);
         const auto in = [&](const Expr &e) { return cast ? Cast::make(cast->type, e) : e; };
         const Expr one = Call::make(call.type, call.name, {in(before)-in(now)}, call.call_type);
@@ -102,9 +102,9 @@ bool depends_on(const ScheduleState &state, const Expr &e, const std::string &st
 Expr rescaling_factor(const ScheduleState &state, const StageState &sum, const StageState &max, std::string &why) {
     const Stage &s = sum.def, &m = max.def;
     const std::string along = m.reduction_axes.empty() ? "" : m.reduction_axes[0].name();
-    if (!s.is_reduction() || s.reduction_kind != "sum") return why = "is no sum", Expr();
+    if (!s.is_reduction() || s.reduction_kind != "sum") return why = "is not a sum", Expr();
     if (s.reduction_axes.size() != 1 || !can_prove(s.reduction_axes[0].extent() == m.reduction_axes[0].extent()))
-        return why = "is no sum along as many elements as those of which " + m.name + " is the maximum, " + along,
+        return why = "is not a sum along as many elements as those of which " + m.name + " is the maximum, " + along,
                Expr();
     std::map<std::string, Expr> rename = {{along, s.reduction_axes[0]}};
     for (const Axis &a : m.axes) {

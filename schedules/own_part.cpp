@@ -147,7 +147,7 @@ std::string not_a_block(const StageState &h, const std::string &axis, size_t fix
         const auto &split = std::get<SplitRelation>(r);
         if (!h.derived_from(split.parent, axis)) continue;
         if (stands(split.inner, true) && stands(split.outer, false))
-            return "a part of " + split.inner + " stands outside of " + split.outer;
+            return "a part of " + split.inner + " is outside of " + split.outer;
         if (inner.count(split.parent) && !can_prove(h.loop(split.parent).extent % static_cast<int>(split.factor) == 0))
             return "the split of " + split.parent + " by " + std::to_string(split.factor) + " does not divide it";
     }

@@ -10,9 +10,9 @@ bool rolls(const StageState &s) { return s.computed && s.computed->consumer == s
 std::string not_rolling(const ScheduleState &state, const StageState &s, const std::string &loop) {
     const StageState &host = state.stage(s.placement.consumer);
     const std::string &kept = s.placement.loop, where = "loop " + loop + " of " + host.name();
-    if (!host.has_loop(loop)) return where + " no longer stands";
+    if (!host.has_loop(loop)) return where + " no longer exists";
     if (host.position(loop) != host.position(kept) + 1)
-        return where + " does not stand directly inside of " + kept + ", where " + s.name() + " is kept";
+        return where + " is not directly inside of " + kept + ", where " + s.name() + " is kept";
     const LoopState &l = host.loop(loop);
     if (l.reduction) return where + " is a reduction";
     if (l.kind != LoopKind::Serial && l.kind != LoopKind::Unrolled)

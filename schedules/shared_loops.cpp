@@ -291,7 +291,7 @@ std::optional<Apart> apart(const ScheduleState &state, const std::string &name, 
     group.insert(head.name());
     if (const std::string whole = needed_whole(state, group); !whole.empty())
         return Apart{"all of " + whole + " has to be there before another stage of these loops begins"};
-    if (!a->has_loop(loop)) return Apart{"loop " + loop + " of stage " + leader + " no longer stands"};
+    if (!a->has_loop(loop)) return Apart{"loop " + loop + " of stage " + leader + " no longer exists"};
     if (!at_one_place(state, s->placement, a->placement))
         return Apart{"stages " + name + " and " + leader + " are computed at different places, " + place_text(*s) +
                          " and " + place_text(*a) + "; " + placing_call(a->placement) + " of " + name + " or " +

@@ -79,8 +79,7 @@ Program Program::load(std::string_view bytes, const std::string &document) {
     Program p;
     p.machine = in.text(in.number(4, "the machine's name"), "the machine's name");
     const uint64_t count = in.number(8, "the number of words");
-    if (count > in.left() / 8)
-        in.fail(fmt::format("{} words cannot stand in the {} bytes that are left", count, in.left()));
+    if (count > in.left() / 8) in.fail(fmt::format("{} words do not fit in the remaining {} bytes", count, in.left()));
     for (uint64_t i = 0; i < count; i++) {
         const uint32_t present = uint32_t(in.number(4, "a word"));
         const uint64_t note = in.number(4, "a word");

@@ -89,7 +89,7 @@ private:
         int64_t share = words;
         if (m.op == MvOp::Scatter || m.op == MvOp::Gather) {
             if (words / c.moves.block % units)
-                fail(fmt::format("{} blocks of {} LW cannot be dealt to {} L2Bs evenly", words / c.moves.block,
+                fail(fmt::format("{} blocks of {} LW cannot be distributed evenly to {} L2Bs", words / c.moves.block,
                                  c.moves.block, units));
             share = words / units;
         }

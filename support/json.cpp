@@ -19,7 +19,7 @@ Json parse_json(const std::string &text, const std::string &document) {
         if (event == Json::parse_event_t::object_start) open.emplace_back();
         if (event == Json::parse_event_t::object_end) open.pop_back();
         if (event == Json::parse_event_t::key && !open.back().insert(parsed.get<std::string>()).second)
-            throw UserError(document + ": the key \"" + parsed.get<std::string>() + "\" stands twice in one object");
+            throw UserError(document + ": the key \"" + parsed.get<std::string>() + "\" occurs twice in one object");
         return true;
     };
     try {

@@ -122,7 +122,7 @@ void BoostedTrees::order(const Rows &rows, const std::vector<float> &quality, co
                          const std::vector<float> &offsets, const TreeOptions &options, const BoostedTrees *before) {
     if (before && before->columns() != rows.columns)
         throw UserError("trees learnt from rows of " + std::to_string(before->columns()) +
-                        " values cannot learn on from rows of " + std::to_string(rows.columns));
+                        " values cannot be trained further on rows of " + std::to_string(rows.columns));
     const Matrix matrix(rows);
     auto contents = std::make_unique<Contents>(matrix, rows.columns);
     if (before) {
@@ -176,7 +176,7 @@ std::vector<float> BoostedTrees::predict(const Rows &rows) const {
     if (!contents_ || rows.size() == 0) return std::vector<float>(rows.size(), 0.f);
     if (rows.columns != contents_->columns)
         throw UserError("trees learnt from rows of " + std::to_string(contents_->columns) +
-                        " values are asked about rows of " + std::to_string(rows.columns));
+                        " values cannot evaluate rows of " + std::to_string(rows.columns));
     return predict_with(contents_->handle, Matrix(rows), Kind::Margin);
 }
 

@@ -28,7 +28,7 @@ Rows rows_of(const std::vector<Features> &candidates, int version, size_t column
     for (const Features &f : candidates) {
         if (f.version != version)
             throw UserError("a cost model that learnt from features of " + describe_features(version) +
-                            ", cannot runner a candidate whose features are of " + describe_features(f.version));
+                            ", cannot rank a candidate whose features are of " + describe_features(f.version));
         if (const std::string wrong = wrong_length(f); !wrong.empty()) throw UserError("a candidate has " + wrong);
         rows.add({f.values.begin(), f.values.begin() + static_cast<long>(columns)});
     }
@@ -115,7 +115,7 @@ CostModel CostModel::learn(const std::vector<ModelTask> &tasks, const TreeOption
         throw UserError("there is nothing to learn from: no task has two measured candidates with features");
     if (before && before->version() != version)
         throw UserError("a cost model that learnt from features of " + describe_features(before->version()) +
-                        ", cannot learn on from features of " + describe_features(version));
+                        ", cannot be trained further on features of " + describe_features(version));
     CostModel model;
     model.trees_.order(rows, quality, groups, offsets, options, before ? &before->trees_ : nullptr);
     model.trees_.set_note("kumiko_features_version", std::to_string(version));
@@ -140,7 +140,7 @@ CostModel CostModel::load(const std::string &bytes, const std::string &document)
         throw UserError(document + " was learnt from " + std::to_string(model.trees_.columns()) +
                         " features; this Kumiko has " + std::to_string(columns) + ": learn it anew");
     if (const std::string weight = model.trees_.note(weight_note); weight != weight_text(model.version_))
-        throw UserError(document + " learnt what is missing in " + (weight.empty() ? "an unknown number of" : weight) +
+        throw UserError(document + " was trained to correct " + (weight.empty() ? "an unknown number of" : weight) +
                         " times the estimate; this Kumiko begins with " + weight_text(model.version_) +
                         " times: learn it anew");
     return model;

@@ -26,7 +26,8 @@ void require_supported(const Op &op) {
         const auto around =
             s.kind == Stage::Kind::Padding ? tensor_reads(s.value) : std::vector<const Halide::Internal::Call *>();
         if (s.kind == Stage::Kind::Padding && (around.size() != 1 || !op.find_input(around[0]->name)))
-            throw Unsupported("stage " + s.name + " of op " + op.name() + " pads what is no input" + chains);
+            throw Unsupported("stage " + s.name + " of op " + op.name() + " pads a tensor that is not an input" +
+                              chains);
         for (const auto *axes : {&s.axes, &s.reduction_axes}) {
             for (const Axis &a : *axes) {
                 if (!constant_extent(a))
@@ -39,10 +40,12 @@ void require_supported(const Op &op) {
         const bool position = s.reduction_kind == "argmax" || s.reduction_kind == "argmin";
         if (!s.properties.associative || !s.properties.commutative || s.components.size() != (position ? 2 : 1))
             throw Unsupported("stage " + s.name + " of op " + op.name() +
-                              " folds in an order, or several values together" + chains);
+                              " has a combiner that is not associative and commutative, or folds several values" +
+                              chains);
         if (position && !(op.is_output(s.name) && op.stages().size() == 1))
-            throw Unsupported("stage " + s.name + " of op " + op.name() +
-                              " finds positions, which is built for an output that no other stage is beside" + chains);
+            throw Unsupported(
+                "stage " + s.name + " of op " + op.name() +
+                " finds positions (argmax, argmin), which is supported only for an op of that stage alone" + chains);
     }
 }
 
@@ -252,7 +255,8 @@ std::optional<ChipFormula> chip_formula(const Op &op, ChipKeep keep, size_t join
     if (f.inputs().empty()) throw Unsupported("op " + op.name() + " reads no input" + chains);
     if (f.lane_axes().empty() || (f.members.size() == 1 && !out.is_reduction() && f.in_window(f.lane_axes().front())))
         throw Unsupported("op " + op.name() +
-                          " has no axis for the lanes of a word along which no sum of axes is read" + chains);
+                          " has no axis for the lanes of a word: each occurs in an index that is a sum of axes" +
+                          chains);
     return f;
 }
 

@@ -182,7 +182,7 @@ void require_chip_program(const Op &op) {
                               " reads its own elements before; the chip has no scans and recurrences");
         if (const auto scatter = scattered(s))
             throw Unsupported("stage " + s.name + " of op " + op.name() + " is a scatter along " + scatter->axis +
-                              "; the chip writes to no address that is read");
+                              "; the chip has no stores at data-dependent addresses");
         for (const Axis &k : s.reduction_axes) {
             if (constant_extent(k) == 0)
                 throw Unsupported("stage " + s.name + " of op " + op.name() + " reduces over axis " + k.name() +

@@ -84,7 +84,7 @@ void apply_accumulate_in(ScheduleState &state, const Directive &d, size_t index)
     state.obligations.push_back(
         {index, [name = stage.name(), l = loop.name, unbounded](const ScheduleState &s) -> std::string {
              const StageState *stage = s.find(name);
-             if (!stage->has_loop(l)) return "loop " + l + " of stage " + name + " no longer stands";
+             if (!stage->has_loop(l)) return "loop " + l + " of stage " + name + " no longer exists";
              if (!reduces_inside(*stage, l)) return "no reduction loop stands inside loop " + l + " any more";
              if (!stage->accumulate || stage->accumulate->level != "registers") return "";
              const std::string axis = unbounded.of(LoopGeometry(s, *stage), [&] { return unbounded_axis(s, name, l); });

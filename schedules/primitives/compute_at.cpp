@@ -30,7 +30,7 @@ std::string runs_outside(const ScheduleState &state, const std::string &reader, 
         }
         s = state.find(at.consumer);
     }
-    return which + "does not stand inside loop " + loop + " of " + c.name();
+    return which + "is not inside loop " + loop + " of " + c.name();
 }
 
 namespace {
@@ -81,7 +81,7 @@ std::string uncovered(const ScheduleState &state, const std::string &name, const
                       const std::string &loop) {
     const StageState *c = state.find(consumer);
     if (!c) return "stage " + consumer + " is gone";
-    if (!c->has_loop(loop)) return "loop " + loop + " of stage " + consumer + " no longer stands";
+    if (!c->has_loop(loop)) return "loop " + loop + " of stage " + consumer + " no longer exists";
     if (c->loop(loop).kind == LoopKind::Vectorized) return "loop " + loop + " of stage " + consumer + " is vectorized";
     if (const std::string why = read_elsewhere(state, name, *c, loop); !why.empty()) return why;
     return writes_output(state.op, state.stage(name).def) ? not_own_part(state, name, consumer, loop) : "";
@@ -92,8 +92,8 @@ namespace {
 void apply_compute_at(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
     if (stage.prepacked) {
-        refuse(state, d, stage.name() + " is packed ahead of time, so it is computed nowhere in the kernel", nullptr,
-               "", "place_in(…, consumer, loop), which copies it");
+        refuse(state, d, stage.name() + " is pre-packed, so the kernel does not compute it", nullptr, "",
+               "place_in(…, consumer, loop), which copies it");
     }
     const std::string consumer = text_argument(d, "consumer"), loop = text_argument(d, "loop");
     if (!stage.finished_into.empty()) {
@@ -126,8 +126,8 @@ void apply_compute_at(ScheduleState &state, const Directive &d, size_t index) {
         if (const std::string why = broken(state); !why.empty()) {
             refuse(state, d, why, &c, loop,
                    "a loop of the first stage that reads " + stage.name() +
-                       " where store_at keeps it, a serial loop directly inside of the one at which it is kept, that "
-                       "loop itself, or compute_root() first, which keeps it elsewhere");
+                       " where store_at stores it, a serial loop directly inside of the loop of store_at, that loop "
+                       "itself, or compute_root() first, which moves the storage");
         }
         stage.computed = {Placement::Kind::At, consumer, loop};
         state.obligations.push_back({index, [=, name = stage.name()](const ScheduleState &s) -> std::string {

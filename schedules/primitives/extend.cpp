@@ -27,7 +27,7 @@ size_t index_of(const ScheduleState &state, const StageState &stage, const Call 
     }
     if (!at || otherwise)
         refuse(state, d, read->name + " is not read at axis " + axis + " itself", &stage, "",
-               "an axis that is one index of the tensor and stands in no other");
+               "an axis that is one index of the tensor and occurs in no other");
     return *at;
 }
 
@@ -40,7 +40,7 @@ void check_reads(const ScheduleState &state, const StageState &stage, const Expr
             if (!expr_uses_var(read->args[i], axis)) continue;
             if (source && source->def.kind == Stage::Kind::Padding && pads(source->def, i)) continue;
             refuse(state, d,
-                   fmt::format("{} is read at {}, which the new steps would take beyond its end", read->name,
+                   fmt::format("{} is read at {}, which the new steps would read past its end", read->name,
                                to_string(read->args[i])),
                    &stage, "", "another factor that is padded along what the axis moves");
         }

@@ -59,7 +59,7 @@ Expr sum_apart(const Stage &sum, const Expr &term, const std::string &name, std:
 Factors factors_of(const ScheduleState &state, const StageState &stage, const std::string &tensor, const Directive &d) {
     const Stage &def = stage.def;
     if (!def.is_reduction() || def.reduction_kind != "sum")
-        refuse(state, d, stage.name() + " is no sum", &stage, "", "sums of products");
+        refuse(state, d, stage.name() + " is not a sum", &stage, "", "sums of products");
     const Mul *product = def.components[0].term.as<Mul>();
     for (const bool first : {true, false}) {
         if (!product) break;
@@ -68,7 +68,7 @@ Factors factors_of(const ScheduleState &state, const StageState &stage, const st
         if (read && read->name == tensor && !tensors_read(other).count(tensor)) return {read, other, first};
     }
     refuse(state, d,
-           fmt::format("the terms of {} are no products of {} and something else: they are {}", stage.name(), tensor,
+           fmt::format("the terms of {} are not products of {} and another factor: they are {}", stage.name(), tensor,
                        to_string(def.components[0].term)),
            &stage, "",
            "terms like cast<int32_t>(" + tensor +

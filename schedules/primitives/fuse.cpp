@@ -15,8 +15,8 @@ void apply_fuse(ScheduleState &state, const Directive &d, size_t) {
         }
     }
     if (stage.position(inner.name) != stage.position(outer.name) + 1) {
-        refuse(state, d, "loop " + inner.name + " does not stand directly inside " + outer.name, &stage, inner.name,
-               "two loops of which the second is the next inside the first; reorder them so first");
+        refuse(state, d, "loop " + inner.name + " is not directly inside " + outer.name, &stage, inner.name,
+               "two loops of which the second is directly inside the first; reorder them first");
     }
     if (outer.reduction != inner.reduction) {
         refuse(state, d, "one of the loops " + outer.name + " and " + inner.name + " reduces and the other does not",

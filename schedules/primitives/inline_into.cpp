@@ -7,8 +7,8 @@ namespace {
 void apply_inline_into(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
     if (stage.prepacked) {
-        refuse(state, d, stage.name() + " is packed ahead of time, so it is computed nowhere in the kernel", nullptr,
-               "", "place_in(…, consumer, loop), which copies it");
+        refuse(state, d, stage.name() + " is pre-packed, so the kernel does not compute it", nullptr, "",
+               "place_in(…, consumer, loop), which copies it");
     }
     if (state.op.is_output(stage.name())) {
         refuse(state, d, stage.name() + " is an output, so it has to be written", nullptr, "",

@@ -71,7 +71,7 @@ void apply_offset(ScheduleState &state, const Directive &d, size_t) {
         refuse(state, d, std::to_string(by) + " is beyond what integers of 32 bits may be apart", &stage, "", "less");
     const Type sum = stage.def.type;
     if (!stage.def.is_reduction() || stage.def.reduction_kind != "sum" || sum.is_float() || sum.is_bfloat())
-        refuse(state, d, stage.name() + " is no sum of integers", &stage, "", "sums of products of integers");
+        refuse(state, d, stage.name() + " is not a sum of integers", &stage, "", "sums of products of integers");
     const Factors factors = factors_of(state, stage, tensor, d);
     refuse_touched(state, stage, d);
     const Type held = held_type(state, stage, tensor, by, d);

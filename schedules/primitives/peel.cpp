@@ -29,7 +29,7 @@ void apply_peel(ScheduleState &state, const Directive &d, size_t index) {
     state.obligations.push_back({index, [name, l = loop.name](const ScheduleState &s) -> std::string {
                                      const StageState *stage = s.find(name);
                                      if (!stage->has_loop(l))
-                                         return "loop " + l + " of stage " + name + " no longer stands";
+                                         return "loop " + l + " of stage " + name + " no longer exists";
                                      return stage->loop(l).kind == LoopKind::Serial
                                                 ? ""
                                                 : "loop " + l + " of stage " + name + " is no longer serial";

@@ -267,7 +267,7 @@ void apply_place_in(ScheduleState &state, const Directive &d, size_t index) {
                                          p->placement.consumer != consumer || p->placement.loop != loop)
                                          return "";
                                      if (!c->has_loop(loop))
-                                         return "loop " + loop + " of stage " + consumer + " no longer stands";
+                                         return "loop " + loop + " of stage " + consumer + " no longer exists";
                                      if (c->loop(loop).kind == LoopKind::Vectorized)
                                          return "loop " + loop + " of stage " + consumer + " is now vectorized";
                                      const auto bytes = needed.of(

@@ -16,7 +16,7 @@ bool reads(const ScheduleState &state, const StageState &stage, const std::strin
 // Why the region of `tensor` below `loop` of `stage` cannot be prefetched; "" if it can.
 std::string not_fetchable(const ScheduleState &state, const StageState &stage, const std::string &tensor,
                           const std::string &loop) {
-    if (!stage.has_loop(loop)) return "loop " + loop + " of stage " + stage.name() + " no longer stands";
+    if (!stage.has_loop(loop)) return "loop " + loop + " of stage " + stage.name() + " no longer exists";
     if (stage.loop(loop).kind == LoopKind::Vectorized)
         return "loop " + loop + " of stage " + stage.name() + " is vectorized";
     if (tensor == stage.name()) {
@@ -46,7 +46,7 @@ std::string not_fetchable(const ScheduleState &state, const StageState &stage, c
 std::string not_around(const ScheduleState &state, const StageState &stage, const std::string &tensor,
                        const std::string &loop, const std::string &consumer, const std::string &of) {
     if (consumer == stage.name()) {
-        if (!stage.has_loop(of)) return "loop " + of + " of stage " + consumer + " no longer stands";
+        if (!stage.has_loop(of)) return "loop " + of + " of stage " + consumer + " no longer exists";
         if (stage.position(of) >= stage.position(loop))
             return "loop " + of + " of stage " + consumer + " does not stand outside of loop " + loop;
         return not_fetchable(state, stage, tensor, of);
@@ -58,7 +58,7 @@ std::string not_around(const ScheduleState &state, const StageState &stage, cons
     if (!inner || inner->computed_at().kind != Placement::Kind::At || follows(*inner))
         return stage.name() + " is not computed in the loops of " + consumer;
     const Placement &at = inner->computed_at();
-    if (!c || !c->has_loop(of)) return "loop " + of + " of stage " + consumer + " no longer stands";
+    if (!c || !c->has_loop(of)) return "loop " + of + " of stage " + consumer + " no longer exists";
     if (c->loop(of).kind == LoopKind::Vectorized) return "loop " + of + " of stage " + consumer + " is vectorized";
     if (!c->has_loop(at.loop) || c->position(at.loop) < c->position(of))
         return stage.name() + " is computed outside of loop " + of;

@@ -70,9 +70,8 @@ Range range_of_loop(const ScheduleState &state, const Directive &d, const StageS
         const auto *s = std::get_if<SplitRelation>(&relation);
         if (!s || (s->outer != r.axis && s->inner != r.axis)) continue;
         if (s->inner == r.axis) {
-            refuse(state, d,
-                   "loop " + r.axis + " is the inner part of loop " + s->parent + ", and runs again and again", &stage,
-                   loop, "an axis, or the outer loop of its splits");
+            refuse(state, d, "loop " + r.axis + " is the inner part of loop " + s->parent + ", and runs several times",
+                   &stage, loop, "an axis, or the outer loop of its splits");
         }
         const auto extent = known_extent(state, stage.loop(s->parent));
         if (!extent) refuse(state, d, "the extent of loop " + s->parent + " is known only at run time", &stage, loop);
@@ -91,8 +90,8 @@ void apply_region(ScheduleState &state, const Directive &d, size_t index) {
     if (const std::string why = not_divided(state, of); !why.empty())
         refuse(state, d, why, &stage, "", "region of a stage that is computed at the root and stored as it is");
     if (loop.reduction)
-        refuse(state, d, "loop " + loop.name + " reduces, so a part of it makes no elements", &stage, loop.name,
-               "a loop that does not reduce");
+        refuse(state, d, "loop " + loop.name + " is a reduction loop, so a part of it computes no complete elements",
+               &stage, loop.name, "a loop that does not reduce");
     if (const std::string why = more_than_loops(state, stage); !why.empty())
         refuse(state, d, "of stage " + of + ", " + why, &stage, loop.name,
                "region while the stage has serial loops alone; then directives for each part");
@@ -127,8 +126,8 @@ void apply_region(ScheduleState &state, const Directive &d, size_t index) {
         left -= p.count;
     }
     if (left == 0)
-        refuse(state, d, "it leaves nothing to stage " + of, &stage, loop.name,
-               "fewer iterations: the last part is the stage's own");
+        refuse(state, d, "it leaves no iterations to stage " + of, &stage, loop.name,
+               "fewer iterations; the stage itself computes the last part");
 
     StageState made;
     made.def = stage.def;

@@ -36,12 +36,13 @@ std::vector<Group> groups_argument(const ScheduleState &state, const StageState 
             }
             if (!found)
                 refuse(state, d, reader.name() + " has no axis \"" + axis + "\"", &reader, "", "its axes " + names);
-            if (!used.insert(axis).second) refuse(state, d, "axis " + axis + " stands twice", &reader, "", "once each");
+            if (!used.insert(axis).second)
+                refuse(state, d, "axis " + axis + " is named twice", &reader, "", "once each");
             if (!g.axes.empty() && !as_const_int(found->extent()))
                 refuse(state, d,
                        "the extent of axis " + axis +
-                           " is known only at run time, so what stands before it in its group has no constant step",
-                       &reader, "", "such an axis first in its group, or in one of its own");
+                           " is known only at run time, so the axes before it in its group have no constant stride",
+                       &reader, "", "this axis first in its group, or in a group of its own");
             g.axes.push_back(*found);
             g.name += axis;
         }
@@ -102,9 +103,10 @@ void check_inside(const ScheduleState &state, const StageState &reader, const st
             tensors_read(index).empty() ? range_of(simplified(index), scope) : Interval::everything();
         if (range.is_bounded() && proves(range.min >= 0, known) && proves(range.max < extent, known)) continue;
         refuse(state, d,
-               "index " + to_string(read[i]) + " of " + tensor + " is not known to be inside for all iterations of " +
-                   reader.name() + ", and a stage in its place would compute all of them",
-               &reader, "", "place_in, which copies what is inside");
+               "index " + to_string(read[i]) + " of " + tensor +
+                   " is not proved to be in bounds for all iterations of " + reader.name() +
+                   ", and the new stage would compute all of them",
+               &reader, "", "place_in, which copies only elements in bounds");
     }
 }
 
@@ -196,7 +198,8 @@ void apply_reindex(ScheduleState &state, const Directive &d, size_t) {
                        "axis " + a.name() + ", by which " + consumer + " reads " + tensor + ", is in no group", &reader,
                        "", "each axis that the read uses, in one group");
             if (!is_const_one(a.extent()))
-                refuse(state, d, "what " + consumer + " reads of " + tensor + " is the same along axis " + a.name(),
+                refuse(state, d,
+                       "the index at which " + consumer + " reads " + tensor + " does not depend on axis " + a.name(),
                        &reader, "", "groups without it");
         }
     }

@@ -20,7 +20,7 @@ std::string broken(const ScheduleState &state, const StageState &stage, const st
         return "the combiner of " + stage.name() +
                " is not known to leave every value as it is where it folds the identity in, as sums, products and "
                "integers do";
-    if (!stage.has_loop(loop)) return "loop " + loop + " of stage " + stage.name() + " no longer stands";
+    if (!stage.has_loop(loop)) return "loop " + loop + " of stage " + stage.name() + " no longer exists";
     if (stage.loop(loop).kind != LoopKind::Serial)
         return "loop " + loop + " is " + kind_name(stage.loop(loop).kind) +
                ", but of its iterations each step runs only the one that the index names";

@@ -58,7 +58,7 @@ void check_repeated_sums(ScheduleState &state, const StageState &stage, const Di
     if (!stage.def.is_reduction()) return;
     if (const std::string why = repeats_steps(stage, blocks); !why.empty())
         refuse(state, d, "a shifted tail repeats elements: " + why, &stage, loop,
-               "the tails guard and mask, or a loop outside of all that reduce");
+               "the tails guard and mask, or a loop outside of all reduction loops");
     state.obligations.push_back({index, [name = stage.name(), blocks](const ScheduleState &s) {
                                      return repeats_steps(*s.find(name), blocks);
                                  }});
@@ -73,7 +73,7 @@ void split_loop(ScheduleState &state, StageState &stage, const Directive &d, con
                "a factor of 1 or more");
     }
     if (factor > (1 << 30)) {
-        refuse(state, d, "the factor " + std::to_string(factor) + " is larger than loops may be long", &stage, name,
+        refuse(state, d, "the factor " + std::to_string(factor) + " exceeds the largest extent of a loop", &stage, name,
                "a factor of 1 to 1073741824");
     }
     const auto n = Halide::Internal::as_const_int(loop.extent);
@@ -94,7 +94,7 @@ void split_loop(ScheduleState &state, StageState &stage, const Directive &d, con
                "the tails guard, or a factor that divides the extent");
     }
     if (tail == Tail::Pad && loop.reduction) {
-        refuse(state, d, "a padded tail would add what lies beyond the end of the reduction", &stage, name,
+        refuse(state, d, "a padded tail would add elements past the end of the reduction", &stage, name,
                "the tail guard, or a factor that divides the extent");
     }
     if (tail == Tail::Pad && !ends_with_axis(stage, name)) {
@@ -103,7 +103,7 @@ void split_loop(ScheduleState &state, StageState &stage, const Directive &d, con
     }
     if (tail == Tail::Pad && follows(stage)) {
         refuse(state, d,
-               "a padded tail writes beyond the extent, and " + stage.name() + " is kept from block to block of " +
+               "a padded tail writes beyond the extent, and " + stage.name() + " is kept across the blocks of loop " +
                    stage.online->loop,
                &stage, name, "the tails guard and mask");
     }

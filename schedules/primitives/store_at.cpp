@@ -161,10 +161,10 @@ std::string not_inside(const ScheduleState &state, const std::string &name, cons
     const StageState &s = state.stage(name);
     const StageState *r = state.find(reader);
     if (!r) return "stage " + reader + " is gone";
-    if (!r->has_loop(loop)) return "loop " + loop + " of stage " + reader + " no longer stands";
+    if (!r->has_loop(loop)) return "loop " + loop + " of stage " + reader + " no longer exists";
     const std::string kept = "loop " + s.placement.loop + " of " + s.placement.consumer;
     const StageState *host = state.find(s.placement.consumer);
-    if (!host || !host->has_loop(s.placement.loop)) return kept + ", where " + name + " is kept, no longer stands";
+    if (!host || !host->has_loop(s.placement.loop)) return kept + ", where " + name + " is kept, no longer exists";
     if (const std::string why = not_by_parts(state, s); !why.empty()) return why;
     if (r == host) return not_rolling(state, s, loop);
     if (s.def.kind == Stage::Kind::Padding) return name + " is padding, which a loop of its reader does not compute";

@@ -201,7 +201,7 @@ std::string mismatch_in(const ScheduleState &known, const StageState &s, const s
 // The same for all boxes on which the stage runs.
 std::string mismatch(const ScheduleState &state, const StageState &stage, const std::string &loop,
                      const Instruction &instruction) {
-    if (!stage.has_loop(loop)) return "loop " + loop + " of stage " + stage.name() + " no longer stands";
+    if (!stage.has_loop(loop)) return "loop " + loop + " of stage " + stage.name() + " no longer exists";
     if (!stage.def.is_reduction() || stage.def.components.size() != 1)
         return stage.name() + " is not a reduction of one value, as the instruction is";
     // accumulate_in reports this.

@@ -21,8 +21,8 @@ void apply_tile(ScheduleState &state, const Directive &d, size_t) {
         const size_t at = stage.position(loops[n]);
         if (n == 0) first = at;
         if (at != first + n) {
-            refuse(state, d, "loop " + loops[n] + " does not stand directly inside the one named before it", &stage,
-                   loops[n], "loops that stand one directly inside the other, outermost first; reorder them so first");
+            refuse(state, d, "loop " + loops[n] + " is not directly inside the loop named before it", &stage, loops[n],
+                   "directly nested loops, outermost first; reorder them first");
         }
     }
     if (stage.def.is_reduction() && !(stage.def.properties.commutative && stage.def.properties.associative)) {

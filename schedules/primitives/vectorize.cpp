@@ -8,7 +8,7 @@ namespace {
 // Empty if `lanes` is the innermost loop of the stage.
 std::string not_innermost(const ScheduleState &s, const std::string &name, const std::string &lanes) {
     const StageState *stage = s.find(name);
-    if (!stage || !stage->has_loop(lanes)) return "the vectorized loop " + lanes + " no longer stands";
+    if (!stage || !stage->has_loop(lanes)) return "the vectorized loop " + lanes + " no longer exists";
     return stage->order.back() == lanes ? "" : "loop " + lanes + " of stage " + name + " is no longer innermost";
 }
 

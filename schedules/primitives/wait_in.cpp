@@ -7,14 +7,14 @@ namespace {
 
 // Why partial results cannot be spilled below `loop`; "" if they can.
 std::string not_below(const StageState &s, const std::string &loop) {
-    if (!s.has_loop(loop)) return "loop " + loop + " of stage " + s.name() + " no longer stands";
+    if (!s.has_loop(loop)) return "loop " + loop + " of stage " + s.name() + " no longer exists";
     if (s.accumulate && s.accumulate->join) return s.name() + " joins its rounds where the result is";
     if (!s.accumulate) return s.name() + " has no rounds: its partial results are kept nowhere in between";
     const size_t at = s.position(loop);
     if (s.position(s.accumulate->loop) <= at)
-        return s.name() + " accumulates at loop " + s.accumulate->loop + ", which does not stand inside loop " + loop;
+        return s.name() + " accumulates at loop " + s.accumulate->loop + ", which is not inside loop " + loop;
     if (s.first_reduction() <= at)
-        return "reduction loop " + s.order[s.first_reduction()] + " does not stand inside loop " + loop +
+        return "reduction loop " + s.order[s.first_reduction()] + " is not inside loop " + loop +
                ", so its rounds would not find what the earlier ones left";
     return "";
 }

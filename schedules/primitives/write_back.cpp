@@ -8,7 +8,7 @@ namespace {
 std::string impossible(const ScheduleState &state, const std::string &name, const std::string &loop) {
     const StageState &s = *state.find(name);
     if (!s.accumulate) return "stage " + name + " accumulates in no level";
-    if (!s.has_loop(loop)) return "loop " + loop + " of stage " + name + " no longer stands";
+    if (!s.has_loop(loop)) return "loop " + loop + " of stage " + name + " no longer exists";
     if (s.loop(loop).reduction) return "loop " + loop + " reduces, so results are not complete in it";
     if (s.loop(loop).kind != LoopKind::Serial)
         return "loop " + loop + " of stage " + name + " is " + kind_name(s.loop(loop).kind);

@@ -102,11 +102,11 @@ Planned::Planned(const Program &program, const Config &config) {
         }
         p.depth = int(open.size());
         if (p.depth) {
-            if (w.control.wait) fail(i, "a wait stands inside a rep");
-            if (w.mv.op != MvOp::None) fail(i, "a move stands inside a rep");
-            if (w.control.end) fail(i, "the end stands inside a rep");
+            if (w.control.wait) fail(i, "a wait is inside a rep");
+            if (w.mv.op != MvOp::None) fail(i, "a move is inside a rep");
+            if (w.control.end) fail(i, "the end is inside a rep");
         }
-        if (w.control.end && i + 1 != words.size()) fail(i, "the end stands before the last word");
+        if (w.control.end && i + 1 != words.size()) fail(i, "the end is before the last word");
         plan_accesses(p);
         p.matrix = info(w.mau.op).matrix;
         p.idle = idle_reason(w);

@@ -201,8 +201,9 @@ Nest lower(const Schedule &schedule, const LowerOptions &options) {
         Nest head;
         for (const StageState &stage : schedule.state().stages) {
             if (!stage.write_back.empty())
-                throw Unsupported("write_back of stage " + stage.name() +
-                                  ": this target writes results before it begins the next iteration");
+                throw Unsupported(
+                    "write_back of stage " + stage.name() +
+                    ": this target cannot overlap stores with the next iteration; write_back is for the chip");
         }
         head.name = options.kernel_name.empty() ? op.name() : options.kernel_name;
         head.instructions = schedule.state().instructions;

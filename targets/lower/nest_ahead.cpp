@@ -34,7 +34,7 @@ Stmt NestBuilder::with_staged(Frame &f, size_t depth, const std::vector<const St
                     Storage s = l_.storage.at(name);
                     for (Expr &e : s.region.extent) {
                         if (expr_uses_var(e, variable)) {
-                            throw Unsupported("several copies in turn of stage " + p.name() +
+                            throw Unsupported("multiple buffers of stage " + p.name() +
                                               ", whose size changes with loop " + variable +
                                               "; split the loop so that blocks are of one size");
                         }

@@ -200,7 +200,7 @@ TEST_CASE("what the chip makes no chain of is said") {
     const Tensor x = in("X", f32, {c, h, w}), z = in("Z", f32, {v});
     const Op neighbours("neighbours", {z}, {compute("Y", {w}, z(w) + z(w + 2))});
     CHECK(refusal(neighbours)
-              .find("has no axis for the lanes of a word along which no sum of axes is read; on the chip "
+              .find("has no axis for the lanes of a word: each occurs in an index that is a sum of axes; on the chip "
                     "the space made from a formula has") != std::string::npos);
     const Op backwards("backwards", {z}, {compute("Y", {w}, z(19 - w))});
     CHECK(refusal(backwards).find("reads Z at 19 - w") != std::string::npos);

@@ -92,7 +92,7 @@ TEST_CASE("a database that is read-only") {
     Record r;
     r.key = task_key(op(), Machine::host(), {.threads = 1});
     CHECK(told([&] { reader.add(op(), r); }) ==
-          "the tuning database readonly.db is open for reading only: results cannot be kept in it");
+          "the tuning database readonly.db is open for reading only, so it cannot store results");
 
     // Permissions do not apply to root, so the test switches user for a moment.
     const bool root = geteuid() == 0;

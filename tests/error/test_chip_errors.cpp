@@ -141,16 +141,16 @@ unsupported: partial results of stage C wait in L2BM between rounds; on the chip
 TEST_CASE("what is missing for the matrix unit") {
     const Op op = product(64, 64, 64);
     CHECK(told([&] { compile_chip(Schedule(op, chip_machine(small()))); }) == R"(
-stage C is a reduction at the root, but its sums have no place; accumulate_in("GRF0", …) at the loop around those that reduce
+stage C is a reduction at the root, but its sums have no memory level; use accumulate_in("GRF0", …) at the loop around those that reduce
 )");
     Schedule s = begun(op, true);
     s.stage("C").tensorize("ji", "mfma.f16");
     CHECK(told([&] { compile_chip(s); }) == R"(
-stage C is tensorized, but its sums have no place; accumulate_in("GRF0", …)
+stage C is tensorized, but its sums have no memory level; use accumulate_in("GRF0", …)
 )");
     s.accumulate_in("C", "GRF0", "jo");
     CHECK(told([&] { compile_chip(s); }) == R"(
-stage C reads A.packed in DRAM, which no unit reaches; place_in("A.packed", …) copies it to where the unit can
+stage C reads A.packed in DRAM, which no unit can read; place_in("A.packed", …) copies it to a memory that units read
 )");
     s.place_in("A.packed", "LM0", "C", "io");
     s.place_in("B.packed", "LM1", "C", "ko");
@@ -221,7 +221,7 @@ B.packed.L1BM (second) needs 512 LW of L1BM, which has 512, 0 of them free (B.pa
               s.stage("C").tensorize("ji", "mfma.f16");
               compile_chip(s);
           }) == R"(
-unsupported: stage C: reduction loop ko stands outside of jo, so sums would leave and come back; the chip keeps them until they are complete
+unsupported: stage C: reduction loop ko is outside of jo, so incomplete sums would be stored and reloaded; the chip keeps sums until they are complete
 )");
 }
 
@@ -264,7 +264,7 @@ TEST_CASE("the chip looks at no values before a program runs") {
     Schedule s(Op("more", {A}, {compute("B", {i}, A(i) + 1)}), chip_machine(small()));
     s.assume(within("A", 0, 9));
     CHECK(told([&] { compile_chip(s, small()); }) == R"(
-unsupported: the assumption within("A", 0, 9): a program of the chip looks at no values before it runs
+unsupported: the assumption within("A", 0, 9): a program of the chip cannot check values before it runs
 )");
 }
 

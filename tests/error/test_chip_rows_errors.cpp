@@ -94,8 +94,8 @@ TEST_CASE("results that stand elsewhere") {
     s.stage("D").compute_at("Y", "o");
     s.place_in("X", "LM0", "D", "o");
     CHECK(told([&] { compile_chip(s, small()); }) ==
-          "unsupported: stage Y reads D where other units of level L1B have it; the chip's chains read what stands in "
-          "the same unit, or in all");
+          "unsupported: stage Y reads D from other units of level L1B; the chip's chains read values of the same unit, "
+          "or values that all units have");
 }
 
 TEST_CASE("copies inside the loops of a chain") {
@@ -138,7 +138,7 @@ TEST_CASE("combiners") {
     b.T.reorder({"kb", "kp", "i", "ko", "kv"}).bind("kp", "PE").bind("kb", "MAB");
     b.place();
     CHECK(told([&] { compile_chip(b.s, small()); }) ==
-          "unsupported: stage T multiplies over units; the tree adds, and takes the greater or lesser");
+          "unsupported: stage T reduces by product over units; the tree reduces by sum, maximum and minimum");
 }
 
 TEST_CASE("lanes") {
@@ -163,16 +163,16 @@ TEST_CASE("sums that have no place, or leave before they are complete") {
     const Op op = ops::reduction("sum", f32, {64, 64}, {1});
     const Machine machine = chip_machine(small());
     Schedule s(op, machine);
-    CHECK(told([&] { compile_chip(s, small()); }) == "stage Y is a reduction at the root, but its sums have no place; "
-                                                     "accumulate_in(\"GRF0\", …) at the loop around those that reduce");
+    CHECK(told([&] { compile_chip(s, small()); }) ==
+          "stage Y is a reduction at the root, but its sums have no memory level; use "
+          "accumulate_in(\"GRF0\", …) at the loop around those that reduce");
     StageHandle Y = s.stage("Y");
     Y.split("i1", 8, {"ko", "ki"});
     Y.reorder({"ko", "i0", "ki"});
     s.accumulate_in("Y", "GRF0", "ko");
     CHECK(told([&] { compile_chip(s, small()); }) ==
-          "unsupported: stage Y: reduction loop ko stands outside of ko, so sums would leave and come back; the chip "
-          "keeps them until they are "
-          "complete");
+          "unsupported: stage Y: reduction loop ko is outside of ko, so incomplete sums would be stored and reloaded; "
+          "the chip keeps sums until they are complete");
 }
 
 TEST_CASE("reductions over nothing") {

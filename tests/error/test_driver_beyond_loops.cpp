@@ -78,8 +78,9 @@ TEST_CASE("the chip refuses them, by default and under a schedule") {
               std::string("stage Y reads its own elements before; the chip has no scans and recurrences")));
     CHECK(
         told(counted()) ==
-        std::pair(std::string("stage Y of op counted is a scatter along v; the chip writes to no address that is read"),
-                  std::string("stage Y is a scatter along v; the chip writes to no address that is read")));
+        std::pair(std::string(
+                      "stage Y of op counted is a scatter along v; the chip has no stores at data-dependent addresses"),
+                  std::string("stage Y is a scatter along v; the chip has no stores at data-dependent addresses")));
 }
 
 TEST_CASE("the tuner refuses what it cannot run again and again in a process of its own") {

@@ -70,7 +70,7 @@ TEST_CASE("libraries that cannot be built or written") {
         }
         return "no error";
     };
-    contains(built("/tmp"), "kernel error: the function would be called k_error, as one of the library's own");
+    contains(built("/tmp"), "kernel error: the function name k_error is used by the library itself");
     d.kernels[0].name = "relu";
     contains(built("/proc/no/such"), "cannot make the folder /proc/no/such");
     contains(built("/dev/null"), "/dev/null");
@@ -94,13 +94,13 @@ TEST_CASE("functions of one name") {
     };
     const std::string relu = R"({"op": "relu", "parameters": {"n": 3}, "name": )";
     contains(built(R"({"name": "a", "kernels": [)" + relu + R"("x"}, )" + relu + R"("x_packed"}]})"),
-             "kernels x and x_packed would both bring a function a_x_packed");
+             "kernels x and x_packed would both define a function a_x_packed");
     contains(built(R"({"name": "A", "kernels": [)" + relu + R"("OK"}]})"),
-             "kernel OK would bring a function A_OK, which the header names otherwise");
+             "kernel OK would define a function A_OK, a name that the header uses for something else");
     contains(built(R"({"name": "A", "kernels": [)" + relu + R"("VERSION"}]})"),
-             "a function A_VERSION, which the header");
+             "a function A_VERSION, a name that the header");
     contains(built(R"({"name": "a", "prefix": "", "kernels": [)" + relu + R"("printf"}]})"),
-             "the function would be called printf, as one of the C library");
+             "the function name printf is one of the C library");
     CHECK(!std::filesystem::exists(std::filesystem::path(KUMIKO_BINARY_DIR) / "never"));
 }
 

@@ -87,7 +87,7 @@ TEST_CASE("tensors") {
           "here: index 1 of tensor \"A\" has type f32; an index is an int32 expression: cast it");
     CHECK(error_of([&] {
               input("X", f32, {n.i, n.i});
-          }) == "here: axis \"i\" stands twice in the axes of tensor \"X\"");
+          }) == "here: axis \"i\" occurs twice in the axes of tensor \"X\"");
     CHECK(error_of([&] {
               input("X", f32, {n.i, n.j}, {.strides = {1}});
           }) == "here: input \"X\" has 2 axes but 1 strides; state one per axis, in elements");
@@ -233,7 +233,8 @@ TEST_CASE("errors show reductions as they were written") {
     CHECK(
         error_of([&] { Op("op", {n.A}, {compute("Y", {n.i}, n.A(n.i, best[2] + 1))}); }) ==
         "here: tensor \"Y\" reads \"A\" at top_k(A(i, k), k, 2)[2] + 1, a value that is known only when it is read and "
-        "may lie outside of axis \"k\"; legal is what cannot: clamp(…, 0, 5), … % 6, or a read of zero_padded(A) or "
+        "may lie outside of axis \"k\"; legal are indices that cannot: clamp(…, 0, 5), … % 6, or a read of "
+        "zero_padded(A) or "
         "clamped(A)");
     const Axis m("m", Size("M"));
     const Tensor B = input("B", f32, {m});
@@ -397,9 +398,11 @@ TEST_CASE("extents and strides") {
     CHECK(error_of([&] { Axis("y", n.I(n.i)); }) ==
           "here: the extent of axis \"y\" reads a tensor; legal are int32 numbers and sizes under + - * / %");
     CHECK(error_of([&] { Axis("y", sum(n.I(n.i), n.i)); }) ==
-          "here: the extent of axis \"y\" holds a reduction, which cannot stand there");
+          "here: the extent of axis \"y\" contains a reduction, which is not allowed there; compute it as a stage of "
+          "its own");
     CHECK(error_of([&] { Axis("y", cast<int>(sqrt(cast<float>(Size("M"))))); }) ==
-          "here: the extent of axis \"y\" is of type f32 within; legal are int32 numbers and sizes under + - * / %");
+          "here: the extent of axis \"y\" is of type f32 in a part of it; legal are int32 numbers and sizes under + - "
+          "* / %");
     CHECK(error_of([&] {
               Axis("y", Halide::Param<int>("p"));
           }).starts_with("here: the extent of axis \"y\" uses the Halide parameter \"p\""));
@@ -408,10 +411,10 @@ TEST_CASE("extents and strides") {
           }) == "here: the stride of axis \"j\" of input \"X\" is -1; legal is 0 or more");
     CHECK(error_of([&] { compute("Y", {n.i}, n.i + 0, {.strides = {-1}}); }) ==
           "here: the stride of axis \"i\" of tensor \"Y\" is -1; legal is 0 or more");
-    CHECK(
-        error_of([&] { input("X", f32, {n.i}, {.strides = {Expr(2.5f)}}); }) ==
-        "here: the stride of axis \"i\" of input \"X\" is of type f32 within; legal are int32 numbers and sizes under "
-        "+ - * / %");
+    CHECK(error_of([&] { input("X", f32, {n.i}, {.strides = {Expr(2.5f)}}); }) ==
+          "here: the stride of axis \"i\" of input \"X\" is of type f32 in a part of it; legal are int32 numbers and "
+          "sizes under "
+          "+ - * / %");
     CHECK(error_of([&] { input("X", f32, {n.i}, {.strides = {Expr()}}); }) ==
           "here: the stride of axis \"i\" of input \"X\" is undefined");
     Tensor X = input("X", f32, {n.i}, {.strides = {Size("L") - 5}});
@@ -482,10 +485,11 @@ TEST_CASE("an index that is read stays inside for all values") {
     };
     CHECK(gather(E(I(i))) ==
           "here: tensor \"Y\" reads \"E\" at I(i), a value that is known only when it is read and may lie "
-          "outside of axis \"v\"; legal is what cannot: clamp(…, 0, N - 1), … % N, or a read of "
+          "outside of axis \"v\"; legal are indices that cannot: clamp(…, 0, N - 1), … % N, or a read of "
           "zero_padded(E) or clamped(E)");
     CHECK(gather(T(I(i) % 11)).find("reads \"T\" at I(i) % 11, a value") != std::string::npos);
-    CHECK(gather(T(U(i))).find("of axis \"w\"; legal is what cannot: clamp(…, 0, 9), … % 10") != std::string::npos);
+    CHECK(gather(T(U(i))).find("of axis \"w\"; legal are indices that cannot: clamp(…, 0, 9), … % 10") !=
+          std::string::npos);
     CHECK(gather(T(clamp(I(i), -1, 9))).find("may lie outside") != std::string::npos);
     CHECK(gather(T(argmax(E(v), v))).find("may lie outside") != std::string::npos);
     CHECK(gather(select(I(i) >= 0 && I(i) < 10, T(I(i)), 0.f)).find("may lie outside") != std::string::npos);

@@ -38,7 +38,7 @@ TEST_CASE("texts") {
     CHECK(text_error("((8:1)) x") == "layout:1:9: expected the layout's end, found 'x'");
     CHECK(text_error("((8:1)") == "layout:1:7: expected ')' after the axes, found the end of the line");
     CHECK(text_error("((8:1)) @ (3_PE, 2_PE)") == "layout:1:18: this level has an offset already");
-    CHECK(text_error("((8:1)) * (2:4)") == "layout: copies stand in units: G, L2B, L1B, MAB or PE, not 2:4");
+    CHECK(text_error("((8:1)) * (2:4)") == "layout: copies must be on a unit level, G, L2B, L1B, MAB or PE, not 2:4");
     CHECK(text_error("(9=(8:1))") ==
           "layout: axis 0: an extent of 9, and its factors reach the indices 0..7; it can be 1 to 8");
     CHECK(text_error("((2_MAB:1/20, 16:1))") == "layout: axis 0: index 16 has no place, since a digit of 2_MAB:1/20 is "
@@ -53,15 +53,15 @@ TEST_CASE("texts") {
 
 TEST_CASE("two elements at one place") {
     CHECK(place_error(Memory::Lm0, "((4_PE:1, 4:1), (4:1))") ==
-          "((4_PE:1, 4:1), (4:1)) at lm0[0]: elements (0, 1) and (1, 0) both stand at group 0, L2B 0, L1B 0, MAB 0, PE "
+          "((4_PE:1, 4:1), (4:1)) at lm0[0]: elements (0, 1) and (1, 0) are both at group 0, L2B 0, L1B 0, MAB 0, PE "
           "0, "
           "LM0[1], lane 0");
     CHECK(place_error(Memory::L1bm, "((2:8), (3:3, 4:1))", 5) ==
-          "((2:8), (3:3, 4:1)) at l1bm[5]: elements (0, 3) and (0, 4) both stand at group 0, L2B 0, L1B 0, L1BM[8], "
+          "((2:8), (3:3, 4:1)) at l1bm[5]: elements (0, 3) and (0, 4) are both at group 0, L2B 0, L1B 0, L1BM[8], "
           "lane 0");
     // The overlapping places are padding.
     CHECK(place_error(Memory::Lm0, "(4=(2:3, 4:1))") == "no error");
-    CHECK(place_error(Memory::Lm0, "(5=(2:0, 4:1))") == "(5=(2:0, 4:1)) at lm0[0]: elements (0) and (4) both stand at "
+    CHECK(place_error(Memory::Lm0, "(5=(2:0, 4:1))") == "(5=(2:0, 4:1)) at lm0[0]: elements (0) and (4) are both at "
                                                         "group 0, L2B 0, L1B 0, MAB 0, PE 0, LM0[0], lane 0");
 }
 

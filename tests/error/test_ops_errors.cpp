@@ -63,7 +63,7 @@ TEST_CASE("what a wrong request for an op is told") {
           "the width of the input is 2, and 4 with its padding, but the weights cover 5; legal is an input no smaller "
           "than that");
     CHECK(made("reduce", {{"shape", {3, 4}}, {"axes", {2}}}) == "reduction: axis 2 is not one of the 2 axes");
-    CHECK(made("reduce", {{"shape", {3, 4}}, {"axes", {1, -1}}}) == "reduction: axis -1 stands twice");
+    CHECK(made("reduce", {{"shape", {3, 4}}, {"axes", {1, -1}}}) == "reduction: axis -1 is named twice");
 }
 
 TEST_CASE("what a wrong request for quantised numbers is told") {
@@ -87,8 +87,8 @@ TEST_CASE("what a wrong request to move elements is told") {
           "pad: before has 1 numbers, but the array has 2 axes; legal is one for each axis, or none");
     CHECK(made("pad", {{"shape", {3, 4}}, {"after", {0, -1}}}) == "pad: after of axis 1 is -1; legal is 0 or more");
     CHECK(made("pad", {{"shape", {3}}, {"before", {1}}, {"value", 0.5}, {"type", "i32"}}) ==
-          "pad: value is 0.5; legal is what i32 holds");
-    CHECK(made("pad", {{"shape", {3}}, {"value", 256}, {"type", "u8"}}) == "pad: value is 256; legal is what u8 holds");
+          "pad: value is 0.5; legal are values of i32");
+    CHECK(made("pad", {{"shape", {3}}, {"value", 256}, {"type", "u8"}}) == "pad: value is 256; legal are values of u8");
     CHECK(made("pad", {{"shape", Json::array()}}) == "pad: the array needs at least one axis");
     CHECK(made("slice", {{"shape", {5, 4}}, {"extents", {3}}}) ==
           "slice: 1 extents are taken of an array of 2 axes; legal is one for each axis");
@@ -106,7 +106,7 @@ TEST_CASE("what a wrong request to move elements is told") {
     CHECK(made("concat", {{"parts", {5, 2}}, {"shared", {3}}, {"axis", -3}}) ==
           "concat: axis -3 is not one of the 2 axes of the result");
     CHECK(made("one_hot", {{"m", 3}, {"n", 3}, {"off", -1}, {"type", "u16"}}) ==
-          "one_hot: off is -1; legal is what u16 holds");
+          "one_hot: off is -1; legal are values of u16");
 }
 
 TEST_CASE("what a wrong request for images is told") {

@@ -101,7 +101,7 @@ TEST_CASE("factors and names that are none") {
     Schedule s = matmul();
     auto C = s.stage("C");
     CHECK(told([&] { C.split("k", int64_t{1} << 31); }) == R"(
-FILE:LINE: error: split("k", 2147483648): the factor 2147483648 is larger than loops may be long
+FILE:LINE: error: split("k", 2147483648): the factor 2147483648 exceeds the largest extent of a loop
   stage C   for i in 0..128
               for j in 0..128
                 for k in 0..256 (reduction)  ← split asked here
@@ -265,7 +265,7 @@ TEST_CASE("compute_at a loop that does not enclose all consumers") {
     Schedule s(example_op("softmax"));
     s.stage("e").compute_at("Y", "i");
     CHECK(told([&] { s.require_applied(); }) == R"(
-FILE:LINE: error: compute_at("Y", "i"): loop i does not enclose all that reads e: stage total, which reads it, does not stand inside loop i of Y
+FILE:LINE: error: compute_at("Y", "i"): loop i does not enclose all that reads e: stage total, which reads it, is not inside loop i of Y
   stage Y   for i in 0..64     ← compute_at asked here
               for j in 0..128  ← innermost
   legal here: total.compute_at("Y", "i"), before or after this directive; a loop that encloses total, Y, or compute_root(); after store_at, a loop of the first consumer inside of that loop
@@ -404,7 +404,7 @@ FILE:LINE: error: reorder({"i", "j.v", "j.o", "k"}) takes away what vectorize("j
     t.stage("C").reorder({"k.o", "i", "j", "k.i"});
     t.place_in("B", "L2", "C", "k.o");
     CHECK(told([&] { t.stage("C").split("k.o", 2); }) == R"(
-FILE:LINE: error: split("k.o", 2) takes away what place_in("B", "L2", "C", "k.o") (FILE:LINE) relies on: loop k.o of stage C no longer stands
+FILE:LINE: error: split("k.o", 2) takes away what place_in("B", "L2", "C", "k.o") (FILE:LINE) relies on: loop k.o of stage C no longer exists
   it would make
   stage C   for k.o.o in 0..2 (reduction)
               for k.o.i in 0..2 (reduction)
@@ -444,11 +444,11 @@ FILE:LINE: error: region("i", -1, 4, "head"): 4 iterations from -1 on leave loop
 )");
     CHECK(cause([&] { C.region("i", INT64_MAX, INT64_MAX, "head"); }).find("leave loop i") != std::string::npos);
     CHECK(cause([&] { C.region("i", 0, 128, "all"); }) == R"(
-FILE:LINE: error: region("i", 0, 128, "all"): it leaves nothing to stage C
-  legal here: fewer iterations: the last part is the stage's own
+FILE:LINE: error: region("i", 0, 128, "all"): it leaves no iterations to stage C
+  legal here: fewer iterations; the stage itself computes the last part
 )");
     CHECK(cause([&] { C.region("k", 0, 8, "head"); }) == R"(
-FILE:LINE: error: region("k", 0, 8, "head"): loop k reduces, so a part of it makes no elements
+FILE:LINE: error: region("k", 0, 8, "head"): loop k is a reduction loop, so a part of it computes no complete elements
   legal here: a loop that does not reduce
 )");
     for (const std::string taken : {"A", "C"}) {
@@ -477,7 +477,7 @@ FILE:LINE: error: region("i.o", 4, 1, "more"): of i, 32 to 80 are region head al
 )");
     split.stage("C").split("i.o", 2);
     CHECK(cause([&] { split.stage("C").region("i.o.i", 0, 1, "more"); }) == R"(
-FILE:LINE: error: region("i.o.i", 0, 1, "more"): loop i.o.i is the inner part of loop i.o, and runs again and again
+FILE:LINE: error: region("i.o.i", 0, 1, "more"): loop i.o.i is the inner part of loop i.o, and runs several times
   legal here: an axis, or the outer loop of its splits
 )");
     Schedule along = matmul();

@@ -94,7 +94,7 @@ TEST_CASE("files: the byte where they go wrong") {
     for (size_t n = 8; n < good.size(); n++) CHECK(load(good.substr(0, n)) != "no error");
     std::string many = good;
     many[16] = '\xff', many[22] = '\x7f'; // the number of words
-    CHECK(load(many).find("words cannot stand in the") != std::string::npos);
+    CHECK(load(many).find("words do not fit in the remaining") != std::string::npos);
     CHECK(error_of([] { Program::load_file("/nowhere/x.kasm"); }).find("cannot be read") != std::string::npos);
 }
 

@@ -254,11 +254,10 @@ TEST_CASE("what was never written") {
 
 TEST_CASE("waits, reps, the end") {
     CHECK(error_of("wait 9") == "step 0, word 0: wait 9: no move with tag 9 was issued before");
-    CHECK(error_of("rep 2,1 | wait 1") == "word 0: a wait stands inside a rep");
-    CHECK(error_of("rep 2,2 | nop\nmv.bcast dram[0] -> l2bm[0], size 1, tag 0") ==
-          "word 1: a move stands inside a rep");
-    CHECK(error_of("rep 2,1 | end") == "word 0: the end stands inside a rep");
-    CHECK(error_of("end\nnop") == "word 0: the end stands before the last word");
+    CHECK(error_of("rep 2,1 | wait 1") == "word 0: a wait is inside a rep");
+    CHECK(error_of("rep 2,2 | nop\nmv.bcast dram[0] -> l2bm[0], size 1, tag 0") == "word 1: a move is inside a rep");
+    CHECK(error_of("rep 2,1 | end") == "word 0: the end is inside a rep");
+    CHECK(error_of("end\nnop") == "word 0: the end is before the last word");
     CHECK(error_of("nop\nrep 2,2 | nop") == "word 1: its rep of 2 words goes beyond the program's end");
     CHECK(error_of("rep 2,2 | nop\nrep 2,2 | nop\nnop") ==
           "word 1: its rep of 2 words goes beyond the end of the rep around it");
@@ -282,7 +281,7 @@ TEST_CASE("units that are not there, moves that cannot be") {
     CHECK(error_of("mv.bcast dram[0] -> l2bm[0], size 1, groups {1}, tag 0").find("there is no group 1 on small") !=
           std::string::npos);
     CHECK(error_of("mv.scatter dram[0] -> l2bm[0], size 3, tag 0", Config::load("medium"))
-              .find("3 blocks of 64 LW cannot be dealt to 2 L2Bs evenly") != std::string::npos);
+              .find("3 blocks of 64 LW cannot be distributed evenly to 2 L2Bs") != std::string::npos);
     CHECK(error_of("mv.bcast dram[0] -> l2bm[0], size 1, chip, tag 0", Config::load("full"))
               .find("names the one group whose memory it uses") != std::string::npos);
     CHECK(error_of("mv.bcast pdm[0] -> l2bm[0], size 1, table 0, tag 0").find("indirect moves are DRAM's only") !=

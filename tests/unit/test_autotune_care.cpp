@@ -250,7 +250,7 @@ TEST_CASE("lines that cannot be taken name file, line and cause, and nothing of 
     CHECK(import(changed("\"reason\":", "\"raeson\":")).starts_with("x.jsonl:4: "));
     CHECK(import(changed("\"version\":1", "\"version\":2"))
               .find("/schedule: the saved schedule has format version 2, newer than 1") != std::string::npos);
-    CHECK(import(changed("\"hash\":\"", "\"hash\":\"x")).find("it is one of another formula, of hash x") !=
+    CHECK(import(changed("\"hash\":\"", "\"hash\":\"x")).find("it belongs to another formula, with hash x") !=
           std::string::npos);
     CHECK(import(changed("\"threads\":1", "\"threads\":0")).starts_with("x.jsonl:4: /threads: "));
 

@@ -154,7 +154,7 @@ TEST_CASE("features of nests and of chips are told apart by their version") {
 
     const Features of_chip{chip_features_version, std::vector<float>(chip_feature_names().size())};
     const std::string refused = "learnt from features of version " + std::to_string(features_version) +
-                                ", of nests, cannot runner a candidate whose features are of version 1001";
+                                ", of nests, cannot rank a candidate whose features are of version 1001";
     CHECK_THROWS_WITH_AS(CostModel::shipped()->score({of_chip}), doctest::Contains(refused.c_str()), UserError);
     CHECK_THROWS_AS(CostModel::shipped(chip_features_version)
                         ->score({{features_version, std::vector<float>(feature_names().size())}}),

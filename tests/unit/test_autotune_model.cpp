@@ -101,7 +101,7 @@ TEST_CASE("a model learns on from another, whose trees it keeps") {
     CHECK(CostModel::learn({made_up(1, 50)}, quick(), &nothing).save() ==
           CostModel::learn({made_up(1, 50)}, quick()).save());
     CHECK_THROWS_WITH_AS(CostModel::learn({made_up(1, 50)}, quick(), &*CostModel::shipped(chip_features_version)),
-                         doctest::Contains("cannot learn on from features of version 3, of nests"), UserError);
+                         doctest::Contains("cannot be trained further on features of version 3, of nests"), UserError);
 
     // The old model's accuracy is reported beside the new one's.
     const Validation v = cross_validate({other(4), other(5), other(6)}, 3, quick(), nullptr, &before);

@@ -105,14 +105,13 @@ TEST_CASE("stages at loops of either reader, and readers that end reductions") {
 
 TEST_CASE("what does not stand in the shared loop is named") {
     Schedule s(two(8, 16));
-    CHECK(
-        says(refusal([&] { s.stage("T").compute_at("U", "i"), s.require_applied(); }), "does not stand inside loop i"));
+    CHECK(says(refusal([&] { s.stage("T").compute_at("U", "i"), s.require_applied(); }), "is not inside loop i"));
     Schedule outer(two(8, 16));
     outer.stage("V").compute_with("U", "i");
     CHECK(says(refusal([&] { outer.stage("T").compute_at("U", "j"), outer.require_applied(); }),
-               "does not stand inside loop j of U"));
+               "is not inside loop j of U"));
     CHECK(says(refusal([&] { outer.stage("T").compute_at("V", "i"), outer.require_applied(); }),
-               "does not stand inside loop i of V"));
+               "is not inside loop i of V"));
 }
 
 TEST_CASE("stages inside share loops too, and followers share fewer loops than others") {

@@ -264,7 +264,7 @@ TEST_CASE("what cannot share loops is refused, and says why") {
     s.stage("V").compute_with("T", "j");
     CHECK(says(refusal([&] { s.stage("U").compute_with("V", "j"); }), "V runs in the loops of T; name that stage"));
     CHECK(says(refusal([&] { s.stage("T").compute_with("U", "j"); }), "V runs in the loops of T"));
-    CHECK(says(refusal([&] { s.stage("T").split("j", 4); }), "loop j of stage T no longer stands"));
+    CHECK(says(refusal([&] { s.stage("T").split("j", 4); }), "loop j of stage T no longer exists"));
     CHECK(says(refusal([&] { s.stage("V").parallel("i"); }), "is parallel, that of T is serial"));
     s.stage("V").compute_root(); // in its own loops again
     s.stage("T").split("j", 5);

@@ -89,7 +89,7 @@ TEST_CASE("a convolution with a pool is the pool of the convolution") {
           }).starts_with("conv2d: an average pool with padding 1; legal is 0"));
     CHECK(refusal([] {
               ops::conv2d(f32, 1, 4, 8, 8, 4, 3, 3, with({}, {"max", 7, 1, 0}));
-          }).starts_with("conv2d: a pool of windows of 7 is larger than what it is of with its padding, 6"));
+          }).starts_with("conv2d: a pool window of 7 is larger than its input with padding, 6"));
     CHECK(refusal([] {
               ops::conv2d(i8, 1, 4, 8, 8, 4, 3, 3, with({}, {"average", 2, 2, 0}));
           }).starts_with("conv2d: an average pool takes floats, not i32; legal is max"));

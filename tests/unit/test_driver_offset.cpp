@@ -79,18 +79,18 @@ TEST_CASE("what offset refuses") {
     refused("C", "A", 128, "byte", "byte");
     refused("C", "A", int64_t(1) << 40, "i32", "beyond what integers of 32 bits");
     refused("C", "A", std::numeric_limits<int64_t>::min(), "i32", "beyond what integers of 32 bits");
-    refused("C", "C", 1, "i32", "no products of C and something else");
+    refused("C", "C", 1, "i32", "not products of C and another factor");
     Schedule split(s);
     split.stage("C").split("i", 4);
     CHECK_THROWS_WITH(split.stage("C").offset("A", 128, "u8"), doctest::Contains("other directives rely on C"));
     Schedule twice(s);
     twice.stage("C").offset("A", 128, "u8");
-    CHECK_THROWS_WITH(twice.stage("C").offset("A", 128, "u8"), doctest::Contains("C is no sum of integers"));
+    CHECK_THROWS_WITH(twice.stage("C").offset("A", 128, "u8"), doctest::Contains("C is not a sum of integers"));
     twice.stage("C.raw").offset("B", 128, "u8");
     CHECK(twice.state().find("C.raw.excess"));
     check_runs(twice);
     Schedule floats(ops::matmul(f32, 8, 8, 8));
-    CHECK_THROWS_WITH(floats.stage("C").offset("A", 1, "f32"), doctest::Contains("C is no sum of integers"));
+    CHECK_THROWS_WITH(floats.stage("C").offset("A", 1, "f32"), doctest::Contains("C is not a sum of integers"));
 }
 
 TEST_CASE("extend: more steps, in which a factor is zero") {
@@ -165,9 +165,9 @@ TEST_CASE("what extend refuses") {
     refused("W", "kx", 3, "axis kx has 3 steps already");
     refused("W", "x", 4, "Y does not reduce over an axis \"x\"");
     refused("X.padded", "kx", 4, "X.padded is not read at axis kx itself");
-    refused("W", "c", 12, "X.padded is read at c, which the new steps would take beyond its end");
-    refused("X.padded", "c", 12, "W is read at c, which the new steps would take beyond its end");
-    refused("Y", "kx", 4, "no products of Y and something else");
+    refused("W", "c", 12, "X.padded is read at c, which the new steps would read past its end");
+    refused("X.padded", "c", 12, "W is read at c, which the new steps would read past its end");
+    refused("Y", "kx", 4, "not products of Y and another factor");
     Schedule split(s);
     split.stage("Y").split("x", 4);
     CHECK_THROWS_WITH(split.stage("Y").extend("W", "kx", 4), doctest::Contains("other directives rely on Y"));

@@ -357,7 +357,7 @@ TEST_CASE("online refuses what it cannot do") {
             s.reindex("e", "mixed", {"j i"});
         }),
         "e.by.mixed reads e at ");
-    has(with([](Schedule &, StageHandle M) { M.online("max", "j.o", {"e"}); }), "it is no sum");
+    has(with([](Schedule &, StageHandle M) { M.online("max", "j.o", {"e"}); }), "it is not a sum");
     has(with([](Schedule &, StageHandle M) { M.online("max", "j.o", {"sum", "sum"}); }), "named twice");
     has(with([](Schedule &, StageHandle M) { M.online("max", "j.o", {"sum"}).online("max", "j.o"); }),
         "online already");
@@ -368,7 +368,7 @@ TEST_CASE("online refuses what it cannot do") {
             M.split("j.i", 2);
             M.reorder({"j.i.o", "j.o", "i", "v", "j.i.i"}).online("max", "j.o", {"sum"});
         }),
-        "stands outside of loop j.o");
+        "is outside of loop j.o");
     has(with([](Schedule &s, StageHandle M) {
             s.stage("max").split("j", 2);
             M.online("max", "j.o");
@@ -398,7 +398,7 @@ TEST_CASE("online refuses what it cannot do") {
             M.online("max", "j.o", {"sum"});
             s.stage("max").split("i", 16, {.tail = Tail::Pad});
         }),
-        "max is kept from block to block of j.o");
+        "max is kept across the blocks of loop j.o");
 
     const auto formula = [&](const std::function<Expr(Expr s, Expr top, Expr v)> &f) {
         return refusal([&] {
@@ -418,6 +418,7 @@ TEST_CASE("online refuses what it cannot do") {
     has(formula([&](Expr s, Expr t, Expr v) { return s - t; }), "holds a term without exp(s - top)");
     has(formula([&](Expr s, Expr t, Expr v) { return t * v; }), "other than in a factor exp");
     has(formula([&](Expr s, Expr t, Expr v) { return w(v, t); }), "is not the maximum of");
-    has(formula([&](Expr s, Expr t, Expr v) { return exp((s - t) * 2.f); }), "an exp of other than a difference");
+    has(formula([&](Expr s, Expr t, Expr v) { return exp((s - t) * 2.f); }),
+        "an exp whose argument is not a difference");
     has(formula([&](Expr s, Expr t, Expr v) { return select(t > 0.f, w(s, t), 0.f); }), "other than in a factor exp");
 }

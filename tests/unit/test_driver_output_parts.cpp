@@ -104,11 +104,11 @@ TEST_CASE("an output that several stages of one nest read") {
     CHECK(refused([](Schedule &s) {
               s.stage("Z").compute_with("Y", "j");
               s.stage("S").compute_at("Z", "i");
-          }).find("stage Y, which reads it, does not stand inside loop i of Z") != std::string::npos);
+          }).find("stage Y, which reads it, is not inside loop i of Z") != std::string::npos);
     CHECK(refused([](Schedule &s) {
               s.stage("Z").compute_with("Y", "i");
               s.stage("S").compute_at("Y", "j");
-          }).find("stage Z, which reads it, does not stand inside loop j of Y") != std::string::npos);
+          }).find("stage Z, which reads it, is not inside loop j of Y") != std::string::npos);
     Axis i("i", 8), j("j", 8);
     Tensor X = input("X", i32, {i, j}), S = compute("S", {i, j}, X(i, j) * 5);
     const auto beside = [](const Op &op, const char *loop) {
@@ -196,7 +196,7 @@ TEST_CASE("blocks of an output that overlap are refused, and others are right") 
     Schedule strided = fresh();
     strided.stage("Y").split("i", 4);
     strided.stage("Y").reorder({"i.i", "i.o", "j"});
-    CHECK(says(at(strided, "i.i"), "a part of i.i stands outside of i.o"));
+    CHECK(says(at(strided, "i.i"), "a part of i.i is outside of i.o"));
     strided.stage("S").compute_at("Y", "i.o");
     check_runs(strided);
     Schedule uneven = fresh();

@@ -714,7 +714,7 @@ TEST_CASE("sizes that no array tells are given by name") {
     CHECK(c(4) == 9);
     k(arrays, {{"by", INT32_MAX - 2}, {"N", 5}});
     CHECK(c(4) == INT32_MAX);
-    CHECK(refusal([&] { k(arrays); }) == "op \"add\": no buffer says what size by is; pass it by name");
+    CHECK(refusal([&] { k(arrays); }) == "op \"add\": no buffer determines the size by; pass it by name");
     CHECK(refusal([&] { k(arrays, {{"by", 7}, {"M", 7}}); }) == "op \"add\" has no size M");
     CHECK(refusal([&] { k(arrays, {{"by", 7}, {"N", 6}}); }) != "no error");
     const Op fixed("fixed", {input("A", i32, {Axis("i", 5)})}, {compute("C", {Axis("i", 5)}, Expr(1))});

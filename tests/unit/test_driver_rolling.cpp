@@ -199,7 +199,7 @@ TEST_CASE("what does not roll is refused, and never computed again") {
         Schedule s = schedule({"x.o", "y", "x.i"});
         s.stage("T2").store_at("Y", "x.o");
         CHECK(says(told([&] { s.stage("T2").compute_at("Y", "x.i"); }),
-                   "loop x.i of Y does not stand directly inside of x.o, where T2 is kept"));
+                   "loop x.i of Y is not directly inside of x.o, where T2 is kept"));
         s.stage("Y").parallel("y");
         CHECK(says(told([&] { s.stage("T2").compute_at("Y", "y"); }), "loop y of Y is parallel"));
     }

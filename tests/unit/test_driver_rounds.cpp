@@ -71,8 +71,8 @@ TEST_CASE("wait_in refuses what it cannot do") {
     s.accumulate_in("C", "registers", jo);
     CHECK_THROWS_WITH(C.wait_in("registers", "i"), doctest::Contains("registers hold the partial results"));
     CHECK_THROWS_WITH(C.wait_in("L7", "i"), doctest::Contains("L7"));
-    CHECK_THROWS_WITH(C.wait_in("L1", ko), doctest::Contains("reduction loop k.o does not stand inside loop k.o"));
-    CHECK_THROWS_WITH(C.wait_in("L1", jo), doctest::Contains("which does not stand inside loop j.o"));
+    CHECK_THROWS_WITH(C.wait_in("L1", ko), doctest::Contains("reduction loop k.o is not inside loop k.o"));
+    CHECK_THROWS_WITH(C.wait_in("L1", jo), doctest::Contains("which is not inside loop j.o"));
     C.wait_in("L1", "i");
     CHECK_THROWS_WITH(Schedule(s).stage("C").reorder({ko, "i", jo, ki, ji}),
                       doctest::Contains("takes away what wait_in"));
@@ -135,12 +135,12 @@ TEST_CASE("reindex refuses what it cannot do") {
     CHECK_THROWS_WITH(s.reindex("X.padded", "Q", {"n"}), doctest::Contains("there is no stage \"Q\""));
     CHECK_THROWS_WITH(s.reindex("X", "Y", {"n"}), doctest::Contains("Y does not read X itself"));
     CHECK_THROWS_WITH(s.reindex("X.padded", "Y", {"n", "c ky kx", "y z"}), doctest::Contains("Y has no axis \"z\""));
-    CHECK_THROWS_WITH(s.reindex("X.padded", "Y", {"n", "c ky kx", "y y"}), doctest::Contains("axis y stands twice"));
+    CHECK_THROWS_WITH(s.reindex("X.padded", "Y", {"n", "c ky kx", "y y"}), doctest::Contains("axis y is named twice"));
     CHECK_THROWS_WITH(s.reindex("X.padded", "Y", {"n", "", "y"}), doctest::Contains("a group is empty"));
     CHECK_THROWS_WITH(s.reindex("X.padded", "Y", {"n", "c ky kx", "y"}),
                       doctest::Contains("axis x, by which Y reads X.padded, is in no group"));
     CHECK_THROWS_WITH(s.reindex("X.padded", "Y", {"n o", "c ky kx", "y x"}),
-                      doctest::Contains("what Y reads of X.padded is the same along axis o"));
+                      doctest::Contains("the index at which Y reads X.padded does not depend on axis o"));
     CHECK_THROWS_WITH(s.reindex("X", "X.padded", {"n", "c", "y x"}),
                       doctest::Contains("X.padded pads, so it is computed beyond its axes"));
     s.reindex("X.padded", "Y", {"n", "c ky kx", "y x"});
@@ -150,5 +150,5 @@ TEST_CASE("reindex refuses what it cannot do") {
     Schedule blocks(ops::matmul(f32, 8, 8, Size("K")));
     blocks.stage("C").interleave("k", 4);
     CHECK_THROWS_WITH(blocks.reindex("A", "C.rf", {"i", "k_o k_n"}),
-                      doctest::Contains("of A is not known to be inside for all iterations of C.rf"));
+                      doctest::Contains("of A is not proved to be in bounds for all iterations of C.rf"));
 }

@@ -227,7 +227,7 @@ TEST_CASE("a stage asks for what it reads in later iterations of an outer loop o
     check_near(s);
     CHECK(told([&] { Y.prefetch("X", jo, 1, "Y", io); }).find("does not stand outside of loop j.o") !=
           std::string::npos);
-    CHECK(told([&] { Y.prefetch("X", io, 1, "Y", "k"); }).find("loop k of stage Y no longer stands") !=
+    CHECK(told([&] { Y.prefetch("X", io, 1, "Y", "k"); }).find("loop k of stage Y no longer exists") !=
           std::string::npos);
     const std::string turned = told([&] { // once it is said, the loop stays outside
         Y.reorder({io, jo, ji, ii});
@@ -250,7 +250,7 @@ TEST_CASE("distances in iterations of loops that do not stand around") {
         INFO(text);
     };
     refused("e is not computed in the loops of Y", [](Schedule &) {});
-    refused("loop i of stage Y no longer stands", [](Schedule &s) {
+    refused("loop i of stage Y no longer exists", [](Schedule &s) {
         s.stage("Y").split("i", 2);
         s.stage("share").compute_at("Y", "i.i"), s.stage("sum").compute_at("Y", "i.i");
         s.stage("e").compute_at("Y", "i.i");
@@ -270,7 +270,7 @@ TEST_CASE("distances in iterations of loops that do not stand around") {
     CHECK(told([&] {
               s.stage("Y").split("i", 2);
               lower(s);
-          }).find("loop i of stage Y no longer stands") != std::string::npos);
+          }).find("loop i of stage Y no longer exists") != std::string::npos);
 }
 
 TEST_CASE("rows in pieces are reduced piece by piece, many rows together") {

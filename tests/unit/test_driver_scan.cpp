@@ -40,7 +40,7 @@ TEST_CASE("cumulative sums") {
     CHECK(Buffer<>(interpret(none, random_inputs(none))).extents() == Index{0, 3});
 }
 
-TEST_CASE("a scan reads as its recurrence, folds with any combiner, and stands inside of expressions") {
+TEST_CASE("a scan reads as its recurrence, folds with any combiner, and is inside of expressions") {
     CHECK(running(f32, 3, 4, true).to_string() == "running(X) -> Y\n"
                                                   "  X: f32[i: 3, j: 4]\n"
                                                   "  Y: f32[i: 3, j: 4]\n"

@@ -256,7 +256,7 @@ TEST_CASE("what scatter refuses") {
         });
     };
     has(later([](StageHandle dW) { dW.scatter("v"); }), "stage dW scatters along v already");
-    has(later([](StageHandle dW) { dW.split("v", 4); }), "loop v of stage dW no longer stands");
+    has(later([](StageHandle dW) { dW.split("v", 4); }), "loop v of stage dW no longer exists");
     has(later([](StageHandle dW) { dW.unroll("v"); }),
         "loop v is unrolled, but of its iterations each step runs only the one that the index names");
     has(later([](StageHandle dW) { dW.reorder({"v", "n", "d"}); }), "stands inside loop v");
@@ -280,7 +280,7 @@ TEST_CASE("what scatter refuses") {
     const auto index = [](const Expr &e, const AxisList &axes) -> Element { return argmax(e, axes); };
     has(refusal([&] { scatter(index, X(n), v, ids(n), n); }), "scatter folds one value; legal are sum");
     has(refusal([&] { default_schedule(op, machine_named("chip:small")); }),
-        "is a scatter along v; the chip writes to no address that is read");
+        "is a scatter along v; the chip has no stores at data-dependent addresses");
     has(refusal([&] { compile_chip(Schedule(op, machine_named("chip:small"))); }),
-        "stage dW is a scatter along v; the chip writes to no address that is read");
+        "stage dW is a scatter along v; the chip has no stores at data-dependent addresses");
 }

@@ -195,7 +195,7 @@ TEST_CASE("what store_at keeps and a loop cannot compute") {
         "pads what it stores"));
     // Later directives invalidate nothing.
     CHECK(says(told(op, [](Schedule &s) { s.stage("T").compute_at("S", "k"), s.stage("S").split("k", 2); }),
-               "loop k of stage S no longer stands"));
+               "loop k of stage S no longer exists"));
     CHECK(says(told(op, [](Schedule &s) { s.stage("T").compute_at("S", "k"), s.stage("S").parallel("i"); }),
                "takes away what compute_at(\"S\", \"k\")"));
     CHECK(says(told(op, [](Schedule &s) { s.stage("T").compute_at("S", "k"), s.stage("S").rfactor("k"); }), "S"));

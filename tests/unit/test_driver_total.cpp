@@ -173,11 +173,10 @@ TEST_CASE("expressions are nested to a limit") {
     const auto chained = [&] {
         for (int k = 0; k < 5001; k++) T = compute("T" + std::to_string(k), {i}, T(i) + 1.f);
     };
-    CHECK_THROWS_WITH_AS(
-        chained(),
-        doctest::Contains("stands at the end of a chain of stages whose expressions are nested more than "
-                          "10000 deep in all; divide the chain into several ops"),
-        UserError);
+    CHECK_THROWS_WITH_AS(chained(),
+                         doctest::Contains("is the last of a chain of stages whose expressions are nested more than "
+                                           "10000 deep in all; divide the chain into several ops"),
+                         UserError);
 }
 
 TEST_CASE("a kept stage of more than 2^31 elements") {

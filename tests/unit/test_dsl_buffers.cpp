@@ -100,7 +100,7 @@ TEST_CASE("sizes come from extents and stated strides") {
           }) == "op \"matmul\": size K is 5 by axis k of A but 6 by axis k of B");
     CHECK(error_of([&] {
               solve_sizes(op, {nullptr, b.raw_buffer()});
-          }) == "op \"matmul\": no buffer says what size M is; pass it by name");
+          }) == "op \"matmul\": no buffer determines the size M; pass it by name");
 }
 
 TEST_CASE("buffers that do not fit are refused") {

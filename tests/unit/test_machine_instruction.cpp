@@ -39,9 +39,10 @@ TEST_CASE("values for which an instruction is exact") {
     CHECK(2 * 255 * i.ranges[0].max <= INT16_MAX);
     CHECK(2 * 255 * i.ranges[0].min >= INT16_MIN);
     i.ranges = {{"c", 0, 1}};
-    CHECK_THROWS_WITH(i.check(), doctest::Contains("operand 'c', whose values are limited, is none that it reads"));
+    CHECK_THROWS_WITH(i.check(),
+                      doctest::Contains("operand 'c', whose values are limited, is not an operand that it reads"));
     i.ranges = {{"a", 2, 1}};
-    CHECK_THROWS_WITH(i.check(), doctest::Contains("operand 'a' is left without a value"));
+    CHECK_THROWS_WITH(i.check(), doctest::Contains("operand 'a' has an empty range of values"));
 }
 
 TEST_CASE("the short form") {
@@ -97,5 +98,5 @@ TEST_CASE("a user's own instruction, and contradictions") {
     bad.operands[2].lanes = 4;
     CHECK_THROWS_WITH(set.add(bad), "instruction 'bad': operand 'b' has 2 elements, but 4 lanes");
     bad.operands[2] = {"x", f32, 2, {1}};
-    CHECK_THROWS_WITH(set.add(bad), "instruction 'bad': operand 'x' is no tensor of its meaning");
+    CHECK_THROWS_WITH(set.add(bad), "instruction 'bad': operand 'x' is not a tensor of its meaning");
 }

@@ -85,7 +85,7 @@ TEST_CASE("bad tables") {
                          UserError);
     CHECK_THROWS_WITH(
         load(R"({"name": "L1", "bytes": 1, "scope": "cor"})"),
-        "m.json: machine 'm': memory level 'L1' has the scope 'cor', which is no unit level (did you mean 'core'?)");
+        "m.json: machine 'm': memory level 'L1' has the scope 'cor', which is not a unit level (did you mean 'core'?)");
     CHECK_THROWS_WITH(
         load(R"({"name": "L1", "bytes": 1, "scope": "core"}, {"name": "L1", "bytes": 2, "scope": "core"})"),
         "m.json: machine 'm': two memory levels are named 'L1'");

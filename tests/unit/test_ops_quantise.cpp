@@ -101,7 +101,7 @@ TEST_CASE("matmul requantises its sums: bias, scale, activation, rounding, zero 
     CHECK_THROWS_WITH(ops::matmul(u8, 4, 4, 4, {.residual = true, .b_type = i8, .output = u8, .requantise = true}),
                       doctest::Contains("takes no residual"));
     CHECK_THROWS_WITH(ops::matmul(u8, 4, 4, 4, {.b_type = i8, .zero_point = 3}),
-                      doctest::Contains("zero_point is for requantise"));
+                      doctest::Contains("zero_point is set without requantise"));
     CHECK_THROWS_WITH(ops::matmul(f32, 4, 4, 4, {.output = u8, .requantise = true}),
                       doctest::Contains("matmul requantises sums of i32, not f32"));
     CHECK_THROWS_WITH(ops::matmul(u8, 4, 4, 4, {.b_type = i8, .output = u8, .requantise = true, .zero_point = 300}),
@@ -179,7 +179,7 @@ TEST_CASE("convolutions state their types") {
         return std::string("no error");
     };
     o.zero_point = 3;
-    CHECK(told(u8).starts_with("conv2d: zero_point is for requantise, which is not asked for"));
+    CHECK(told(u8).starts_with("conv2d: zero_point is set without requantise; legal is 0, or requantise"));
     o.requantise = true, o.output = i32;
     CHECK(told(u8).starts_with("conv2d requantises to i8 or u8 (its output), not i32"));
     o.output = u8;

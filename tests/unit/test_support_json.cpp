@@ -33,7 +33,7 @@ TEST_CASE("broken text says where") {
     CHECK_THROWS_WITH_AS(parse_json("{\"a\": 1,\n  oops}", "x.json"), "x.json:2:3: this is not JSON here", UserError);
     CHECK_THROWS_WITH(parse_json("{\"a\": [1, 2", "x.json"), "x.json:1:12: the text ends early; it may be truncated");
     CHECK_THROWS_WITH_AS(parse_json(R"({"k": [{"n": 1, "m": {"n": 1}, "n": 2}]})", "x.json"),
-                         "x.json: the key \"n\" stands twice in one object", UserError);
+                         "x.json: the key \"n\" occurs twice in one object", UserError);
     CHECK(parse_json(R"([{"n": 1, "m": {"n": 1}}, {"n": 2}])", "x.json").size() == 2);
     CHECK_THROWS_WITH(load_json("/nowhere/m.json"), "/nowhere/m.json: cannot be read: No such file or directory");
 }

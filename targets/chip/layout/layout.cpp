@@ -118,7 +118,8 @@ Layout::Layout(ElementType type, std::vector<LayoutAxis> axes, std::vector<Facto
         check_factor(f);
         f.step = 1;
         if (f.level == Level::Lane || f.level == Level::Address)
-            throw UserError(fmt::format("copies stand in units: G, L2B, L1B, MAB or PE, not {}", text_of(f, 1)));
+            throw UserError(
+                fmt::format("copies must be on a unit level, G, L2B, L1B, MAB or PE, not {}", text_of(f, 1)));
     }
     for (int l = 0; l < level_count; l++) {
         if (offset_[size_t(l)] < 0)

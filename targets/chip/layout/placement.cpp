@@ -146,8 +146,8 @@ void check_collisions(const Placement &p, const sim::Config &c) {
     const int64_t words = p.layout.words(), units = units_of(p.memory, c);
     if (double(words) * double(units) * lanes > double(int64_t(1) << 28))
         throw Unsupported(
-            fmt::format("{}: factors of one level overlap, and the tensor is too large to look whether two elements "
-                        "meet; strides of which each exceeds what the smaller ones reach need no look",
+            fmt::format("{}: factors of one level overlap, and the tensor is too large to check whether two elements "
+                        "share a place; no check is needed if each stride exceeds the reach of the smaller ones",
                         p.to_string()));
     std::vector<int64_t> seen(size_t(words * units * lanes), -1);
     e.each([&](int64_t number, const Spot &at) {
@@ -157,7 +157,7 @@ void check_collisions(const Placement &p, const sim::Config &c) {
             if (there >= 0 && there != number) {
                 Place place = place_of(int(s.unit), p.memory, c);
                 place.address = s.address + p.base, place.lane = s.lane;
-                throw UserError(fmt::format("{}: elements {} and {} both stand at {}", p.to_string(),
+                throw UserError(fmt::format("{}: elements {} and {} are both at {}", p.to_string(),
                                             index_text(p.layout, there), index_text(p.layout, number),
                                             place.to_string(p.memory)));
             }

@@ -150,8 +150,9 @@ void Chain::collect(const StageState &root) {
             }
         }
         if (across && s.reduced_lanes)
-            throw Unsupported("stage " + s.name +
-                              " has lanes that it reduces and lanes that it keeps; one of them runs in time");
+            throw Unsupported(
+                "stage " + s.name +
+                " has lanes along a reduction axis and along another axis; on the chip lanes are along one of these");
         if (n > 1 && lanes > 1 && n != lanes)
             throw Unsupported(fmt::format("stage {} has {} lanes, another one of its chain {}", s.name, n, lanes));
         if (n > 1) lanes = n;
@@ -240,10 +241,9 @@ int64_t Chain::transposed(const ChainStage &s, const TransferPathShape &shape) c
     }
     const int64_t side = sim::pes_per_mab * (four_ ? 4 : 2);
     if (run % side != 0)
-        throw Unsupported(
-            fmt::format("{}: lanes go along another axis than its last, of which {} elements follow one another "
-                        "in time; {} of them, or a multiple, change places with lanes in the matrix unit",
-                        shape.name, run, side));
+        throw Unsupported(fmt::format("{}: its lanes are not along its last axis, of which a unit computes {} elements "
+                                      "one after the other; the matrix unit transposes multiples of {}",
+                                      shape.name, run, side));
     return run;
 }
 

@@ -28,7 +28,7 @@ Operand words_at(const Config &config, Bank bank, const Four &at) {
         below = at[0] >= config.sizes.lm ? config.sizes.lm : 0;
         for (const int64_t a : at) {
             if ((a >= config.sizes.lm) != (at[0] >= config.sizes.lm))
-                throw Unsupported("four words that one operation reads lie across the border of LM0 and LM1");
+                throw Unsupported("four words that one operation reads cross the boundary between LM0 and LM1");
         }
     }
     const int64_t stride = at[1] - at[0];
@@ -149,8 +149,8 @@ Operand Chain::of_stage(Group &g, const ChainRead &r, int which, int part) {
                 minus(at_unit(plan, r.access.index, Tier(tier), u), at_unit(its, own.index, Tier(tier), u));
             if (std::all_of(left.begin(), left.end(), [](int64_t o) { return o == 0; })) continue;
             if (Tier(tier) != Tier::Pe || its.parts(own, Tier::Pe) > 1)
-                throw Unsupported(fmt::format("stage {} reads {} where other units of level {} have it; the chip's "
-                                              "chains read what stands in the same unit, or in all",
+                throw Unsupported(fmt::format("stage {} reads {} from other units of level {}; the chip's chains read "
+                                              "values of the same unit, or values that all units have",
                                               g.stage->name, from.name, level_names[size_t(tier)]));
             by_pe = true;
             of_pe[size_t(u)] = left;
@@ -167,7 +167,7 @@ Operand Chain::of_stage(Group &g, const ChainRead &r, int which, int part) {
         if (!differs) continue;
         bool dealt = false;
         for (const size_t l : from.lanes) dealt = dealt || own.depends(l);
-        if (dealt) throw Unsupported("stage " + g.stage->name + " reads " + from.name + " where another lane has it");
+        if (dealt) throw Unsupported("stage " + g.stage->name + " reads " + from.name + " from another lane");
         by_lane = true;
     }
     // The point of `from` for each cycle, with these offsets.

@@ -128,11 +128,11 @@ std::vector<Copy> copies_of(const ScheduleState &state, const StagePlan &plan, c
                 ", which another stage computes; the chip runs one stage with what is inlined or finished in it");
         if (!s->relations.empty() || !s->layout.empty())
             throw Unsupported("copy " + s->name() +
-                              " has loops or a layout of its own; on the chip the use decides them");
+                              " has loops or a layout of its own; on the chip the stage that reads it determines them");
         for (const std::string &l : s->order) {
             if (s->loop(l).kind != LoopKind::Serial)
                 throw Unsupported("loop " + l + " of copy " + s->name() + " is " + kind_name(s->loop(l).kind) +
-                                  "; on the chip the use decides how a copy is dealt out");
+                                  "; on the chip the stage that reads a copy determines its distribution");
         }
         if (s->placement.kind != Placement::Kind::At || s->placement.consumer != plan.stage().name())
             throw Unsupported("copy " + s->name() + " is not made at a loop of stage " + plan.stage().name());
@@ -141,8 +141,8 @@ std::vector<Copy> copies_of(const ScheduleState &state, const StagePlan &plan, c
     }
     if (all.empty())
         throw UserError("stage " + plan.stage().name() + " reads " + tensor +
-                        " in DRAM, which no unit reaches; place_in(\"" + tensor +
-                        "\", …) copies it to where the unit can");
+                        " in DRAM, which no unit can read; place_in(\"" + tensor +
+                        "\", …) copies it to a memory that units read");
     if (all.size() > 2 || (all.size() == 2 && (all[1].memory != Bank::L2bm || all[1].at > all[0].at)))
         throw Unsupported("the copies of " + source + " for stage " + plan.stage().name() +
                           " stand in another order than L2BM at a loop outside, then LM or L1BM");
@@ -168,7 +168,7 @@ std::vector<size_t> storage_order(const ScheduleState &state, const std::string 
     for (const LayoutTerm &t : packed->layout) {
         if (t.part != LayoutTerm::Part::Whole)
             throw Unsupported("prepack of " + input + " cuts axis " + t.axis +
-                              " into blocks; on the chip the order of whole axes is what one may choose");
+                              " into blocks; on the chip prepack can only order whole axes");
         for (size_t a = 0; a < axes.size(); a++) {
             if (axes[a].name() == t.axis) order.push_back(a);
         }

@@ -35,14 +35,15 @@ void Contraction::analyze(const ScheduleState &state) {
     }
     if (!stage_.accumulate)
         throw UserError("stage " + stage_.name() +
-                        " is tensorized, but its sums have no place; accumulate_in(\"GRF0\", …)");
+                        " is tensorized, but its sums have no memory level; use accumulate_in(\"GRF0\", …)");
     result_ = plan_->own();
     accumulate_at_ = plan_->loop(stage_.accumulate->loop);
     for (const size_t t : time_) {
         if (loops[t].reduction && t <= accumulate_at_)
-            throw Unsupported("stage " + stage_.name() + ": reduction loop " + loops[t].name + " stands outside of " +
-                              stage_.accumulate->loop +
-                              ", so sums would leave and come back; the chip keeps them until they are complete");
+            throw Unsupported(
+                "stage " + stage_.name() + ": reduction loop " + loops[t].name + " is outside of " +
+                stage_.accumulate->loop +
+                ", so incomplete sums would be stored and reloaded; the chip keeps sums until they are complete");
         if (matrix_.depends(t)) last_matrix_loop_ = t, has_matrix_loop_ = true;
     }
     for (const size_t t : time_) {

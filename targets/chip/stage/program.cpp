@@ -66,7 +66,7 @@ void require_program(const Schedule &schedule, const sim::Config &config) {
                               " reads its own elements before; the chip has no scans and recurrences");
         if (const auto scatter = scattered(s); scatter && !tensors_read(scatter->index).empty())
             throw Unsupported("stage " + s.name + " is a scatter along " + scatter->axis +
-                              "; the chip writes to no address that is read");
+                              "; the chip has no stores at data-dependent addresses");
         for (const Axis &k : s.reduction_axes) {
             if (evaluate_size(k.extent(), {}) == 0)
                 throw Unsupported("stage " + s.name + " reduces over axis " + k.name() +
@@ -77,7 +77,8 @@ void require_program(const Schedule &schedule, const sim::Config &config) {
         throw UserError("the schedule is specialised by sizes, which a program of the chip does not have");
     for (const Assume &a : schedule.state().assumptions) {
         if (is_about_values(a.condition))
-            throw Unsupported("the assumption " + a.text + ": a program of the chip looks at no values before it runs");
+            throw Unsupported("the assumption " + a.text +
+                              ": a program of the chip cannot check values before it runs");
     }
     for (const StageState &s : schedule.state().stages) {
         if (s.prepacked && !s.is_copy)

@@ -299,7 +299,8 @@ void Chain::over_units(const ChainStage &s, const Folding &f, const std::vector<
         l2bs = l2bs || p.level <= Tier::L2b;
     }
     if (f.kind == "product")
-        throw Unsupported("stage " + s.name + " multiplies over units; the tree adds, and takes the greater or lesser");
+        throw Unsupported("stage " + s.name +
+                          " reduces by product over units; the tree reduces by sum, maximum and minimum");
     // For each part, the units that share a result.
     const auto sets = [&](Tier tier, bool all) {
         std::vector<uint32_t> sets(size_t(plan.parts(own, tier)));

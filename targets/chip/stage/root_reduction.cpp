@@ -43,17 +43,18 @@ std::string one_word(StageState &s, int64_t lanes) {
 std::pair<StageState, StageState> divided(const StageState &s) {
     const bool one = s.def.axes.empty();
     if (!s.accumulate && !one)
-        throw UserError(
-            "stage " + s.name() +
-            " is a reduction at the root, but its sums have no place; accumulate_in(\"GRF0\", …) at the loop "
-            "around those that reduce");
+        throw UserError("stage " + s.name() +
+                        " is a reduction at the root, but its sums have no memory level; use accumulate_in(\"GRF0\", "
+                        "…) at the loop "
+                        "around those that reduce");
     const std::string at = one ? "" : s.accumulate->loop;
     const size_t inside = one ? 0 : s.position(at) + 1;
     StageState reduced = s, stored = s;
     for (size_t l = 0; l < inside; l++) {
         if (s.loop(s.order[l]).reduction)
-            throw Unsupported("stage " + s.name() + ": reduction loop " + s.order[l] + " stands outside of " + at +
-                              ", so sums would leave and come back; the chip keeps them until they are complete");
+            throw Unsupported(
+                "stage " + s.name() + ": reduction loop " + s.order[l] + " is outside of " + at +
+                ", so incomplete sums would be stored and reloaded; the chip keeps sums until they are complete");
     }
     reduced.def.name += ".reduced";
     for (Component &c : reduced.def.components) c.tensor = reduced.def.name;

@@ -66,7 +66,7 @@ void RowProduct::refuse(const std::string &what) const {
 void RowProduct::analyze(const ScheduleState &state) {
     if (stage_.def.reduction_axes.size() != 1) refuse("it reduces along more than one axis");
     if (!stage_.accumulate)
-        throw UserError(who() + "it is tensorized, but its sums have no place; accumulate_in(\"GRF0\", …)");
+        throw UserError(who() + "it is tensorized, but its sums have no memory level; use accumulate_in(\"GRF0\", …)");
     if (stage_.accumulate->level != "GRF0") refuse("it accumulates in " + stage_.accumulate->level + ", not in GRF0");
     analyze_units();
     analyze_operands(state);
@@ -89,7 +89,7 @@ void RowProduct::analyze_units() {
         if (loops[l].reduction)
             mab_ = l;
         else if (mab_ == SIZE_MAX && part_ == SIZE_MAX)
-            refuse("loop " + loops[l].name + ", bound to MAB, stands outside of the reduction's");
+            refuse("loop " + loops[l].name + ", bound to MAB, is outside of the reduction's");
         else
             sides_ *= loops[l].extent;
     }
@@ -155,7 +155,7 @@ void RowProduct::analyze_time() {
     for (size_t l = 0; l < loops.size(); l++) {
         if (loops[l].kind != PlannedLoop::Kind::Time) continue;
         if (l <= accumulate_at) {
-            if (loops[l].reduction) refuse("reduction loop " + loops[l].name + " stands outside of the sums' loop");
+            if (loops[l].reduction) refuse("reduction loop " + loops[l].name + " is outside of the sums' loop");
             outer_.push_back(l);
         } else if (loops[l].reduction) {
             if (!tile_loops_.empty() || vector_ != SIZE_MAX)
@@ -163,7 +163,7 @@ void RowProduct::analyze_time() {
             set_loops_.push_back(l);
             sets_ *= loops[l].extent;
         } else if (w_.access.depends(l)) {
-            if (vector_ != SIZE_MAX) refuse("loop " + loops[l].name + " of columns stands inside of the rows'");
+            if (vector_ != SIZE_MAX) refuse("loop " + loops[l].name + " of columns is inside of the rows'");
             tile_loops_.push_back(l);
             matrices_ *= loops[l].extent;
         } else {
@@ -179,7 +179,7 @@ void RowProduct::analyze_time() {
             x_.access.depends(l))
             refuse("loop " + loops[l].name + ", bound to L1B, divides the rows");
         if (loops[l].kind == PlannedLoop::Kind::Time && l > panel_at_ && l <= accumulate_at && w_.access.depends(l))
-            refuse("loop " + loops[l].name + " stands inside of the copy of the matrices, and chooses them");
+            refuse("loop " + loops[l].name + " is inside of the copy of the matrices, and chooses them");
     }
 }
 
@@ -267,8 +267,8 @@ void RowProduct::columns_of_l1bs() {
         }
     }
     if (!fits || y_.access.index.back().coefficients[row_] != 1)
-        refuse(
-            fmt::format("pieces of {} columns, in order, do not go to the {} L1Bs in turn", side_ * of_piece_, l1bs_));
+        refuse(fmt::format("pieces of {} columns are not distributed to the {} L1Bs round-robin", side_ * of_piece_,
+                           l1bs_));
     if (narrows_) { // rows collected in one MAB, four at a time
         const int64_t half = std::max<int64_t>(mabs_ / 2, 1), apart = half / std::gcd(pieces_, half);
         if (mabs_ < 2 || vectors_ % (4 * apart))

@@ -26,16 +26,14 @@ void RowProduct::take_columns(const ScheduleState &state) {
     if (sides_ > 1 && beside >= sums + 16 * sides_)
         complete_ = c_.planner.take(Bank::Lm1, sums, "complete sums of " + stage_.name());
     if (parts_ > 1 && complete_ < 0)
-        throw UserError(fmt::format(
-            "{}its columns take {} of {} LW of LM, which leaves no room for complete sums; halves of the L1Bs "
-            "take shorter reductions, or it is bound to MABs",
-            who(), words, 2 * c_.config.sizes.lm));
+        throw UserError(fmt::format("{}its columns take {} of {} LW of LM, which leaves no room for complete sums; use "
+                                    "a shorter reduction with halves of the L1Bs, or bind it to MABs",
+                                    who(), words, 2 * c_.config.sizes.lm));
     if (parts_ > 1 && ahead_ > 1)
-        throw Unsupported(who() + "columns of halves of the L1Bs that come under the work on others (double_buffer); "
-                                  "without it they come between");
+        throw Unsupported(who() + "double_buffer of the columns with halves of the L1Bs; leave out double_buffer");
     begin_epilogue(state);
     if (parts_ > 1 && end_.defined())
-        throw Unsupported(who() + "an end of sums that meet in halves of the L1Bs; a cast to f16 is built");
+        throw Unsupported(who() + "an epilogue with halves of the L1Bs; only a cast to f16 is supported");
     drain_rows_ = store_rows_ = vectors_;
     if (complete_ < 0) return stream_late();
     drain_rows_ = cycles_per_step * apart_;
