@@ -82,7 +82,7 @@ Tensor in(const std::string &name, Type t, const std::vector<Axis> &axes) { retu
 
 } // namespace
 
-TEST_CASE("products of nothing have a space") {
+TEST_CASE("products with an empty axis have a search space") {
     const Machine small = chip("small");
     for (const auto &[m, n] : {std::pair(4, 0), std::pair(0, 4)}) {
         const auto space = auto_space(named("matmul", {{"m", m}, {"n", n}, {"k", 4}}), small);
@@ -124,7 +124,7 @@ TEST_CASE("reductions along other axes, and of all") {
     CHECK(counts.refused.count("the tree of units folds no products") == 1);
 }
 
-TEST_CASE("what the library has no schedule for: two sums that share reads") {
+TEST_CASE("no library schedule: two sums that share reads") {
     const Axis i("i", 20), j("j", 96), k("k", 24);
     const Tensor x = in("X", f32, {i, k}), u = in("U", f32, {k, j}), v = in("V", f32, {k, j}), y = in("Y", f32, {j, k});
     const Tensor p = compute("P", {i, j}, sum(x(i, k) * u(k, j), k)),
@@ -187,7 +187,7 @@ TEST_CASE("on larger chips") {
     check_points(Op("add", {x, y}, {compute("C", {i, j}, x(i, j) + y(i, j))}), 3, 3, "full");
 }
 
-TEST_CASE("what the chip makes no chain of is said") {
+TEST_CASE("errors name stages that the chip cannot chain") {
     const auto refusal = [](const Op &op) -> std::string {
         try {
             auto_space(op, chip("small"));

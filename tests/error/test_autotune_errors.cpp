@@ -179,7 +179,7 @@ TEST_CASE("a schedule of another op, and a record without one") {
     CHECK(told([&] { r.schedule(op()); }) == "this record of matmul has no schedule: illegal, no such loop");
 }
 
-TEST_CASE("what cannot be tuned") {
+TEST_CASE("ops that cannot be tuned") {
     auto space = make_template<None>(
                      "none", "", [](const Op &) { return true; },
                      [](const Op &, const Machine &) {

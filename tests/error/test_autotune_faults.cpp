@@ -167,7 +167,7 @@ std::set<std::string> hashes_in(const std::string &file) {
 
 } // namespace
 
-TEST_CASE("bytes that are damaged anywhere are an error of the file, or hurt nothing") {
+TEST_CASE("damaged bytes are an error of the file, or have no effect") {
     const std::string good = filled("good.db", 40);
     const QuickFile quick("bytes.db");
     const std::string &file = quick.path;

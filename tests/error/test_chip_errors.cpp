@@ -138,7 +138,7 @@ unsupported: partial results of stage C wait in L2BM between rounds; on the chip
 )");
 }
 
-TEST_CASE("what is missing for the matrix unit") {
+TEST_CASE("errors of products on the matrix unit") {
     const Op op = product(64, 64, 64);
     CHECK(told([&] { compile_chip(Schedule(op, chip_machine(small()))); }) == R"(
 stage C is a reduction at the root, but its sums have no memory level; use accumulate_in("GRF0", …) at the loop around those that reduce
@@ -166,7 +166,7 @@ unsupported: A of C lies in DRAM row-major, and the units would take it in anoth
 )");
 }
 
-TEST_CASE("what does not fit") {
+TEST_CASE("tensors that exceed a memory") {
     CHECK(told([&] {
               Schedule s = begun(product(16, 16, 8192));
               s.place_in("A", "LM0", "C", "io");
@@ -258,7 +258,7 @@ stage C.sum: under halves of the L1Bs, 8192 LW of L2BM are left for operands and
 )");
 }
 
-TEST_CASE("the chip looks at no values before a program runs") {
+TEST_CASE("the chip cannot check assumptions about values") {
     Axis i("i", 64);
     Tensor A = input("A", i32, {i});
     Schedule s(Op("more", {A}, {compute("B", {i}, A(i) + 1)}), chip_machine(small()));
@@ -268,7 +268,7 @@ unsupported: the assumption within("A", 0, 9): a program of the chip cannot chec
 )");
 }
 
-TEST_CASE("what the chip does not run yet") {
+TEST_CASE("ops that the chip does not support") {
     CHECK(told([&] { compile_chip(Schedule(product(64, 64, 64), Machine::named("x86-64-avx2"))); }) == R"(
 machine x86-64-avx2 is no chip; chips are named chip:small, chip:medium, chip:full
 )");

@@ -65,7 +65,7 @@ TEST_CASE("a chain that works") {
     CHECK(told([&] { compile_chip(b.s, small()); }) == "no error");
 }
 
-TEST_CASE("results that stand elsewhere") {
+TEST_CASE("results in an unsupported memory") {
     Begun root(centred(), false);
     root.T.bind("kp", "PE");
     root.place();
@@ -159,7 +159,7 @@ TEST_CASE("lanes") {
           "unsupported: stage Y computes elements of 16 bits, but its words have two lanes; vectorize four");
 }
 
-TEST_CASE("sums that have no place, or leave before they are complete") {
+TEST_CASE("sums without a memory level, or stored before they are complete") {
     const Op op = ops::reduction("sum", f32, {64, 64}, {1});
     const Machine machine = chip_machine(small());
     Schedule s(op, machine);

@@ -32,7 +32,7 @@ bool contains(const std::string &text, const std::string &part) {
 
 } // namespace
 
-TEST_CASE("a list of kernels that is wrong says where and why") {
+TEST_CASE("errors of a list of kernels name the place and the cause") {
     contains(complaint("[1]"), "expected an object with \"name\" and \"kernels\"");
     contains(complaint(R"({"name": "k"})"), "kernels");
     contains(complaint(R"({"name": "k", "kernels": []})"),

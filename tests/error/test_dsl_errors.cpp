@@ -307,7 +307,7 @@ TEST_CASE("a tensor cannot be defined by itself") {
           "here: two different tensors are named \"C\"");
 }
 
-TEST_CASE("what is Halide's stays Halide's") {
+TEST_CASE("Halide's errors keep their type") {
     Names n;
     const auto op_of = [&](const Expr &e) { return error_of([&] { Op("op", {}, {compute("Y", {n.i}, e)}); }); };
     const auto variable = [](Type t, const std::string &name) { return Halide::Internal::Variable::make(t, name); };

@@ -65,7 +65,7 @@ TEST_CASE("two elements at one place") {
                                                         "group 0, L2B 0, L1B 0, MAB 0, PE 0, LM0[0], lane 0");
 }
 
-TEST_CASE("what does not fit says what would") {
+TEST_CASE("an error about size names a size that fits") {
     CHECK(place_error(Memory::Lm0, "((300:1))") ==
           "((300:1)) at lm0[0]: it needs 300 LW in each PE that holds it, and LM0 has 256 from address 0 on (256 in "
           "all); "

@@ -54,7 +54,7 @@ TEST_CASE("placements that do not go together") {
           std::string::npos);
 }
 
-TEST_CASE("what is lacking") {
+TEST_CASE("features that the chip lacks") {
     const Placement rows = f16(Memory::Lm0, "((8:1, 2_MAB:1), (4_PE:1, 4_W:1))"),
                     other = f16(Memory::Lm1, "((2_L1B:1, 8:1), (4_PE:1, 4_W:1))");
     const std::string what =

@@ -24,7 +24,7 @@ std::string made(const char *name, const Json &parameters) {
 
 } // namespace
 
-TEST_CASE("what a wrong request for an op is told") {
+TEST_CASE("errors of requests for an op") {
     CHECK(made("matmull", {}) == "unknown op \"matmull\" (did you mean 'matmul'?)");
     CHECK(made("softmax", {{"m", 4}}) == "op \"softmax\" needs the parameter \"n\": columns");
     CHECK(made("softmax", {{"m", 4}, {"n", "-4"}}) ==
@@ -66,7 +66,7 @@ TEST_CASE("what a wrong request for an op is told") {
     CHECK(made("reduce", {{"shape", {3, 4}}, {"axes", {1, -1}}}) == "reduction: axis -1 is named twice");
 }
 
-TEST_CASE("what a wrong request for quantised numbers is told") {
+TEST_CASE("errors of requests for quantisation") {
     CHECK(error_of([] { ops::quantise(f32, i16, 4); }) == "quantise gives i8 or u8, not i16");
     CHECK(error_of([] { ops::quantise(i32, i8, 4); }) == "quantise takes floats, not i32");
     CHECK(error_of([] { ops::dequantise(u16, f32, 4); }) == "dequantise takes i8, u8 or i32, not u16");
@@ -82,7 +82,7 @@ TEST_CASE("what a wrong request for quantised numbers is told") {
           "dequantise: the zero point is 300; legal is a value of u8, 0 to 255");
 }
 
-TEST_CASE("what a wrong request to move elements is told") {
+TEST_CASE("errors of requests to move elements") {
     CHECK(made("pad", {{"shape", {3, 4}}, {"before", {1}}}) ==
           "pad: before has 1 numbers, but the array has 2 axes; legal is one for each axis, or none");
     CHECK(made("pad", {{"shape", {3, 4}}, {"after", {0, -1}}}) == "pad: after of axis 1 is -1; legal is 0 or more");
@@ -109,7 +109,7 @@ TEST_CASE("what a wrong request to move elements is told") {
           "one_hot: off is -1; legal are values of u16");
 }
 
-TEST_CASE("what a wrong request for images is told") {
+TEST_CASE("errors of requests for image ops") {
     CHECK(made("batch_norm", {{"c", 6}, {"h", 2}, {"w", 2}, {"eps", -1}}) ==
           "batch_norm: eps is -1; legal are 0 and more, for roots are taken of variances with it");
     CHECK(made("layer_norm", {{"m", 6}, {"n", 2}, {"eps", -1e-5}}) ==
@@ -149,7 +149,7 @@ TEST_CASE("what a wrong request for images is told") {
               .starts_with("op \"resize_nearest\": parameter \"coordinates\" is \"corner\""));
 }
 
-TEST_CASE("what a wrong request for attention is told") {
+TEST_CASE("errors of requests for attention") {
     CHECK(made("attention", {{"s", 2}, {"t", 2}, {"d", 4}, {"heads", 0}}) ==
           "attention: heads is 0; legal is 1 or more");
     CHECK(made("attention", {{"s", 2}, {"t", 2}, {"d", 4}, {"heads", 6}, {"groups", 4}}) ==

@@ -97,7 +97,7 @@ FILE:LINE: error: split("k", 0): the factor 0 is not positive
 )");
 }
 
-TEST_CASE("factors and names that are none") {
+TEST_CASE("invalid factors and names") {
     Schedule s = matmul();
     auto C = s.stage("C");
     CHECK(told([&] { C.split("k", int64_t{1} << 31); }) == R"(
@@ -167,7 +167,7 @@ FILE:LINE: error: split("i.i", 4, "pad"): a padded tail of loop i.i would write 
     T.split("i.o", 4, {.tail = Tail::Pad});
 }
 
-TEST_CASE("registers for what is of no constant size") {
+TEST_CASE("registers for a region without constant size") {
     Schedule s(example_op("matmul_any"));
     s.stage("C").reorder({"j", "k", "i"});
     CHECK(told([&] { s.accumulate_in("C", "registers", "j"); }) == R"(
@@ -281,7 +281,7 @@ FILE:LINE: error: compute_at("Y", "i"): no stage reads Y
 )");
 }
 
-TEST_CASE("a stage that stands in a loop which becomes a vector") {
+TEST_CASE("a stage computed in a loop that is vectorized later") {
     Schedule s(example_op("rowsum"));
     auto S = s.stage("S");
     S.split("j", 8);
@@ -415,7 +415,7 @@ FILE:LINE: error: split("k.o", 2) takes away what place_in("B", "L2", "C", "k.o"
 )");
 }
 
-TEST_CASE("regions that are none") {
+TEST_CASE("invalid regions") {
     Schedule s = matmul();
     auto C = s.stage("C");
     const auto cause = [&](const std::function<void()> &wrong) { // without the nest
@@ -488,7 +488,7 @@ FILE:LINE: error: region("j", 0, 8, "left"): head divides stage C along i
 )");
 }
 
-TEST_CASE("regions of stages that are not plain, and what they no longer take") {
+TEST_CASE("regions of unsupported stages, and directives refused after region") {
     const std::string plain = "  legal here: region while the stage has serial loops alone; then directives for each "
                               "part\n";
     const auto refused = [&](const std::string &why, const std::function<void(Schedule &)> &before) {
@@ -553,7 +553,7 @@ FILE:LINE: error: compute_at("Y", "i") takes away what region("j", 0, 8, "head")
     CHECK(told([&] { dense.stage("head").finish_in("Y"); }) != "no error");
 }
 
-TEST_CASE("pipelines that are none") {
+TEST_CASE("invalid pipelines") {
     Schedule s = matmul();
     auto C = s.stage("C");
     C.split("k", 64);
@@ -600,7 +600,7 @@ FILE:LINE: error: unroll("k.o") takes away what pipeline("k.o", 3) (FILE:LINE) r
           }).find("is kept in registers, which the index of a copy cannot choose") != std::string::npos);
 }
 
-TEST_CASE("conditions that are none, or contradict") {
+TEST_CASE("invalid or contradictory conditions") {
     Schedule s(example_op("matmul_any"));
     Size M("M"), N("N");
     CHECK(told([&] { s.assume(N == 4); }) == R"(
@@ -731,7 +731,7 @@ static Schedule early = [] {
 }();
 TEST_CASE("schedules of namespace scope") { CHECK(early.directives().size() == 1); }
 
-TEST_CASE("stream of what is read again") {
+TEST_CASE("stream of an output that is read again") {
     const auto refused = [](const std::string &op, const std::string &stage, const std::string &why) {
         Schedule s(example_op(op), Machine::named("x86-64-avx2"));
         const std::string text = told([&] { s.stage(stage).stream(); });

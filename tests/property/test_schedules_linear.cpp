@@ -163,7 +163,7 @@ TEST_CASE("ranges of sums and values of numbers are those found by trying all") 
     CHECK(numbers > 500);
 }
 
-TEST_CASE("what goes beyond 32 bits is no sum, and has no range") {
+TEST_CASE("an index beyond 32 bits is not linear, and has no range") {
     const Expr x = variable(0);
     CHECK(linear(many_times_the_largest(x, 1)));
     CHECK_FALSE(

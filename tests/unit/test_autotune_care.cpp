@@ -333,7 +333,7 @@ TEST_CASE("a database in numbers") {
     CHECK(s.json()["tasks"][0]["tensors"][0]["shape"] == Json{8, 8});
 }
 
-TEST_CASE("pruning takes what it is told to, and the file becomes smaller") {
+TEST_CASE("pruning removes the selected records, and the file becomes smaller") {
     const std::string file = fresh_file("prune.db");
     Database db(file);
     for (int64_t i = 1; i <= 200; i++) {
@@ -391,7 +391,7 @@ TEST_CASE("a machine's id stands for what it measured in any way, and one way fo
     CHECK(db.tasks().size() == 1);
 }
 
-TEST_CASE("what other machines know is a hint") {
+TEST_CASE("results of other machines are hints") {
     const std::string file = fresh_file("hints.db");
     Database db(file);
     CHECK(hints(small(), Machine::host(), file).empty());

@@ -98,7 +98,7 @@ TEST_CASE("operations and words are those that the simulator counts") {
     }
 }
 
-TEST_CASE("what the compiler refuses, counting refuses with the same words") {
+TEST_CASE("counting refuses what the compiler refuses, with the same text") {
     Schedule s(product(), small());
     std::string compiling, counting;
     try {
@@ -266,7 +266,7 @@ TEST_CASE("a model orders candidates of chip tasks that it never saw better than
     CHECK(after > before);
 }
 
-TEST_CASE("what the model of chips learns from are tasks that the chip takes") {
+TEST_CASE("training tasks of the chip model are supported by the chip") {
     for (const TrainingTask &t : chip_training_tasks()) {
         INFO(t.name);
         CHECK_NOTHROW(library::fitting_template(t.op, small()));

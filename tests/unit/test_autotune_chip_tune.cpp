@@ -71,7 +71,7 @@ TEST_CASE("an op of the library, in either space; no candidate fails, and a seed
     CHECK_NOTHROW(compile_chip(Schedule::from_json(op, small(), found.saved_schedule)));
 }
 
-TEST_CASE("the bar tells how near to the chip's roofline the best is") {
+TEST_CASE("the progress bar shows the best relative to the chip's roofline") {
     const Op op = ops::make("reduce", {{"shape", {64, 256}}, {"axes", {1}}});
     const sim::Config chip = sim::Config::load("small");
     const double bytes = 4 * (64 * 256 + 64); // reductions are bound by DRAM
@@ -89,7 +89,7 @@ TEST_CASE("the bar tells how near to the chip's roofline the best is") {
     CHECK(log.str().find(" of the roofline") != std::string::npos);
 }
 
-TEST_CASE("what is compiled and simulated for long ends when it is wanted no more") {
+TEST_CASE("long compilations and simulations end when they are cancelled") {
     const Op op = ops::make("matmul", {{"m", 1024}, {"n", 1024}, {"k", 1024}, {"type", "f32"}});
     const auto [name, space] = space_for(op, small(), SpaceKind::Fitting);
     const Candidate candidate = make_candidate(*space, space->default_point());

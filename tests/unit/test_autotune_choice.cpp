@@ -56,7 +56,7 @@ TEST_CASE("the default takes sketches that count and model prefer") {
     CHECK(space->to_json(space->default_point()).at("sad.loops") == "sketch");
 }
 
-TEST_CASE("rows that data choose get no tile, which would share none of them") {
+TEST_CASE("data-dependent rows get no register tile") {
     Axis b("b", 200), l("l", 20), d("d", 64);
     Tensor table = input("table", f32, {Axis("v", 1000), d}), id = input("id", i32, {b, l});
     const Op bag("bag", {table, id}, {compute("Y", {b, d}, sum(table(clamp(id(b, l), 0, 999), d), l))});
@@ -65,7 +65,7 @@ TEST_CASE("rows that data choose get no tile, which would share none of them") {
     CHECK(has_choice(search(16), by_rules(search(16), machine)));
 }
 
-TEST_CASE("lanes run across short rows where that counts much less") {
+TEST_CASE("lanes are across short rows if that is counted as much faster") {
     const Machine machine = Machine::named("x86-64-avx512");
     Axis i("i", 5000), j("j", 5);
     Tensor X = input("X", f32, {i, j});
@@ -159,7 +159,7 @@ TEST_CASE("the library's schedule of short rows stays a point of the space") {
     }));
 }
 
-TEST_CASE("the rules stay where little is to be gained") {
+TEST_CASE("the rules stay if little is gained") {
     const Machine machine = Machine::named("x86-64-avx512");
     for (const Op &op : {nearest(60, 20), nearest(Size("n"), 20)}) {
         const Schedule rules = by_rules(op, machine);

@@ -49,7 +49,7 @@ std::string file_of_version_1(const std::string &name, const Op &op) {
 
 } // namespace
 
-TEST_CASE("records come back as they were") {
+TEST_CASE("records round-trip") {
     Op op = ops::matmul(Float(32), 8, 8, 8);
     const std::string file = fresh_file("back.db");
     {
@@ -83,7 +83,7 @@ TEST_CASE("records come back as they were") {
     CHECK(db.tasks()[0].key.op == op.name());
 }
 
-TEST_CASE("what the model learns from comes back") {
+TEST_CASE("training data round-trips") {
     Op op = ops::matmul(Float(32), 8, 8, 8);
     const std::string file = fresh_file("features.db");
     Record r = record_of(op, 2, 3e-6);

@@ -58,7 +58,7 @@ TEST_CASE("a register tile: multiply-adds, loads and accumulators as counted by 
     CHECK(tree.register_slots == doctest::Approx(8));
 }
 
-TEST_CASE("traffic: what fits is brought once, what does not, at every visit") {
+TEST_CASE("traffic: data that fits is loaded once, other data at every visit") {
     // Columns of B are read once for each row of A: 256 KB, 64 times.
     const Op op = ops::matmul(Float(32), 64, 256, 256);
     Schedule s(op, machine());

@@ -110,7 +110,7 @@ TEST_CASE("a model learns on from another, whose trees it keeps") {
     CHECK(cross_validate({other(4), other(5)}, 2, quick()).before.empty());
 }
 
-TEST_CASE("a task's own measurements correct what was learnt elsewhere") {
+TEST_CASE("a task's own measurements correct the pre-trained model") {
     ModelTask elsewhere = made_up(1, 150);
     for (double &s : elsewhere.seconds) s = 1e-6 / s; // the contrary of the truth
     TaskModel model(std::make_shared<CostModel>(CostModel::learn({elsewhere}, quick())));
@@ -125,7 +125,7 @@ TEST_CASE("a task's own measurements correct what was learnt elsewhere") {
     CHECK(after > 0.6);
 }
 
-TEST_CASE("without anything learnt, the estimate decides") {
+TEST_CASE("without a model, the estimate ranks") {
     TaskModel model(nullptr);
     const ModelTask task = made_up(5, 3);
     const std::vector<float> scores = model.score(task.features, {3e-6, 1e-6, 2e-6});
@@ -142,7 +142,7 @@ TEST_CASE("candidates that failed are slower than all others") {
     CHECK(accuracy(doubles(model.score(task.features)), task.seconds).pairs > 0.95);
 }
 
-TEST_CASE("what is no model, or one of other features") {
+TEST_CASE("files that are not a model, or a model of other features") {
     CHECK_THROWS_WITH_AS(CostModel::load("garbage", "mine.ubj"),
                          doctest::Contains("mine.ubj is not a saved cost model"), UserError);
     CHECK_THROWS_WITH_AS(CostModel::load("", "empty.ubj"), doctest::Contains("empty.ubj is not a saved cost model"),
@@ -192,7 +192,7 @@ TEST_CASE("a model that adds to another share of the estimate is refused") {
     }
 }
 
-TEST_CASE("features of another length are passed over where models learn, and refused where they runner") {
+TEST_CASE("features of another length are skipped in training, and refused in ranking") {
     const Features small{features_version, {1, 2, 3}}, large{features_version, std::vector<float>(1000)};
     std::vector<Record> records(3);
     ModelTask two = made_up(1, 2);

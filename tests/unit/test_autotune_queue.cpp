@@ -100,7 +100,7 @@ TEST_CASE("addresses of servers") {
     CHECK_THROWS_AS(RedisAddress::parse("rediss://h"), Unsupported);
 }
 
-TEST_CASE("tasks, candidates and answers come back as they went") {
+TEST_CASE("tasks, candidates and answers round-trip") {
     QueueTask task = matmul_task();
     task.sizes = {{"M", 100}};
     task.memory_mib = 512;
@@ -174,7 +174,7 @@ TEST_CASE("without a server, and without a recipe") {
     CHECK(message_of([&] { QueueRunner(task, options); }).find("TuneOptions::recipe") != std::string::npos);
 }
 
-TEST_CASE("what a dead worker held is taken alone by another, and after two deaths it is a crash") {
+TEST_CASE("another worker takes a dead worker's candidate alone, and after two deaths it is a crash") {
     if (!redis_installed()) return;
     const RedisServer server;
     std::vector<std::string> notices;
@@ -225,7 +225,7 @@ TEST_CASE("what a dead worker held is taken alone by another, and after two deat
     CHECK(server.connect().command({"KEYS", "kumiko:3:*"}).texts().size() == 2);
 }
 
-TEST_CASE("what is judged already is kept when the rest is cancelled, and an impossible time is no anchor") {
+TEST_CASE("results are kept when the rest is cancelled, and an impossible time is not an anchor") {
     if (!redis_installed()) return;
     const RedisServer server;
     QueueRunnerOptions options;
@@ -256,7 +256,7 @@ TEST_CASE("what is judged already is kept when the rest is cancelled, and an imp
     CHECK_FALSE(runner.next(1));
 }
 
-TEST_CASE("a server that was started anew knows nothing, and is told all again") {
+TEST_CASE("a restarted server is empty, and the session sends everything again") {
     if (!redis_installed()) return;
     RedisServer server;
     QueueRunnerOptions options;
@@ -308,7 +308,7 @@ TEST_CASE("who waits is told why, and patience ends") {
     CHECK(message_of([&] { again.next(1); }) == "no worker takes this task: unwilling: no such op");
 }
 
-TEST_CASE("what the server refuses within a transaction is an error, and the connection goes on") {
+TEST_CASE("an error inside a transaction is reported, and the connection stays usable") {
     if (!redis_installed()) return;
     const RedisServer server;
     Redis redis = server.connect();

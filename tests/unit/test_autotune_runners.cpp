@@ -187,7 +187,7 @@ TEST_CASE("where memory holds the packed inputs of some, these are compared, and
 }
 #endif
 
-TEST_CASE("cancelling ends what is being measured, and keeps what was") {
+TEST_CASE("cancelling ends the current measurement, and keeps earlier results") {
     if (std::thread::hardware_concurrency() < 2) return; // nothing is measured beside
     const Op op = ops::matmul(Float(32), 32, 32, 32);
     const auto space = blocks(op);
@@ -212,7 +212,7 @@ TEST_CASE("cancelling ends what is being measured, and keeps what was") {
     CHECK(runner.next(1)->measured.outcome == Outcome::Ok);
 }
 
-TEST_CASE("neither a budget nor an interruption waits for what is being measured") {
+TEST_CASE("a budget or an interruption does not wait for a measurement") {
     for (const bool interrupted : {false, true}) {
         for (const int threads : {1, 64}) { // with 64, nothing runs beside the timing
             INFO((interrupted ? "interrupted, " : "budget, "), threads, " threads");

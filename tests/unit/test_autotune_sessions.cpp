@@ -62,7 +62,7 @@ TuneOptions quick(const Space &space, int trials, const std::string &file) {
 
 } // namespace
 
-TEST_CASE("thinking ends when a session is told to") {
+TEST_CASE("proposing candidates ends when a session is cancelled") {
     const Op op = ops::matmul(Float(32), 32, 32, 32);
     for (const SearchMethod search : {SearchMethod::Model, SearchMethod::Random}) {
         std::atomic<bool> interrupt = false;
@@ -81,7 +81,7 @@ TEST_CASE("thinking ends when a session is told to") {
     }
 }
 
-TEST_CASE("what is called best was verified, whatever ended the session") {
+TEST_CASE("the best schedule is verified, whatever ended the session") {
     const Op op = ops::matmul(Float(32), 32, 32, 32);
     for (const double final_seconds : {0.0, 0.05}) {
         TuneOptions options;

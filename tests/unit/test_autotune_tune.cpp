@@ -177,7 +177,7 @@ TEST_CASE("of a comparison all times are kept, or none") {
     for (const Record &r : all) CHECK(!r.final_seconds);
 }
 
-TEST_CASE("what was best for another shape is tried early") {
+TEST_CASE("the best schedule of another shape is tried early") {
     const Op first = ops::matmul(Float(32), 64, 64, 64), second = ops::matmul(Float(32), 64, 96, 64);
     const auto space = blocks(first), other = blocks(second);
     TuneOptions options = quick(24, fresh_file("hints.db"));
@@ -261,7 +261,7 @@ TEST_CASE("kernels that take weights packed ahead are tuned, and kept, apart fro
         Unsupported);
 }
 
-TEST_CASE("a hint is taken as it is, but for who packs") {
+TEST_CASE("a hint is used unchanged, except for who packs") {
     const Op op = ops::matmul(Float(32), 64, 64, 64);
     const auto space = blocks(op), of_rows = blocks(op, {1}, {8, 16, 32});
     TuneOptions options = quick(2, fresh_file("whole_hints.db"));
@@ -281,7 +281,7 @@ TEST_CASE("a hint is taken as it is, but for who packs") {
     }
 }
 
-TEST_CASE("names of inputs may be longer than what the measurer takes") {
+TEST_CASE("names of inputs may exceed the measurer's limit") {
     const std::string name(260, 'b');
     const Axis i("i", 24), j("j", 32), k("k", 16);
     const Tensor a = input("A", Float(32), {i, k}), b = input(name, Float(32), {k, j});
@@ -301,7 +301,7 @@ TEST_CASE("of several tasks some take weights packed ahead") {
     CHECK(found[1]->parameters->at("pack_b") == "ahead");
 }
 
-TEST_CASE("a session ends when it is told to, with the best so far") {
+TEST_CASE("a session ends on request, with the best so far") {
     Op op = ops::matmul(Float(32), 32, 32, 32);
     auto space = blocks(op);
     std::atomic<bool> interrupt = true;

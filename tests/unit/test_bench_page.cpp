@@ -41,7 +41,7 @@ std::string read(const std::filesystem::path &file) {
 
 } // namespace
 
-TEST_CASE("means are geometric, the worst has a name, and what is not there does not count") {
+TEST_CASE("means are geometric, the worst case is named, and missing values do not count") {
     BenchRow failed = row("gemm-f32", "c", 0, 5);
     failed.failure = "not built";
     const Summary s =
@@ -65,7 +65,7 @@ TEST_CASE("means are geometric, the worst has a name, and what is not there does
     CHECK(summarize({row("gemm-f32", "d", 3, 0)}).text() == "1 case, none of which a peer has");
 }
 
-TEST_CASE("a row comes back from JSON as it was") {
+TEST_CASE("a row round-trips through JSON") {
     BenchRow r = row("gemm-f32", "a", 2, 1, 8);
     r.remarks = {"x"}, r.threads = 3, r.spread = 0.25, r.fast_ratio = 1.5, r.tuned = true, r.failure = "f",
     r.wrong = "w";
@@ -86,7 +86,7 @@ TEST_CASE("a row comes back from JSON as it was") {
     CHECK(by_winograd.error == 1e-6);
 }
 
-TEST_CASE("where ours has several ways, each has a column, and those in the given layout are compared by themselves") {
+TEST_CASE("each variant of ours has a column, and those in the given layout are compared separately") {
     const auto folder = std::filesystem::path(KUMIKO_BINARY_DIR) / "test_bench_page.ways";
     std::filesystem::remove_all(folder);
     std::filesystem::create_directories(folder);
@@ -156,7 +156,7 @@ TEST_CASE("a suite measured again replaces its own section alone") {
     CHECK(count(read(page), "Measured ") == 2); // two machines: each section names its own
 }
 
-TEST_CASE("pages refuse what they cannot show") {
+TEST_CASE("errors of pages") {
     const Target target = Target::named("x86-64-avx2");
     CHECK_THROWS_WITH_AS(write_page("speed.txt", {row("rows", "a", 1, 1)}, target),
                          doctest::Contains("has to end with .md"), UserError);

@@ -101,7 +101,7 @@ TEST_CASE("a matrix product with the matrix unit") {
     check_matmul(config, 512, 512, 512, f16, {});
 }
 
-TEST_CASE("what finishes a product") {
+TEST_CASE("epilogues of a product") {
     const sim::Config config = sim::Config::load("small");
     for (const kumiko::Type out : {f32, f16}) {
         for (const bool residual : {false, true}) {

@@ -1,7 +1,7 @@
 // Convolutions on the chip's matrix units: windows share the elements of a tile, zeros around the
 // image are padding.
 // Links: schedules/library ops
-// Sanitized: --test-case=1x1,*every*second*,*f32*,*says*
+// Sanitized: --test-case=1x1,*every*second*,*f32*,errors*
 #include "dsl/interpret.h"
 #include "ops/ops.h"
 #include "schedules/library/chip_conv.h"
@@ -163,7 +163,7 @@ TEST_CASE("one matrix at a time, for windows that fill what there is") {
     }
 }
 
-TEST_CASE("what does not go says what would") {
+TEST_CASE("errors name a legal alternative") {
     const Machine m = chip_machine(sim::Config::load("small"));
     const Op op = ops::conv2d(f16, 1, 16, 40, 40, 16, 3, 3);
     library::ChipConvParameters p = library::chip_conv_parameters(op, m);

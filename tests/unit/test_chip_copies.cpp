@@ -59,7 +59,7 @@ Op permuted(Type t, const std::vector<int> &extents, const std::vector<size_t> &
 
 } // namespace
 
-TEST_CASE("batch norm: what is one for a channel is computed once for a tile") {
+TEST_CASE("batch norm: values of a channel are computed once for a tile") {
     for (const Type t : {f16, f32}) {
         for (const bool last : {false, true}) {
             check(ops::batch_norm(t, 2, 8, 14, 14, 1e-5, last), "small", false);
@@ -175,7 +175,7 @@ TEST_CASE("every schedule of windows") {
     }
 }
 
-TEST_CASE("where the greatest and the least are") {
+TEST_CASE("argmax and argmin") {
     for (const char *kind : {"argmax", "argmin"}) {
         CAPTURE(std::string(kind));
         for (const Type t : {f16, f32, Type(Int(32))}) {
@@ -195,7 +195,7 @@ TEST_CASE("where the greatest and the least are") {
     }
 }
 
-TEST_CASE("NaN is not the greatest, and where there is nothing else the index is -1") {
+TEST_CASE("argmax: NaN never wins, and the index is -1 if all elements are NaN") {
     constexpr float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
     const sim::Config config = sim::Config::load("small");
     const Machine machine = chip_machine(config);

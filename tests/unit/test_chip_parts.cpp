@@ -1,7 +1,7 @@
 // pipeline and region on the simulated chip: bits equal to the formula, and no more cycles than the
 // directives that they replace.
 // Links: ops schedules/library
-// Sanitized: --test-case=*two*stages*,*does*not*run*
+// Sanitized: --test-case=*two*stages*,*unsupported*
 #include "dsl/interpret.h"
 #include "ops/ops.h"
 #include "schedules/library/chip_matmul.h"
@@ -267,7 +267,7 @@ TEST_CASE("region: rows of elements, from any row on") {
     }
 }
 
-TEST_CASE("region: what the chip does not run") {
+TEST_CASE("region: unsupported on the chip") {
     const sim::Config config = sim::Config::load("small");
     Schedule bound(add(f32, 64), chip_machine(config));
     bound.stage("C").split("i", config.mabs, {"io", "mab"});

@@ -122,7 +122,7 @@ TEST_CASE("first positions of the greatest and least along any axis") {
     }
 }
 
-TEST_CASE("of what several inputs make together, the kept axes in another order") {
+TEST_CASE("several inputs: kept axes in another order") {
     for (const sim::Config &config : configs()) {
         for (const Type t : {f16, f32}) {
             Axis i("i", 9), j("j", 14), k("k", 50);

@@ -1,6 +1,6 @@
 // Matrix products whose operands and result are row-major in DRAM.
 // Links: ops schedules/library
-// Sanitized: --test-case=*columns*across*,*by*hand*
+// Sanitized: --test-case=transposed*columns*,*by*hand*
 #include "dsl/interpret.h"
 #include "ops/ops.h"
 #include "schedules/library/chip_matmul.h"
@@ -128,7 +128,7 @@ TEST_CASE("halves of the L1Bs with parts of the reduction") {
     }
 }
 
-TEST_CASE("a quarter of the columns comes late") {
+TEST_CASE("a quarter of the columns is loaded late") {
     // One piece of a row's four, two of eight, four of sixteen; several panels; an epilogue; parts
     // beyond the last column.
     for (const auto &[name, vectors, pieces, rows, columns, k, out, end] :
@@ -154,7 +154,7 @@ TEST_CASE("a quarter of the columns comes late") {
     }
 }
 
-TEST_CASE("parts of rows leave through MABs of any number") {
+TEST_CASE("parts of rows are drained through any number of MABs") {
     // Steps of a drain, and groups of four pieces, that late columns arrive in.
     for (const auto &[mabs, l1bs, pieces, vectors] : {std::array{4, 8, 8, 4}, {2, 8, 4, 8}, {8, 4, 8, 4}}) {
         sim::Config config = sim::Config::load("medium");
@@ -221,7 +221,7 @@ TEST_CASE("products that chip_matmul leaves to packed operands") {
     for (const kumiko::Type t : {f16, f32}) by_library(ops::matmul(t, 17, 130, 1100, o), true);
 }
 
-TEST_CASE("columns that lie across are transposed on the way") {
+TEST_CASE("transposed columns are transposed while loading") {
     const auto taken = [](const Op &op, const sim::Config &config) {
         check(op, config);
         CHECK(scheduled(op, config).to_json().dump().find("prepack") == std::string::npos);
@@ -240,19 +240,19 @@ TEST_CASE("columns that lie across are transposed on the way") {
     taken(ops::matmul(f16, 40, 2100, 300), sim::Config::load("full"));
 }
 
-TEST_CASE("many columns take turns in LM") {
+TEST_CASE("many columns are loaded into LM in turn") {
     const sim::Config config = sim::Config::load("small");
     check(product(40, 200, 300, f16), config);
     check(product(40, 200, 300, f32), config);
 }
 
-TEST_CASE("moves to many places wait in turns where tags run out") {
+TEST_CASE("moves to many places reuse tags when they run out") {
     const sim::Config config = sim::Config::load("full");
     const ChipProgram p = compile_chip(scheduled(product(768, 768, 768, f16), config), config);
     CHECK(p.program().words.size() < 4000);
 }
 
-TEST_CASE("what finishes a product") {
+TEST_CASE("epilogues of a product") {
     for (const char *name : {"small", "full"}) {
         for (const kumiko::Type out : {f32, f16}) {
             for (const bool residual : {false, true}) {

@@ -47,7 +47,7 @@ TEST_CASE("a scalar loop") {
     CHECK_THROWS_AS(m.symbol("other"), UserError);
 }
 
-TEST_CASE("assumptions are checked at the door") {
+TEST_CASE("assumptions are checked on entry") {
     Nest n;
     n.name = "even";
     n.tensors = {tensor("y", Int(32), true, var("n"))};

@@ -159,7 +159,7 @@ void check_unary(const std::string &function, double (*exact)(double), double bo
 } // namespace
 
 TEST_CASE("exp") { check_unary("exp", std::exp, 4); }
-TEST_CASE("exp of what is not above zero, and somewhat above") {
+TEST_CASE("exp of nonpositive arguments, and slightly above zero") {
     check_unary("exp_nonpositive", std::exp, 4, 60);
     for (const CpuTarget &target : targets()) {
         JitModule m = unary("exp_nonpositive", target, 16);

@@ -230,7 +230,7 @@ TEST_CASE("links are followed, and pipes and devices written into") {
     CHECK(std::filesystem::is_character_file("/dev/null"));
 }
 
-TEST_CASE("a file that cannot be written leaves nothing behind") {
+TEST_CASE("a failed write leaves no file") {
     CHECK_THROWS_AS(write_file_atomically("/nonexistent/folder/x.a", "bytes"), UserError);
     if (std::filesystem::exists("/dev/full")) {
         auto folder = scratch();

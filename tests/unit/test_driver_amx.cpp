@@ -89,7 +89,7 @@ TEST_CASE("batches, transposes, fused ends, sizes at run time, threads") {
     CHECK((amx.real || amx.emulator.counts.releases > 0));
 }
 
-TEST_CASE("sums stay in tiles, and what two products read is read once") {
+TEST_CASE("sums stay in tiles, and a shared operand is loaded once") {
     WithAmx amx;
     const int m = 64, n = 128, k = 640;
     check_runs(tiled(product(u8, i8, m, n, k), "amx.tdpbusd"));
@@ -102,7 +102,7 @@ TEST_CASE("sums stay in tiles, and what two products read is read once") {
     CHECK(c.loads == products);
 }
 
-TEST_CASE("what is beyond whole tiles is done by tiles that move inwards, and steps of zeros") {
+TEST_CASE("the rest of whole tiles: tiles that move inwards, and steps of zeros") {
     WithAmx amx;
     for (const auto &[m, n, k] : {std::tuple(21, 64, 128), std::tuple(64, 64, 148), std::tuple(45, 70, 65)}) {
         const Schedule s = tiled(product(u8, i8, m, n, k), "amx.tdpbusd");
@@ -118,7 +118,7 @@ TEST_CASE("what is beyond whole tiles is done by tiles that move inwards, and st
     CHECK(amx.emulator.fault == "");
 }
 
-TEST_CASE("of sizes known at run time, what is beyond whole tiles is done by dot products") {
+TEST_CASE("run-time sizes: dot products compute the rest of whole tiles") {
     if (!Machine::host().has("avx512_vnni")) return;
     WithAmx amx;
     const Schedule s = tiled(product(u8, i8, Size("M"), 64, Size("K")), "amx.tdpbusd");
@@ -195,7 +195,7 @@ TEST_CASE("convolutions of images with channels last") {
     CHECK(amx.emulator.fault == "");
 }
 
-TEST_CASE("sums added to what an array holds compute nothing twice") {
+TEST_CASE("sums added to an array compute no element twice") {
     WithAmx amx;
     Axis i("i", 40), j("j", 50), k("k", 70);
     Tensor A = input("A", u8, {i, k}), B = input("B", i8, {k, j}), C = inout("C", i32, {i, j});
@@ -207,7 +207,7 @@ TEST_CASE("sums added to what an array holds compute nothing twice") {
     CHECK(amx.emulator.fault == "");
 }
 
-TEST_CASE("what is emulated is what the manual says") {
+TEST_CASE("the emulator agrees with the manual") {
     AmxEmulator emulator;
     if (kumiko_request_tiles() == 1) return;
     // tileloadd before ldtilecfg: a processor would fault.

@@ -91,7 +91,7 @@ TEST_CASE("scores without features to sum along in both operands are no attentio
     compile(mixed(sum(Q(i) * K(j, k), k), {Q, K, V}));
 }
 
-TEST_CASE("what only resembles attention gets no schedule of it") {
+TEST_CASE("ops that resemble attention do not get its schedule") {
     const Axis i("i", 20), j("j", 20), k("k", 8), v("v", 8), t("t", 20);
     const Tensor Q = input("Q", f32, {i, k}), K = input("K", f32, {j, k}), V = input("V", f32, {j, v});
     const Tensor S = compute("S", {i, j}, sum(Q(i, k) * K(j, k), k));

@@ -97,7 +97,7 @@ TEST_CASE("convolutions") {
     check_bits(named("depthwise_conv2d", {{"c", 6}, {"h", 12}, {"w", 35}, {"padding", 1}}), 8);
 }
 
-TEST_CASE("what is decided of an image with zeros around is what is done") {
+TEST_CASE("decisions about a zero-padded image are applied") {
     const Op op = ops::make("conv2d", {{"c", 8}, {"h", 20}, {"w", 20}, {"o", 8}, {"kh", 3}, {"kw", 3}, {"padding", 1}});
     const auto space = auto_space(op, Machine::host());
     Json point = space->to_json(space->default_point());
@@ -222,7 +222,7 @@ TEST_CASE("whatever is decided is a schedule or refused") {
     }
 }
 
-TEST_CASE("parameters are named after stages, and what makes no sense is rejected with a reason") {
+TEST_CASE("parameters are named after stages, and bad combinations are rejected with a reason") {
     const auto space = auto_space(named("matmul", {{"m", 512}, {"n", 512}, {"k", 512}}), Machine::named("x86-64-avx2"));
     Json point = space->to_json(space->default_point());
     REQUIRE(point.contains("C.tile_i"));

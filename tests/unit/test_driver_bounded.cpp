@@ -209,7 +209,7 @@ TEST_CASE("windows without any step, beside stages that would compute for them")
     }
 }
 
-TEST_CASE("a bound stands in the formula, and a choice that the user writes is none") {
+TEST_CASE("a bound is part of the formula, and a user's select is not a bound") {
     Axis i("i", 9), j("j", 9);
     Tensor X = input("X", i32, {i, j});
     const Op bounded("op", {X}, {compute("Y", {i}, sum(X(i, j), j, where(j <= i)))}),
@@ -221,7 +221,7 @@ TEST_CASE("a bound stands in the formula, and a choice that the user writes is n
     check_runs(Schedule(chosen));
 }
 
-TEST_CASE("what does not go with terms that are left out") {
+TEST_CASE("directives that bounded reductions refuse") {
     Axis i("i", 8), j("j", 8);
     Tensor X = input("X", i32, {i, j}), Z = input("Z", i32, {j});
     Tensor T = compute("T", {i, j}, X(i, j) + 1);

@@ -103,7 +103,7 @@ TEST_CASE("stages at loops of either reader, and readers that end reductions") {
     check_runs(late);
 }
 
-TEST_CASE("what does not stand in the shared loop is named") {
+TEST_CASE("errors name stages outside of the shared loop") {
     Schedule s(two(8, 16));
     CHECK(says(refusal([&] { s.stage("T").compute_at("U", "i"), s.require_applied(); }), "is not inside loop i"));
     Schedule outer(two(8, 16));

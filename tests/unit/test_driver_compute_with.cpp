@@ -102,7 +102,7 @@ TEST_CASE("partial results are kept in one of the stages alone") {
     }
 }
 
-TEST_CASE("the printed nest has what stands in the loops that are shared") {
+TEST_CASE("the printed nest has the bodies of shared loops") {
     Axis i("i", 8), j("j", 16);
     Tensor X = input("X", i32, {i, j});
     Tensor t = compute("t", {i, j}, X(i, j) * 3);
@@ -248,7 +248,7 @@ TEST_CASE("both loops of a split that masks its last block, beside two axes, are
     check_runs(s);
 }
 
-TEST_CASE("what cannot share loops is refused, and says why") {
+TEST_CASE("stages that cannot share loops are refused with a reason") {
     Axis i("i", 8), j("j", 12);
     Tensor X = input("X", i32, {i, j});
     Tensor T = compute("T", {i, j}, X(i, j) + 1), U = compute("U", {i, j}, T(i, j) * 2),
@@ -292,7 +292,7 @@ TEST_CASE("groups that need each other in a ring are refused") {
     check_runs(s);
 }
 
-TEST_CASE("what a group reads may be computed in parts") {
+TEST_CASE("stages that a group reads may be computed in parts") {
     Axis i("i", 9), j("j", 6);
     Tensor X = input("X", i32, {i, j});
     Tensor a = compute("a", {i, j}, X(i, j) * 2), T = compute("T", {i, j}, X(i, j) + 1);

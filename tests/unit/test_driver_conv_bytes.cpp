@@ -1,6 +1,6 @@
 // Convolutions of bytes: with instructions that take one factor as unsigned, and with others if
 // weights are large.
-// Sanitized: --test-case=*packed*ahead*,*exact*sums*,*without*a*sign*
+// Sanitized: --test-case=pre-packed*,*exact*sums*,*without*a*sign*
 #include "driver/kernel.h"
 #include "driver/target.h"
 #include "ops/ops.h"
@@ -139,7 +139,7 @@ TEST_CASE("where a machine has exact sums of four products, one kernel takes the
     }
 }
 
-TEST_CASE("weights packed ahead stand as the second kernel takes them, whatever the first one does") {
+TEST_CASE("pre-packed weights have the form of the second kernel") {
     // its vectors are twice as wide as eight filters
     const Machine vnni = Machine::named("x86-64-avx512-vnni");
     for (const ops::ImageLayout layout : {ops::ImageLayout::NCHW, ops::ImageLayout::NHWC}) {
@@ -183,7 +183,7 @@ TEST_CASE("images without a sign are multiplied as they are") {
     }
 }
 
-TEST_CASE("sums of bytes that are requantised as they leave the registers") {
+TEST_CASE("sums of bytes requantised before they are stored") {
     const Machine avx2 = Machine::named("x86-64-avx2");
     for (const Shape &shape : shapes()) {
         for (const Type output : {u8, i8}) {

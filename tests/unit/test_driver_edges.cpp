@@ -77,7 +77,7 @@ TEST_CASE("NaN never wins a maximum or a minimum, whatever the order of the step
     CHECK(y[2] == -3);
 }
 
-TEST_CASE("exp of what is taken from a maximum of numbers among which a NaN stands") {
+TEST_CASE("exp of differences from a maximum if a term is NaN") {
     Axis i("i", 6), j("j", 77), k("k", 77);
     Tensor X = input("X", f32, {i, j});
     Tensor top = compute("top", {i}, maximum(X(i, k), k));

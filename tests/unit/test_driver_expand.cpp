@@ -152,7 +152,7 @@ TEST_CASE("products of narrow types inside of larger ops take instructions") {
     check_runs(default_schedule(op, Machine::host()));
 }
 
-TEST_CASE("what expand refuses") {
+TEST_CASE("errors of expand") {
     const auto told = [](const Expr &term, const AxisList &k) {
         Axis i("i", 8), j("j", 8);
         return refusal([&] {

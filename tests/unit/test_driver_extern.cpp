@@ -126,14 +126,14 @@ TEST_CASE("several results come from one call") {
     check_runs(default_schedule(op, Machine::host()));
 }
 
-TEST_CASE("strides of the caller's arrays are told to the function") {
+TEST_CASE("an extern function gets the strides of the caller's arrays") {
     Axis i("i", 4), j("j", 6);
     Tensor X = input("X", f32, {i, j}, {.strides = {Size("ld"), 1}});
     const Op op("strided", {X}, {extern_stage("Y", f32, {i, j}, {X}, {"sort_rows", sort_rows})});
     check_runs(default_schedule(op, Machine::host()), {{"ld", 11}});
 }
 
-TEST_CASE("what a function returns is what the kernel returns") {
+TEST_CASE("a kernel returns the code of an extern function") {
     Axis i("i", 4);
     Tensor X = input("X", f32, {i});
     const Op op("never", {X}, {extern_stage("Y", f32, {i}, {X}, {"refuse", refuse})});
@@ -142,7 +142,7 @@ TEST_CASE("what a function returns is what the kernel returns") {
     CHECK(holds(refusal([&] { interpret(op, x); }), "its extern function refuse returned 77"));
 }
 
-TEST_CASE("what extern stages refuse") {
+TEST_CASE("errors of extern stages") {
     const Op op = median_distance(4, 8);
     const auto told = [&](auto f) {
         return refusal([&] {

@@ -1,7 +1,7 @@
 // A process with limited processor features: detection, compilation, refusals, and the generated
 // code.
 // Levels: no
-// Sanitized: --test-case=*everywhere*same,*refused*,*rests*,*asked*for*once*,what*is*compiled*
+// Sanitized: --test-case=*everywhere*same,*refused*,*depend*on*,*asked*for*once*,code*compiled*
 #include "driver/default_schedule.h"
 #include "machine/instruction.h"
 #include "ops/ops.h"
@@ -83,7 +83,7 @@ TEST_CASE("a limit lowers what is detected, everywhere the same") {
     CHECK(CpuTarget::host() == all);
 }
 
-TEST_CASE("what is compiled under a limit computes the same and stays within it") {
+TEST_CASE("code compiled under a limit computes the same and uses no other features") {
     if (CpuTarget::host().architecture() != "x86_64") return;
     for (const Level &level : levels) {
         if (!here(level.name)) {
@@ -164,7 +164,7 @@ TEST_CASE(
     CHECK_NOTHROW(lower(default_schedule(ops::matmul(f32, 8, 1, 64, {.transpose_a = true}), scalar)));
 }
 
-TEST_CASE("what the limit takes away is refused, by name") {
+TEST_CASE("features that a limit removes are refused by name") {
     if (CpuTarget::host().architecture() != "x86_64" || !here("x86-64-sse4.2")) return;
     const Op op = ops::matmul(i16, 16, 16, 16);
     {
@@ -199,7 +199,7 @@ TEST_CASE("what the limit takes away is refused, by name") {
     CHECK(refusal([] { limit_features("x86-64-avx3"); }).find("unknown processor level") == 0);
 }
 
-TEST_CASE("what rests on a feature goes with it") {
+TEST_CASE("features that depend on a removed one are removed") {
     if (CpuTarget::host().architecture() != "x86_64") return;
     const auto has = [](const char *name) { return (kumiko_cpu_features() & kumiko_cpu_feature(name)) != 0; };
     // As if the processor had everything except one feature.
@@ -227,7 +227,7 @@ TEST_CASE("tile registers are asked for once, and there only where they are gran
         CHECK(granted == ((kumiko_cpu_features() & kumiko_cpu_feature("amx-tile")) != 0));
 }
 
-TEST_CASE("what rests on a feature that a hook takes away is not there") {
+TEST_CASE("features that depend on one that a hook removes are absent") {
     kumiko_set_cpu_features([](uint64_t detected) { return detected & ~kumiko_cpu_feature("avx512bw"); });
     const CpuTarget host = CpuTarget::host();
     CHECK_FALSE(host.has("avx512bw"));

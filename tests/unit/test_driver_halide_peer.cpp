@@ -68,7 +68,7 @@ TEST_CASE("pipelines that Halide schedules compute what interpret computes") {
     }
 }
 
-TEST_CASE("what a pipeline of Halide cannot express is refused") {
+TEST_CASE("ops that a Halide pipeline cannot express are refused") {
     CHECK_THROWS_WITH_AS(halide_pipeline(own_op("adamw").op()), "a pipeline of Halide cannot update an array in place",
                          Unsupported);
     CHECK_THROWS_AS(halide_pipeline(own_op("viterbi").op()), Unsupported);

@@ -173,7 +173,7 @@ TEST_CASE("strides of an inout tensor are those of its array") {
     CHECK(holds(refusal([&] { compile(op)(y, x); }), "stride"));
 }
 
-TEST_CASE("formulas that would read what they have replaced are refused") {
+TEST_CASE("formulas that read elements after replacing them are refused") {
     Axis i("i", 8), j("j", 8), k("k", 8);
     Tensor X = inout("X", f32, {i, j}), Y = input("Y", f32, {i, j});
     const auto told = [&](const std::vector<Tensor> &in, const std::vector<Tensor> &out) {
@@ -194,7 +194,7 @@ TEST_CASE("formulas that would read what they have replaced are refused") {
     CHECK(holds(refusal([&] { update(X, cast(f64, X(i, j))); }), "is given f64, but \"X\" has elements of f32"));
 }
 
-TEST_CASE("schedules that would read what is replaced are refused, where the directive is given") {
+TEST_CASE("schedules that read replaced elements are refused at the directive") {
     const auto told = [](const Op &op, auto f) {
         return refusal([&] {
             Schedule s(op);
@@ -274,7 +274,7 @@ Op read_before(int n) {
 
 } // namespace
 
-TEST_CASE("updates are computed at loops of what reads them, each element by itself") {
+TEST_CASE("updates are computed at loops of their readers, element by element") {
     for (const int n : {64, 37, 8, 3}) {
         Schedule s(step(n));
         s.stage("P.out").split("i", 8);
@@ -301,7 +301,7 @@ TEST_CASE("updates are computed at loops of what reads them, each element by its
     check_runs(placed);
 }
 
-TEST_CASE("the door refuses every other overlap, of updates and of plain outputs") {
+TEST_CASE("kernels refuse every other overlap of updates and of plain outputs") {
     const Kernel add = compile(axpy(f32, 16));
     Buffer<float> a = random({}), x = random({16});
     CHECK(holds(refusal([&] { add(a, x, x); }), "output Y overlaps X in memory"));

@@ -127,7 +127,7 @@ TEST_CASE("images of other sizes, by whole factors and others") {
                                             {"layout", layout}}));
 }
 
-TEST_CASE("what is rounded and saturates to a narrow type") {
+TEST_CASE("rounding and saturation to a narrow type") {
     for (const Type t : {i8, u8, i16, u16})
         for (const float plus : {0.0f, -7.0f, 300.0f, 0.5f}) {
             const Axis i("i", 203);

@@ -1,7 +1,7 @@
 // Products of narrow types: copies of another type, tensor instructions chosen by the types and the
 // machine, interleaving stores. Values are compared with the interpreter's; for other machines, the
 // code is inspected.
-// Sanitized: --test-case=*copy*,*refuses,*extremes*
+// Sanitized: --test-case=*copy*,errors*,*extremes*
 #include "driver/default_schedule.h"
 #include "driver/target.h"
 #include "ops/ops.h"
@@ -68,7 +68,7 @@ TEST_CASE("a copy of a copy, a packed input and a bare read may be held too") {
     check_runs(bare);
 }
 
-TEST_CASE("what is held as a float wraps where it is cast") {
+TEST_CASE("a value held as a float wraps when it is cast") {
     Axis i("i", 40);
     Tensor x = input("x", i8, {i});
     for (const Type t : {u8, u16, u32, u64, i8, i32, f32}) {
@@ -81,7 +81,7 @@ TEST_CASE("what is held as a float wraps where it is cast") {
     }
 }
 
-TEST_CASE("what hold_as refuses") {
+TEST_CASE("errors of hold_as") {
     Schedule s(example_op("matmul_i16"), Machine::named("x86-64-avx2"));
     s.stage("C").reorder({"k", "i", "j"});
     s.place_in("B", "L2", "C", "k");
@@ -160,7 +160,7 @@ TEST_CASE("the reduction is cut into parts of whole groups of steps") {
     }
 }
 
-TEST_CASE("what follows sums of whole numbers is computed in floats where the result is of floats") {
+TEST_CASE("epilogues of integer sums are computed in floats if the result is float") {
     ops::MatmulOptions o;
     o.bias = true, o.activation = "leaky_relu", o.output = f32;
     const Op op = product(u8, i8, 5, 20, 36, o);
@@ -172,7 +172,7 @@ TEST_CASE("what follows sums of whole numbers is computed in floats where the re
     CHECK(product(u8, i8, 5, 20, 36, o).to_string().find("f32") == std::string::npos);
 }
 
-TEST_CASE("where the caller packs, products go by the ways that read what is packed") {
+TEST_CASE("pre-packed products use strategies that read the packed operand") {
     const Op open = product(u8, i8, Size("M"), Size("N"), Size("K"));
     const std::vector<Op> ops = {product(u8, i8, 64, 64, 128), product(i8, i8, 64, 64, 128), open,
                                  product(bf16, bf16, 64, 64, 64), product(f32, f32, 64, 64, 64)};

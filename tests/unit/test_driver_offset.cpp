@@ -17,7 +17,7 @@ Op bytes_product(const Expr &m, const Expr &n, const Expr &k) {
 
 } // namespace
 
-TEST_CASE("offset: what is added to one factor is taken off the sum") {
+TEST_CASE("offset: the number added to one factor is corrected in the sum") {
     SUBCASE("of the rows") {
         Schedule s(bytes_product(20, 24, 31));
         const StageHandle raw = s.stage("C").offset("A", 128, "u8");
@@ -54,7 +54,7 @@ TEST_CASE("offset: what is added to one factor is taken off the sum") {
     }
 }
 
-TEST_CASE("offset: factors that stand still along a step count as often as there are steps") {
+TEST_CASE("offset: factors that are constant along a step count once for each step") {
     Axis i("i", 6), j("j", 5), k("k", 4);
     Tensor x = input("x", i8, {i, j, k}), w = input("w", i8, {i, k});
     const auto product = [](const Expr &a, const Expr &b) { return cast<int32_t>(a) * cast<int32_t>(b); };

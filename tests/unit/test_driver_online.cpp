@@ -211,7 +211,7 @@ TEST_CASE("a softmax in one pass over blocks, then one that divides") {
     compile(s);
 }
 
-TEST_CASE("results of the maximum and the sums may leave") {
+TEST_CASE("the maximum and the sums may be outputs") {
     Axis i("i", 9), j("j", 22);
     Tensor X = input("X", f32, {i, j});
     Tensor top = compute("top", {i}, maximum(X(i, j), j));
@@ -225,7 +225,7 @@ TEST_CASE("results of the maximum and the sums may leave") {
     check_close(s);
 }
 
-TEST_CASE("blocks that a mask leaves nothing of do not run") {
+TEST_CASE("fully masked blocks do not run") {
     for (const int keys :
          // The first of 20 queries see none of 9 keys; the result must be as in the formula.
          {9, 20, 24, 33}) {
@@ -328,7 +328,7 @@ TEST_CASE("random orders, kinds and places") {
     CHECK(ran > 20);
 }
 
-TEST_CASE("online refuses what it cannot do") {
+TEST_CASE("errors of online") {
     const Op op = mixing(f32, 8, 16, 4);
     const auto with = [&](const std::function<void(Schedule &, StageHandle)> &f) {
         return refusal([&] {

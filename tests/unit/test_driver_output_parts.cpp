@@ -127,7 +127,7 @@ TEST_CASE("an output that several stages of one nest read") {
     CHECK(beside(longer, "i").find("along j it is not read at one axis of Y that is as long") != std::string::npos);
 }
 
-TEST_CASE("what stands in the loops of an output at a loop does not make it longer") {
+TEST_CASE("stages inside the loops of an output do not extend it") {
     Axis i("i", 10), j("j", 21);
     Tensor X = input("X", i32, {i, j}), U = compute("U", {i, j}, X(i, j) + 1);
     Tensor S = compute("S", {i, j}, U(i, j) * U(i, j));

@@ -82,7 +82,7 @@ TEST_CASE("vectors run along points whose components are fewer than lanes") {
     }
 }
 
-TEST_CASE("an operand that lies along the reduction is copied for a register tile") {
+TEST_CASE("an operand contiguous along the reduction is copied for a register tile") {
     for (const auto &[M, N, K] : std::vector<std::array<int, 3>>{{32, 32, 16}, {29, 21, 37}, {8, 100, 9}}) {
         Axis i("i", M), j("j", N), k("k", K), h("h", 2);
         Tensor A = input("A", f32, {i, k}), B = input("B", f32, {j, k});
@@ -435,7 +435,7 @@ TEST_CASE("weights of a convolution without a batch are packed") {
     CHECK(count(nest, "of F in ") == 1);
 }
 
-TEST_CASE("what columns alone decide is read once for a block of rows") {
+TEST_CASE("values that depend on columns alone are read once for a block of rows") {
     for (const auto &[M, N] : std::vector<std::array<int, 2>>{{40, 100}, {8, 37}, {70, 33}}) {
         Axis i("i", M), j("j", N), c("c", 3);
         Tensor A = input("A", f32, {j, c}), B = input("B", f32, {i, c});
@@ -463,7 +463,7 @@ TEST_CASE("vectors gather where enough is computed beside") {
     CHECK(count(little, "vectorized") == 0);
 }
 
-TEST_CASE("functions that several stages compute of one thing are computed once") {
+TEST_CASE("a function that several stages share is computed once") {
     for (const int n : {500, 37, 5}) {
         Axis i("i", n), j("j", n);
         Tensor X = input("X", f32, {i}), M = input("M", f32, {i});
@@ -554,7 +554,7 @@ TEST_CASE("indices that wrap around are dense but at the border") {
     check_runs(default_schedule(Op("many", {Z}, {compute("Y", {i}, Z(i % 5))}), Machine::host()), {{"n", 37}});
 }
 
-TEST_CASE("what the stages of one place compute of each element stays in a block of the last") {
+TEST_CASE("elementwise stages at one place stay in a block of the last one") {
     for (const int n : {70000, 500, 37, 5}) {
         Axis p("p", n), c("c", 3);
         Tensor X = input("X", f32, {p, c});

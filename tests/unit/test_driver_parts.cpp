@@ -203,7 +203,7 @@ TEST_CASE("region: of a stage that reads a padded image") {
     }
 }
 
-TEST_CASE("region: what is computed at a loop of a part, and the instruction of one") {
+TEST_CASE("region: stages at a loop of a part, and its instruction") {
     Axis i("i", 40), j("j", 24), k("k", 16);
     Tensor A = input("A", i16, {i, k}), B = input("B", i16, {k, j});
     const Op op("matmul_i16", {A, B}, {compute("C", {i, j}, sum(cast(i32, A(i, k)) * cast(i32, B(k, j)), k))});

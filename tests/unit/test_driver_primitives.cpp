@@ -152,7 +152,7 @@ TEST_CASE("accumulate_in: lanes beyond a block add nothing to the next one") {
     }
 }
 
-TEST_CASE("prefetch: iterations that would ask for the same do so by turns") {
+TEST_CASE("prefetch: iterations with the same lines share requests round-robin") {
     // The elements of B that are prefetched, in loop order.
     struct Requests : Halide::Internal::IRVisitor {
         std::map<std::string, Expr> at;
@@ -321,7 +321,7 @@ TEST_CASE("rounds of a reduction: reloaded on entering or joined on leaving, and
     check_runs(s);
 }
 
-TEST_CASE("blocks of blocks: the tail is cut once, where the inner blocks are counted") {
+TEST_CASE("nested splits: one tail, at the inner blocks") {
     for (int n : {1, 5, 6, 24, 25, 29, 35, 36, 47, 48, 50, 53}) {
         Axis i("i", n), j("j", 20), k("k", 3);
         Tensor A = input("A", f32, {i, k}), B = input("B", f32, {k, j});
@@ -350,7 +350,7 @@ TEST_CASE("blocks of blocks: the tail is cut once, where the inner blocks are co
     for (int m : {1, 6, 24, 29, 48, 50}) check_runs(any, {{"M", m}, {"N", 7}, {"K", 3}});
 }
 
-TEST_CASE("a parallel loop of whole blocks runs what is left as one of its iterations") {
+TEST_CASE("a parallel loop of whole blocks runs the rest as one of its iterations") {
     Axis i("i", 50), j("j", 20);
     Tensor X = input("X", f32, {i, j});
     Schedule s(Op("twice", {X}, {compute("Y", {i, j}, X(i, j) * 2.f)}));
@@ -443,7 +443,7 @@ TEST_CASE("lanes beyond a tail do not read beyond what another reader needs") {
     check_runs(s);
 }
 
-TEST_CASE("lanes that read where data say") {
+TEST_CASE("lanes that read at data-dependent indices") {
     Axis i("i", 21), a("a", 7);
     Tensor X = input("X", i32, {a}), I = input("I", i32, {i});
     const Op op("where", {X, I}, {compute("Y", {i}, X(max(min(I(i), 6), 0)))});
@@ -492,7 +492,7 @@ TEST_CASE("blocks of blocks: the outer blocks may stand inside the inner ones") 
     check_runs(s);
 }
 
-TEST_CASE("copies of strided and dilated reads hold only what is read") {
+TEST_CASE("copies of strided and dilated reads hold only elements that are read") {
     Axis y("y", 11), x("x", 13), k("k", 3);
     Tensor X = input("X", i32, {Axis("h", 40), Axis("w", 40)}), W = input("W", i32, {Axis("p", 3)});
     const auto copied = [&](const Expr &row, const Expr &column, const char *at) {
@@ -548,7 +548,7 @@ TEST_CASE("padding computed where it is read is tested at the border only") {
     check_runs(s);
 }
 
-TEST_CASE("what sizes have to be for reads to stay inside is checked at the door") {
+TEST_CASE("requirements on sizes for in-bounds reads are checked on entry") {
     Size M("M"), N("N");
     Axis m("m", M), n("n", N);
     Tensor X = input("X", i32, {n});
@@ -616,7 +616,7 @@ TEST_CASE("padding of some axes reads nothing beyond the others") {
     check_runs(s); // and the verifier finds every load inside
 }
 
-TEST_CASE("what a finished consumer reads, computed where it is") {
+TEST_CASE("a stage that a finished consumer reads, computed at the same place") {
     Axis i("i", 10), k("k", 6);
     Tensor X = input("X", i32, {i, k}), Z = input("Z", i32, {i});
     Tensor B = compute("B", {i}, Z(i) * 2);
@@ -670,7 +670,7 @@ TEST_CASE("the last round of a reduction, where an inner block is cut unevenly")
     }
 }
 
-TEST_CASE("a copy of what inlining leaves unread") {
+TEST_CASE("a copy of a tensor that inlining leaves unread") {
     Axis i("i", 6), j("j", 4), a("a", 9);
     Tensor X = input("X", i32, {i}), I = input("I", i32, {a});
     Tensor T = compute("T", {i, j}, X(i));
@@ -683,7 +683,7 @@ TEST_CASE("a copy of what inlining leaves unread") {
     }
 }
 
-TEST_CASE("null arrays of pointers and sizes are told, not followed") {
+TEST_CASE("null arrays of pointers and sizes are an error") {
     Axis i("i", Size("N"));
     Tensor A = input("A", f32, {i});
     const Op op("twice", {A}, {compute("C", {i}, A(i) * 2.f)});
@@ -721,7 +721,7 @@ TEST_CASE("sizes that no array tells are given by name") {
     CHECK(refusal([&] { compile(Schedule(fixed))(arrays, {{"N", 5}}); }) == "op \"fixed\" has no size N");
 }
 
-TEST_CASE("extents made of sizes are checked at the door") {
+TEST_CASE("extents made of sizes are checked on entry") {
     Size M("M"), N("N");
     Axis i("i", M), j("j", N), k("k", M - 5), l("l", M * M);
     float a = 0, c = 0;
@@ -784,7 +784,7 @@ TEST_CASE("a padded read that is inside for a few iterations of one loop only") 
     check_runs(s);
 }
 
-TEST_CASE("what unrolls without measure is refused") {
+TEST_CASE("excessive unrolling is refused") {
     Axis i("i", 40), j("j", 40), k("k", 40);
     Tensor A = input("A", f32, {i, k}), B = input("B", f32, {k, j});
     Schedule s(Op("matmul", {A, B}, {compute("C", {i, j}, sum(A(i, k) * B(k, j), k))}));

@@ -352,7 +352,7 @@ TEST_CASE("one element alone needs those before it") {
     }
 }
 
-TEST_CASE("what recurrences refuse") {
+TEST_CASE("errors of recurrences") {
     Axis i("i", 8), t("t", 16);
     Tensor X = input("X", f32, {i, t});
     const auto told = [&](const std::function<Expr(const Earlier &)> &value) {

@@ -113,7 +113,7 @@ TEST_CASE("images of a batch whose stages are pointwise roll one by one") {
     check_runs(s);
 }
 
-TEST_CASE("a stage of which only rows behind are read does not roll") {
+TEST_CASE("a stage read only at earlier rows has no circular buffer") {
     Axis y("y", 60), x("x", 50);
     const Tensor X = input("X", i32, {y, x}), Z = zero_padded(X);
     const Tensor T = compute("T", {y, x}, 3 * Z(y, x) - Z(y - 1, x + 2) - Z(y, x - 1) + 2 * Z(y + 1, x)),
@@ -127,7 +127,7 @@ TEST_CASE("a stage of which only rows behind are read does not roll") {
     check_runs(s);
 }
 
-TEST_CASE("a stage that something else reads as a whole does not roll") {
+TEST_CASE("a stage that another stage reads as a whole has no circular buffer") {
     Axis y("y", 40), x("x", 40), j("j", 40);
     const Tensor X = input("X", i32, {y, x}), P = zero_padded(X);
     const auto around = [&](const Tensor &p) {

@@ -52,7 +52,7 @@ std::string told(const std::function<void()> &f) { return refusal(f); }
 
 } // namespace
 
-TEST_CASE("each iteration computes one plane, and the ring holds those that one needs") {
+TEST_CASE("each iteration computes one plane, and the circular buffer holds those that it reads") {
     for (const int block : {1, 7, 100}) {
         Schedule s(stencils(23, 37, 3));
         auto [o, i] = s.stage("Y").split("x", block == 100 ? 31 : 8);
@@ -187,7 +187,7 @@ TEST_CASE("the nest says what is new in an iteration") {
     CHECK(count(s.nest(), "compute T1, of it what is new in one y") == 1);
 }
 
-TEST_CASE("what does not roll is refused, and never computed again") {
+TEST_CASE("stages that cannot have a circular buffer are refused, never recomputed") {
     const Op op = stencils(23, 37, 3);
     const auto schedule = [&](const std::vector<LoopName> &order) {
         Schedule s(op);

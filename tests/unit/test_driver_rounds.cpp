@@ -34,7 +34,7 @@ Schedule in_rounds(const Op &op, int pixels, const std::string &wait_at) {
 
 } // namespace
 
-TEST_CASE("partial results wait in a place of their own, of the size of what stands inside of the loop") {
+TEST_CASE("wait_in: a buffer of the size of the partial results inside the loop") {
     for (const char *at : {"n", "o.o"}) {
         const Schedule s = in_rounds(conv(10, 7, 16, 1, 1), 6, at);
         CHECK(body_of(s).find("allocate Y.sum[") != std::string::npos);
@@ -60,7 +60,7 @@ TEST_CASE("partial results wait in a place of their own, of the size of what sta
     for (int k : {0, 1, 8, 21}) check_runs(s, {{"C", k}});
 }
 
-TEST_CASE("wait_in refuses what it cannot do") {
+TEST_CASE("errors of wait_in") {
     const Op op = ops::matmul(f32, 32, 32, 32);
     Schedule s(op);
     StageHandle C = s.stage("C");
@@ -129,7 +129,7 @@ TEST_CASE("reindex by loops that nothing fused, and of sizes known at run time")
     check_runs(s, {{"H", 3}, {"W", 16}});
 }
 
-TEST_CASE("reindex refuses what it cannot do") {
+TEST_CASE("errors of reindex") {
     const Op op = conv(5, 8, 4, 3, 1);
     Schedule s(op);
     CHECK_THROWS_WITH(s.reindex("X.padded", "Q", {"n"}), doctest::Contains("there is no stage \"Q\""));

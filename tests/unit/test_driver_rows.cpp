@@ -135,7 +135,7 @@ TEST_CASE("1 + erf is one function, and another sum is none") {
     CHECK(body(erf(X(i))).find(one) == std::string::npos);
 }
 
-TEST_CASE("what is far above the maximum of others") {
+TEST_CASE("values far above the maximum of other rows") {
     const Op op = shifted_exp(12, 12, 0, true);
     Schedule s(op);
     s.stage("Y").vectorize("j", 4);
@@ -159,7 +159,7 @@ TEST_CASE("attention of queries and keys that no block divides has a last block 
     }
 }
 
-TEST_CASE("what the next row reads is asked for, and in the last row its own") {
+TEST_CASE("the reads of the next row are prefetched, and in the last row its own") {
     const Op op = ops::softmax(Float(32), 6, 40);
     Schedule s(op);
     s.stage("share").compute_at("Y", "i");
@@ -189,7 +189,7 @@ TEST_CASE("what the next row reads is asked for, and in the last row its own") {
     check_near(peeled);
 }
 
-TEST_CASE("norms ask for the next row while they read this one again") {
+TEST_CASE("norms prefetch the next row while they read this one again") {
     const auto nest = [](const Op &op) {
         library::RowsParameters p = library::rows_parameters(op, Machine::host());
         p.prefetch = Flag(true);

@@ -40,7 +40,7 @@ TEST_CASE("cumulative sums") {
     CHECK(Buffer<>(interpret(none, random_inputs(none))).extents() == Index{0, 3});
 }
 
-TEST_CASE("a scan reads as its recurrence, folds with any combiner, and is inside of expressions") {
+TEST_CASE("a scan prints as its recurrence, folds with any combiner, and may be part of an expression") {
     CHECK(running(f32, 3, 4, true).to_string() == "running(X) -> Y\n"
                                                   "  X: f32[i: 3, j: 4]\n"
                                                   "  Y: f32[i: 3, j: 4]\n"
@@ -89,7 +89,7 @@ TEST_CASE("scans under schedules") {
     check_runs(default_schedule(ops::cumulative_sum(i64, {3, 50, 7}, 1, true), Machine::host()));
 }
 
-TEST_CASE("what scans refuse") {
+TEST_CASE("errors of scans") {
     const Op op = running(f32, 8, 16, true);
     const auto told = [&](auto f) {
         return refusal([&] {

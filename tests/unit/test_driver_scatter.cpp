@@ -26,7 +26,7 @@ std::vector<Buffer<>> arguments(const Op &op, int low, int high) {
 
 } // namespace
 
-TEST_CASE("values go to the elements that the index names, and nowhere where it names none") {
+TEST_CASE("values go to the selected elements, and nowhere if the index is outside") {
     for (const Type index : {i32, i64, u8, i8, u32, u64}) {
         const Op op = gradient(60, 9, 5, f64, index);
         const std::vector<Buffer<>> in = arguments(op, index.is_uint() ? 0 : -3, 12);
@@ -103,7 +103,7 @@ TEST_CASE("it folds with any combiner, by an index over several axes, and reads 
         default_schedule(Op("blocks", {Z}, {compute("Y", {w}, scatter(sum, Z(n), w, n / 4, n))}), Machine::host()));
 }
 
-TEST_CASE("what is written as a choice is a scatter as well; other forms are not") {
+TEST_CASE("a scatter written as a select is recognised; other forms are not") {
     Axis n("n", 20), v("v", 6), d("d", 8);
     Tensor ids = input("ids", i32, {n}), G = input("G", f32, {n, d});
     const auto of = [&](const Element &value) {
@@ -227,7 +227,7 @@ TEST_CASE("indices that are far outside") {
     }
 }
 
-TEST_CASE("what scatter refuses") {
+TEST_CASE("errors of scatter") {
     const auto told = [](const Op &op, const std::function<void(Schedule &)> &f) {
         Schedule s(op, Machine::named("x86-64-avx2"));
         return refusal([&] { f(s); });

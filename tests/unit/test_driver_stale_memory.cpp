@@ -126,7 +126,7 @@ TEST_CASE("blocks of a tensor instruction that are partial by a number of lanes 
     for (const int n : {1, 15, 16, 17, 31}) check(s, {{"N", n}});
 }
 
-TEST_CASE("what reads the maximum of an online sum is computed at its elements alone") {
+TEST_CASE("readers of the maximum of an online sum are computed at its elements only") {
     Axis i("i", 5), j("j", Size("N")), k("k", Size("K"));
     Tensor A = input("A", f32, {i, k}), B = input("B", f32, {i}), V = input("V", f32, {k, j});
     const Element x = select(A(i, k) > 0.f, B(i), -1e30f);

@@ -319,7 +319,7 @@ TEST_CASE("a recurrence over steps stays at the root") {
           std::string::npos);
 }
 
-TEST_CASE("what steps refuse") {
+TEST_CASE("errors of recurrences with steps") {
     Axis t("t", 6), u("u", 12), k("k", 12);
     Tensor X = input("X", f32, {t, u});
     const auto told = [&](const std::function<Expr(const Earlier &)> &value) {

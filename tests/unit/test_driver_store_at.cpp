@@ -102,7 +102,7 @@ TEST_CASE("blocks of rows, and sizes that are not known") {
     }
 }
 
-TEST_CASE("chains: what is kept reads what is computed in the same loop, and a maximum before") {
+TEST_CASE("chains: a stored stage reads one computed in the same loop, and an earlier maximum") {
     Schedule s(chain(21, 13));
     s.stage("R").finish_in("Y");
     auto [io, ii] = s.stage("R").split("i", 8);
@@ -129,7 +129,7 @@ TEST_CASE("chains: what is kept reads what is computed in the same loop, and a m
     }
 }
 
-TEST_CASE("random loops around what is kept, inside, and between") {
+TEST_CASE("random loops around the stored stage, inside, and between") {
     Random random(11);
     int computed = 0;
     for (int n = 0; n < 60; n++) {
@@ -156,7 +156,7 @@ TEST_CASE("random loops around what is kept, inside, and between") {
     CHECK(computed > 60); // of 120
 }
 
-TEST_CASE("compute_at where a stage is kept takes a closer one back") {
+TEST_CASE("compute_at at the loop of store_at replaces a closer one") {
     Schedule s = kept(rows(6, 9)), back = s;
     back.stage("T").compute_at("S", "k");
     CHECK(back.nest() != s.nest());
@@ -166,7 +166,7 @@ TEST_CASE("compute_at where a stage is kept takes a closer one back") {
     check_runs(back);
 }
 
-TEST_CASE("what store_at keeps and a loop cannot compute") {
+TEST_CASE("stages of store_at that a loop cannot compute") {
     const auto told = [](const Op &op, const std::function<void(Schedule &)> &f) {
         Schedule s = kept(op);
         return refusal([&] { f(s); });

@@ -73,7 +73,7 @@ TEST_CASE("the farther rows lie apart by a power of two, the fewer of them a tra
     CHECK(rows(ops::transpose(f32, 4096, 4096)) == 256); // non-temporal
 }
 
-TEST_CASE("large rows that are no whole lines go past the caches by pieces, in few rows at a time") {
+TEST_CASE("large rows of partial lines are streamed in pieces, a few rows at a time") {
     const Machine m = Machine::named("x86-64-avx2");
     CodegenOptions options;
     options.target = CpuTarget::level("x86-64-avx2");
@@ -107,7 +107,7 @@ TEST_CASE("large rows that are no whole lines go past the caches by pieces, in f
     }
 }
 
-TEST_CASE("rows are read as they lie, and no load gathers") {
+TEST_CASE("unpacked rows are read without gathers") {
     const std::string text = llvm_of(scheduled(ops::transpose(f32, 64, 64)));
     CHECK(!contains(text, "masked.gather"));
     CHECK(contains(text, "shufflevector"));
@@ -124,7 +124,7 @@ TEST_CASE("rows are read as they lie, and no load gathers") {
     check_runs(scheduled(both));
 }
 
-TEST_CASE("stream: stores pass the caches by where the output begins at a line") {
+TEST_CASE("stream: non-temporal stores if the output is aligned to a cache line") {
     Axis i("i", 24), j("j", 80);
     Tensor X = input("X", f32, {i, j});
     const Op op("twice", {X}, {compute("Y", {i, j}, X(i, j) * 2)});
@@ -161,7 +161,7 @@ TEST_CASE("stream: stores pass the caches by where the output begins at a line")
     }
 }
 
-TEST_CASE("stream: a kernel none of whose stores is at whole vectors says so") {
+TEST_CASE("stream: a kernel without aligned vector stores reports it") {
     Axis i("i", 24), j("j", 13);
     Tensor X = input("X", f32, {i, j});
     Schedule s(Op("odd", {X}, {compute("Y", {i, j}, X(i, j) * 2)}), Machine::named("x86-64-avx2"));
@@ -174,7 +174,7 @@ TEST_CASE("stream: a kernel none of whose stores is at whole vectors says so") {
     check_runs(s);
 }
 
-TEST_CASE("default schedules stream what exceeds the last cache") {
+TEST_CASE("default schedules stream outputs larger than the last-level cache") {
     const Machine m = Machine::named("x86-64-avx2");
     const auto streamed = [&](const Op &op) { return default_schedule(op, m).state().stage("Y").streamed; };
     CHECK(streamed(ops::transpose(f32, 4096, 4096)));
@@ -199,7 +199,7 @@ TEST_CASE("few rows that begin at equal places of pages are computed together, a
     CHECK(apart.streamed);
 }
 
-TEST_CASE("one long row passes the caches by where it is whole vectors, and none is asked to otherwise") {
+TEST_CASE("one long row is streamed if it is whole vectors, and not otherwise") {
     const Machine m = Machine::named("x86-64-avx512");
     const auto asked = [&](int n, Type t) {
         const Schedule s = default_schedule(ops::unary("relu", t, n), m);

@@ -83,7 +83,7 @@ TEST_CASE("only outputs have strides of their own") {
                       doctest::Contains("tensor \"Y\" has 1 axes but 2 strides; state one per axis"));
 }
 
-TEST_CASE("what is packed ahead has no strides to tell") {
+TEST_CASE("a pre-packed tensor has no strides") {
     const Op op = ops::gemm_strided(f32, 5, 16, 3);
     Schedule s(op);
     s.prepack("B", {"j", "k"});

@@ -1,6 +1,6 @@
 // The largest values of rows with their positions, the values of argmax, and softmax along any
 // axis.
-// Sanitized: --test-case=the*largest*,axes*of*,what*,index*,softmax*
+// Sanitized: --test-case=the*largest*,axes*of*,errors*,index*,softmax*
 #include "driver/default_schedule.h"
 #include "dsl/top_k.h"
 #include "ops/rows.h"
@@ -145,7 +145,7 @@ TEST_CASE("axes of the formula may have the names that top_k gives its own") {
     check_runs(default_schedule(twice, Machine::host()));
 }
 
-TEST_CASE("what top_k refuses") {
+TEST_CASE("errors of top_k") {
     Axis i("i", 6), j("j", 64);
     Tensor X = input("X", f32, {i, j});
     CHECK(refusal([&] { top_k(X(i, j), j, 0); }).find("top_k of 0 values; legal are 1 to 64") != std::string::npos);

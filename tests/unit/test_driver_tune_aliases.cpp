@@ -28,7 +28,7 @@ Op square(int n) {
 
 } // namespace
 
-TEST_CASE("a product of one array with itself is tuned, and what is found computes it") {
+TEST_CASE("a product of one array with itself is tuned, and the result is right") {
     const Op op = square(60);
     REQUIRE(op.inputs().size() == 1);
     TuneReport report;
@@ -40,7 +40,7 @@ TEST_CASE("a product of one array with itself is tuned, and what is found comput
     check_runs(best.schedule(op));
 }
 
-TEST_CASE("an op that updates its input is tuned, and what is found computes it") {
+TEST_CASE("an op that updates its input is tuned, and the result is right") {
     Axis i("i", 100);
     Tensor Y = inout("Y", f32, {i}), X = input("X", f32, {i});
     const Op op("updating", {Y, X}, {update(Y, Y(i) + X(i))});
@@ -52,7 +52,7 @@ TEST_CASE("an op that updates its input is tuned, and what is found computes it"
     check_runs(best.schedule(op));
 }
 
-TEST_CASE("of what was tuned the door refuses an output that overlaps the input") {
+TEST_CASE("a tuned kernel refuses an output that overlaps the input") {
     const Op op = square(40);
     const Kernel kernel = compile(tune(op, Machine::host(), CpuTarget::host(), quick()).schedule(op));
     Buffer<> a = make_input(op.inputs()[0], {});

@@ -172,7 +172,7 @@ TEST_CASE("tuples that fold the same are one, others are not") {
     CHECK(mixed(-9).hash() != mixed(-8).hash());
 }
 
-TEST_CASE("what tuples refuse") {
+TEST_CASE("errors of tuples") {
     Axis i("i", 4), j("j", 9);
     Tensor X = input("X", f32, {i, j});
     const auto told = [](const auto &f) { // the message of an error that names this file

@@ -1,6 +1,6 @@
 // Convolutions by Winograd's method compute conv2d, within the rounding bound that ops/conv.h
 // states.
-// Sanitized: --test-case=*refuses*,*ahead*
+// Sanitized: --test-case=errors*,*ahead*
 #include "driver/default_schedule.h"
 #include "schedules/library/table.h"
 #include "targets/lower/nest.h"
@@ -192,7 +192,7 @@ TEST_CASE("Winograd's products of halves and whole numbers are exact with small 
     check_runs(default_schedule(op, Machine::host()), {{"H", 9}, {"W", 12}});
 }
 
-TEST_CASE("winograd_conv2d refuses what it is not for") {
+TEST_CASE("errors of winograd_conv2d") {
     const auto told = [](int tile, const ops::Conv2dOptions &o, Type t = f32, int size = 8) {
         return refusal([&] { ops::winograd_conv2d(t, 1, 4, size, size, 4, tile, o); });
     };

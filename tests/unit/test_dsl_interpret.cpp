@@ -78,7 +78,7 @@ TEST_CASE("softmax and several stages") {
     }
 }
 
-TEST_CASE("argmax: ties take the lowest index, NaN never wins, of nothing −1") {
+TEST_CASE("argmax: ties take the lowest index, NaN never wins, an empty axis gives −1") {
     Size N("N");
     Axis i("i", 3), j("j", N);
     Tensor X = input("X", f32, {i, j});

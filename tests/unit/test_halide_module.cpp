@@ -59,7 +59,7 @@ TEST_CASE("a tiled, packed and parallel product is the formula's, through Halide
     }
 }
 
-TEST_CASE("sizes are bound at the call, and the door is watched") {
+TEST_CASE("sizes are bound at the call, and arguments are checked on entry") {
     Size M("M"), N("N");
     const Op op = product(f32, M, N, 7);
     Schedule s(op);

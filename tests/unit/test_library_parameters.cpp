@@ -38,7 +38,7 @@ std::unique_ptr<Space> demo_space() {
 
 } // namespace
 
-TEST_CASE("a described struct becomes JSON and text, and comes back") {
+TEST_CASE("a described struct round-trips through JSON and text") {
     Demo d = demo();
     CHECK(parameter_names<Demo>() == std::vector<std::string>{"rows", "pack", "parallel"});
     CHECK(parameters_to_json(d).dump() == R"({"rows":4,"pack":"L2","parallel":false})");

@@ -88,7 +88,7 @@ TEST_CASE("rows become columns in the matrix unit") {
     CHECK(moved(f32, turned, small).move.ops.size() == 2);
 }
 
-TEST_CASE("windows: neighbours get what they share from one copy") {
+TEST_CASE("windows: neighbours share one copy") {
     const Outcome o = moved(f16(Memory::L1bm, "((30:4), (4:1, 4_W:1))"),
                             f16(Memory::Lm0, "(30=(2_MAB:1/14, 16:1), (4_PE:1, 4_W:1))"), small);
     CHECK(o.move.ops.size() == 8);

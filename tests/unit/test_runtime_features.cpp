@@ -31,7 +31,7 @@ TEST_CASE("features are found, the same by every thread") {
     CHECK(kumiko_cpu_feature(nullptr) == 0);
 }
 
-TEST_CASE("what is missing is named, and the hook decides") {
+TEST_CASE("missing features are named, and the hook decides") {
 #if defined(__x86_64__)
     const uint64_t two = kumiko_cpu_feature("avx2") | kumiko_cpu_feature("fma");
     REQUIRE(two != 0);

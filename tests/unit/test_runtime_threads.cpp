@@ -54,7 +54,7 @@ TEST_CASE("every iteration runs once, for any count and any number of threads") 
     }
 }
 
-TEST_CASE("a range begins where it is told, below zero too") {
+TEST_CASE("a range begins at the given index, also below zero") {
     Restore restore;
     kumiko_set_num_threads(2);
     std::atomic<int64_t> sum{0};

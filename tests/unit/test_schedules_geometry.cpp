@@ -56,7 +56,7 @@ TEST_CASE("copies of a schedule with assumptions of their own have answers of th
     }
 }
 
-TEST_CASE("what loops touch changes with how they are made and ordered and what is assumed, not with their kinds") {
+TEST_CASE("regions of loops depend on splits, order and assumptions, not on loop kinds") {
     const Op op = product_of_any_height();
     const Expr m = op.stages()[0].axes[0].extent();
     const Schedule s = rows(op);
@@ -80,7 +80,7 @@ TEST_CASE("what loops touch changes with how they are made and ordered and what 
     CHECK_FALSE(geometry(more) == geometry(less));
 }
 
-TEST_CASE("the last answer is given again for what is the same, and asked for anew otherwise") {
+TEST_CASE("the last answer is cached for equal questions") {
     const Op op = product_of_any_height();
     Schedule s = rows(op);
     const LastAnswer<int> answer;

@@ -23,7 +23,7 @@ TEST_CASE("docs/primitives.md is fresh") {
     }
 }
 
-TEST_CASE("every primitive says what it needs") {
+TEST_CASE("every primitive documents its requirements") {
     for (const Primitive *p : primitives()) {
         INFO(p->name);
         CHECK(std::string(p->summary).back() == '.');

@@ -4,7 +4,7 @@
 
 using namespace kumiko;
 
-TEST_CASE("the three errors are told apart and keep their text") {
+TEST_CASE("the three error types are distinct and keep their text") {
     CHECK_THROWS_WITH_AS(throw UserError("no axis 'k'"), "no axis 'k'", UserError);
 }
 
