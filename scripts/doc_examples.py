@@ -7,7 +7,8 @@ Code blocks of the page, by the text after the opening fence:
 
     cpp           defines an Op named `op`, whose kernel gives the bits of `interpret`
     cpp rounded   defines an Op named `op`, whose kernel is within the error bound of `interpret`
-    cpp error     throws an error, whose message is the `text` block that follows; lines are joined by blanks
+    cpp error     throws an error, whose message is the `text` block that follows; its lines are
+                  joined by blanks
 
 Blocks of other languages are not examples. tests/unit/doc_examples.h has the checks.
 """
