@@ -42,3 +42,15 @@ TEST_CASE("neighbours in pairs are read inside of the tensor") {
         CHECK_THROWS_AS(compile(op)(odd), UserError);
     }
 }
+
+// Halide's own tests of numbers rewrite the definitions of the tensors that they read.
+TEST_CASE("a test of a number leaves the tensor that it reads as it is") {
+    const Axis i("i", 6), d("d", 5), e("e", 5);
+    const Tensor X = input("X", f32, {i, d});
+    const auto larger = [](Expr a, Expr b) { return max(a, b); };
+    const Tensor M = compute("M", {i}, reduce(larger, f32.min(), X(i, d), d));
+    const auto used = [&](const Element &test) {
+        return Op("used", {X}, {compute("Y", {i}, M(i) + sum(select(test, X(i, e), X(i, e) * 2), e))});
+    };
+    for (const Element &test : {is_inf(M(i)), is_nan(M(i)), is_finite(M(i))}) check_runs(Schedule(used(test)));
+}
