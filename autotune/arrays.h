@@ -6,6 +6,7 @@
 
 namespace kumiko {
 
+// Inputs of a candidate, and the values that its outputs are compared with.
 struct MeasuredArrays {
     std::vector<Buffer<>> inputs;
     std::vector<Buffer<>> expected; // in the outputs' types if bits must be equal, otherwise f64

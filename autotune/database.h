@@ -28,6 +28,7 @@ struct DatabaseTask {
     Boxed<Json> tensors; // name, type and shape of inputs and outputs
 };
 
+// A tuning database file, opened for reading, or for reading and writing.
 class Database {
 public:
     static constexpr int format_version = 2;

@@ -5,6 +5,7 @@
 
 namespace kumiko {
 
+// An op by its registry name and parameters.
 struct OpRecipe {
     std::string name; // registry name, or "/path/of/libmyops.so:NAME"; "" if unknown
     Boxed<Json> parameters;

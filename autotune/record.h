@@ -32,6 +32,7 @@ struct KeyMachine {
     bool same_way(const KeyMachine &other) const { return cold == other.cold && ahead == other.ahead; }
 };
 
+// One candidate: its task, schedule, outcome and times.
 struct Record {
     TaskKey key;
     Machine machine;

@@ -45,6 +45,7 @@ enum class SpaceKind {
 std::pair<std::string, std::unique_ptr<Space>> space_for(const Op &op, const Machine &machine, SpaceKind kind,
                                                          PackedBy packed_by = PackedBy::Kernel);
 
+// Budget, conditions of measurement, and search of a tuning session.
 struct TuneOptions {
     // Candidates to measure, including those of earlier sessions in the database: an interrupted
     // session is resumed by running it again, and a finished one costs nothing.
@@ -93,6 +94,7 @@ struct TuneOptions {
     const std::atomic<bool> *interrupt = nullptr;
 };
 
+// What a session measured, how long it took, and why it ended.
 struct TuneReport {
     std::string error; // with several tasks: why this one could not be tuned; "" if it could
     int measured = 0;  // in this session
@@ -162,6 +164,7 @@ std::vector<std::optional<Record>> tune_all(const std::vector<TuneTask> &tasks, 
                                             const CpuTarget &cpu, const TuneOptions &options,
                                             std::vector<TuneReport> *reports = nullptr);
 
+// Which of the database's results for an op are asked for.
 struct BestOptions {
     int threads = 0; // 0: one per core of the machine
     Sizes sizes = {};

@@ -21,6 +21,7 @@ namespace kumiko {
 class EmitterRegistry;
 struct Nest;
 
+// Options of code generation.
 struct CompileOptions {
     std::string name;      // symbol of the kernel; empty: the op's name
     bool contract = true;  // allows FMA contraction of a*b+c
@@ -50,6 +51,7 @@ struct CompileReport {
     std::vector<StageSummary> stages = {};
 };
 
+// A compiled kernel: a reentrant function of arrays.
 class Kernel {
 public:
     template<typename... T>

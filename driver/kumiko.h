@@ -1,10 +1,11 @@
 // Everything that most programs need: formulas, schedules, machines, operators, kernels, tuning,
 // libraries. Not included:
-//   schedules/library/library.h   the library's schedules with typed parameters
-//   targets/lower/nest.h          Kernel::nest(): arguments, loops and buffers of a kernel
-//   targets/chip/compile.h        programs for the simulated chip
-//   targets/cpu/emit.h            tensor instructions of one's own
-//   schedules/primitive.h         directives as data
+//
+// - schedules/library/library.h: the library's schedules with typed parameters
+// - targets/lower/nest.h: Kernel::nest(), the arguments, loops and buffers of a kernel
+// - targets/chip/compile.h: programs for the simulated chip
+// - targets/cpu/emit.h: tensor instructions of one's own
+// - schedules/primitive.h: directives as data
 #pragma once
 
 #include "autotune/tune.h"

@@ -46,6 +46,7 @@ struct ChosenSchedule {
 // Returns nullopt if it has no schedule for this op, machine and packing.
 using ScheduleSource = std::function<std::optional<ChosenSchedule>(const Op &, const Machine &, PackedBy)>;
 
+// One kernel of a library: its op, schedule, targets and C parameters.
 struct LibraryKernel {
     std::string name; // the symbol is <prefix><name>
     Op op;
@@ -74,6 +75,7 @@ struct LibraryKernel {
     Sizes sizes_for_test() const;
 };
 
+// A library: its name, targets and kernels.
 struct LibraryDescription {
     std::string name; // a C identifier
     std::string version = "0.1.0";
@@ -105,6 +107,7 @@ struct LibraryDescription {
     static LibraryDescription from_json(const Json &json, const std::string &document, const std::string &folder = ".");
 };
 
+// Options of build_library().
 struct LibraryOptions {
     bool self_test = true;
     // A C compiler for the target, with arguments, that compiles the runtime. Empty: the built-in
@@ -116,6 +119,7 @@ struct LibraryOptions {
     std::function<void(size_t done, size_t total, const std::string &kernel)> progress;
 };
 
+// What build_library() has written, and how programs link it.
 struct LibraryReport {
     std::vector<std::pair<std::string, std::string>> files; // name, purpose
     std::vector<std::string> warnings;

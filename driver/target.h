@@ -7,6 +7,7 @@
 
 namespace kumiko {
 
+// A machine table, and the processor that code is generated for.
 struct Target {
     Machine machine;
     CpuTarget cpu;

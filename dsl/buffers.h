@@ -35,6 +35,8 @@ std::string describe(const halide_buffer_t *buffer);
 // Throws that error if the elements span more bytes than the address space.
 void check_memory(Type type, const std::vector<int64_t> &extents, const halide_buffer_t *shape);
 
+// An array on the host, whose axes are in the order of the formula. Buffer<> has elements of any
+// type.
 template<typename T = void>
 class Buffer : public Halide::Runtime::Buffer<T> {
 public:
@@ -230,6 +232,7 @@ Buffer<> make_output(const Op &op, const std::string &output, const Sizes &sizes
 // An element of any type, converted to double; `index` is outermost first.
 double element(const halide_buffer_t *buffer, const std::vector<int64_t> &index);
 
+// Limits of the error for check_close().
 struct Tolerance {
     double relative = 1e-5; // of the largest expected element, because reordered sums differ
     double absolute = 1e-6;

@@ -21,6 +21,7 @@
 
 namespace kumiko {
 
+// A value that was read from a tensor or computed from one. It converts to Expr.
 class Element : public Expr {
 public:
     Element(const Expr &e, const std::source_location &where = {}) : Expr(e), where_(where) {}
@@ -32,8 +33,10 @@ private:
     std::source_location where_;
 };
 
+// A number or an expression.
 template<typename T>
 concept ElementOperand = std::is_arithmetic_v<T> || std::is_convertible_v<const T &, Expr>;
+// Two operands, at least one of which is an Element.
 template<typename A, typename B>
 concept ElementOperands = (std::is_base_of_v<Element, A> ||
                            std::is_base_of_v<Element, B>)&&ElementOperand<A> &&ElementOperand<B>;

@@ -20,11 +20,13 @@ namespace kumiko {
 // function at once. The tuner calls it in another process (autotune/measurer.h).
 using ExternCall = int(void *const *arrays, const int64_t *extents, const int64_t *strides);
 
+// A C function: its symbol, and its address if it is known.
 struct ExternFunction {
     std::string symbol;         // link name in generated libraries
     ExternCall *call = nullptr; // address in this process; null: look up `symbol`
 };
 
+// Name and element type of one result of an extern stage.
 struct ExternResult {
     std::string name;
     Type type;

@@ -18,6 +18,7 @@
 
 namespace kumiko {
 
+// Options of interpret().
 struct InterpretOptions {
     Sizes sizes = {};       // sizes that no buffer binds
     bool in_double = false; // evaluate every float in double; float outputs are f64 buffers

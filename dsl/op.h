@@ -26,6 +26,7 @@ struct Component {
     Expr combined; // over the variables accumulator(c) and term(c) of all components
 };
 
+// One tensor of an op, or several that one reduction computes.
 struct Stage {
     enum class Kind {
         Pointwise, // `value`, over the axes
@@ -74,6 +75,7 @@ const Axis *find_axis(const Stage &stage, const std::string &name);
 // A read of a tensor in a stage: a Call of type Image with int32 indices.
 Expr read_tensor(Type type, const std::string &tensor, const std::vector<Expr> &indices);
 
+// An array that the caller passes.
 struct Input {
     std::string name;
     Type type;
@@ -90,6 +92,7 @@ struct Requirement {
     std::string text; // "M <= N (stage Y reads X at i of axis a)"
 };
 
+// A set of formulas with inputs and outputs, without a schedule. Immutable and cheap to copy.
 class Op {
 public:
     // Arguments of the op are `inputs` in this order, then `outputs`.

@@ -49,6 +49,7 @@ Element minimum(const Expr &e, std::initializer_list<Axis> axes, Place where = P
 Extreme argmax(const Expr &e, std::initializer_list<Axis> axes, Place where = Place::current());
 Extreme argmin(const Expr &e, std::initializer_list<Axis> axes, Place where = Place::current());
 
+// Algebraic properties of the combiner of reduce().
 struct CombinerProperties {
     // With commutative: required to split the reduction over lanes or threads, or with rfactor.
     bool associative = false;

@@ -20,6 +20,7 @@ namespace kumiko {
 
 struct TensorContents;
 
+// An array that a formula reads, or a stage that it defines.
 class Tensor {
 public:
     Tensor() = default;
@@ -65,6 +66,7 @@ private:
     std::shared_ptr<const TensorContents> contents_;
 };
 
+// What a Tensor points to: its kind, type, axes, strides and value.
 struct TensorContents {
     enum class Kind { Input, Compute, Padding, Inout, Update }; // the last two: dsl/inout.h
     Kind kind;
@@ -75,6 +77,7 @@ struct TensorContents {
     Expr value;                // Compute, Padding, Update: over the axes
 };
 
+// Options of input().
 struct InputOptions {
     std::vector<Expr> strides; // in elements, one per axis; numbers or expressions of sizes
 };
@@ -88,6 +91,7 @@ Tensor input(const std::string &name, Type type, const std::vector<Axis> &axes, 
 Tensor compute(const std::string &name, const std::vector<Axis> &axes, const Expr &value,
                std::source_location where = std::source_location::current());
 
+// Options of compute().
 struct ComputeOptions {
     // Strides of an output's array: in elements, one per axis; numbers or expressions of sizes.
     std::vector<Expr> strides;

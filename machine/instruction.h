@@ -44,6 +44,7 @@ struct OperandRange {
     int64_t min = 0, max = 0;
 };
 
+// A tensor instruction: its meaning as an op, its operands and its emitter.
 struct Instruction {
     std::string name;                  // "avx512.vpdpbusd": the emitter's name
     std::string description;           // one line of text

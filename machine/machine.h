@@ -35,6 +35,7 @@ struct UnitLevel {
     bool operator==(const UnitLevel &) const = default;
 };
 
+// A table of a machine's memory levels, units, vectors and features.
 struct Machine {
     std::string name;                // "host", "x86-64-avx2", or user-defined
     std::string description;         // for display: the processor's marketing name

@@ -5,6 +5,7 @@
 
 namespace kumiko::ops {
 
+// Options of attention().
 struct AttentionOptions {
     double scale = 0;    // of the scores; default 1 / sqrt(D)
     bool causal = false; // query i attends to keys up to i + T − S: the last query attends to all

@@ -8,8 +8,10 @@
 
 namespace kumiko::ops {
 
+// Order of the axes of images: batch, channels, rows, columns; or channels last.
 enum class ImageLayout { NCHW, NHWC };
 
+// Options of conv2d(), winograd_conv2d() and depthwise_conv2d().
 struct Conv2dOptions {
     ImageLayout layout = ImageLayout::NCHW;
     int stride_y = 1, stride_x = 1;
@@ -93,6 +95,7 @@ Op conv1d(Type t, const Expr &N, const Expr &C, const Expr &W, const Expr &O, in
 Op conv3d(Type t, const Expr &N, const Expr &C, const Expr &D, const Expr &H, const Expr &W, const Expr &O, int KD,
           int KH, int KW, const ConvOptions &options = {});
 
+// Options of conv_transpose2d().
 struct ConvTransposeOptions {
     ImageLayout layout = ImageLayout::NCHW;
     int stride_y = 1, stride_x = 1;

@@ -8,12 +8,15 @@
 
 namespace kumiko::ops {
 
+// A function of one value, by name.
 struct UnaryFunction {
     std::string name, summary;
     bool integers; // also for integers; all accept floats
     double units;  // error bound for f32, in ulp of the exact result
     Element (*apply)(const Element &x);
 };
+
+// A function of two values, by name.
 struct BinaryFunction {
     std::string name, summary;
     bool integers;

@@ -7,6 +7,7 @@
 
 namespace kumiko::ops {
 
+// Options of matmul().
 struct MatmulOptions {
     bool transpose_a = false; // A is stored (k, i)
     bool transpose_b = false; // B is stored (j, k)

@@ -5,6 +5,7 @@
 
 namespace kumiko::ops {
 
+// Options of max_pool() and average_pool().
 struct PoolOptions {
     ImageLayout layout = ImageLayout::NCHW;
     int stride = 1, padding = 0; // in both directions; padding on all sides

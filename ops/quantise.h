@@ -6,6 +6,7 @@
 
 namespace kumiko::ops {
 
+// Scale and zero point of quantised numbers.
 struct Quantisation {
     double scale = 1;   // greater than 0
     int zero_point = 0; // a value of the 8-bit type

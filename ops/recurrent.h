@@ -6,6 +6,7 @@
 
 namespace kumiko::ops {
 
+// Options of rnn(), gru() and lstm().
 struct RecurrentOptions {
     bool reverse = false;     // processes the sequence from its last element to the first
     bool states = false;      // adds the output Y_h(b, u), the last state, and for lstm Y_c(b, u)

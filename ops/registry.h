@@ -11,6 +11,7 @@
 
 namespace kumiko::ops {
 
+// A parameter of an operator: its kind, default and choices.
 struct Parameter {
     enum class Kind {
         Size, // an extent: a number, or the name of a run-time size
@@ -38,6 +39,7 @@ struct Parameter {
 // "size", "int", "real", "flag", "type", "choice", "sizes", "ints"
 std::string kind_name(Parameter::Kind kind);
 
+// An operator by name: its parameters, and the function that builds the op.
 struct Operator {
     std::string name, summary;
     std::vector<Parameter> parameters;

@@ -12,6 +12,7 @@ enum class Coordinates {
     Asymmetric,   // y · H / OH: the corners of the first pixels coincide
 };
 
+// Options of the resize ops.
 struct ResizeOptions {
     ImageLayout layout = ImageLayout::NCHW;
     Coordinates coordinates = Coordinates::HalfPixel;

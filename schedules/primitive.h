@@ -24,6 +24,7 @@ nlohmann::json directive_json(const Directive &d);
 // Throws UserError if it does not name a primitive.
 Directive directive_of(const nlohmann::json &j, std::source_location where = {});
 
+// Type of an argument of a directive.
 enum class ArgumentKind {
     Stage,  // name of a stage
     Loop,   // name of a loop of "stage"
@@ -38,6 +39,7 @@ enum class ArgumentKind {
     Schedule,  // list of directives
 };
 
+// A parameter of a primitive.
 struct Parameter {
     const char *name;
     ArgumentKind kind;
@@ -56,6 +58,7 @@ struct PrimitiveExample {
     Directive call;
 };
 
+// The record of a primitive: its parameters, checks, implementation and documentation.
 struct Primitive {
     const char *name;
     const char *group; // "loops", "stages", "memory", "machine", "facts"

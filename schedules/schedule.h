@@ -5,7 +5,7 @@
 //   auto C = s.stage("C");
 //   auto [io, ii] = C.split("i", 14);
 //   C.reorder({"j", io, "k", ii}).unroll(ii);
-//    s.save("c.json"); // Schedule::load(op, "c.json") rebuilds the same nest
+//   s.save("c.json"); // Schedule::load(op, "c.json") rebuilds the same nest
 //
 // Every method throws UserError if it is illegal. The message has the cause, the caller's line, the
 // nest and the legal alternatives. The schedule is then unchanged.
@@ -38,6 +38,7 @@ struct LoopName {
 // stages and loops, such as the same formula with other extents.
 enum class SavedFor { ThisOp, AnyOp };
 
+// Names of the loops that split() makes, and the treatment of the tail.
 struct SplitNames {
     std::string outer, inner; // default "<loop>.o" and "<loop>.i"
     Tail tail = Tail::Auto;
@@ -50,20 +51,34 @@ public:
     const std::string &name() const { return stage_; }
     const StageState &state() const;
 
-    // --- loops (schedules/primitives/<method>.cpp has the requirements of each)
+    // --- loops (docs/primitives.md has the requirements and an example of each method)
+
+    // Divides a loop into blocks of `factor` iterations: loop = outer · factor + inner. Returns the
+    // two loops.
     std::pair<LoopName, LoopName> split(LoopName loop, int64_t factor, SplitNames names = {},
                                         Place where = Place::current());
-    // Returns the new loop, for chaining: C.fuse("i", "j", "ij").parallel("ij")
+    // Makes one loop of two, of which the second is directly inside the first. The result converts
+    // to the name of the new loop: C.fuse("i", "j", "ij").parallel("ij").
     FusedLoop fuse(LoopName outer, LoopName inner, const std::string &fused = "", Place where = Place::current());
-    // {"i", "j"} with {a, b} becomes the loops i.o, j.o, i.i, j.i, in that order
+    // Splits nested loops into loops over tiles and loops inside a tile: {"i", "j"} with {a, b}
+    // becomes i.o, j.o, i.i, j.i, in that order. Returns these four.
     std::vector<LoopName> tile(const std::vector<LoopName> &loops, const std::vector<int64_t> &factors,
                                Place where = Place::current());
+    // Puts the given loops into this order, outermost first, at the positions that they occupy
+    // together. The other loops keep theirs.
     StageHandle &reorder(const std::vector<LoopName> &loops, Place where = Place::current());
+    // Replaces the loop by copies of its body. With a factor, splits the loop first and unrolls the
+    // inner part, "<loop>.u".
     StageHandle &unroll(LoopName loop, int64_t factor = 0, Place where = Place::current());
+    // Executes the innermost loop as lanes of a vector. With a width, splits the loop first and
+    // uses the inner part, "<loop>.v".
     StageHandle &vectorize(LoopName loop, int64_t width = 0, Tail tail = Tail::Auto, Place where = Place::current());
+    // Distributes the iterations over the cores. The result does not depend on their number.
     StageHandle &parallel(LoopName loop, Place where = Place::current());
     // Distributes a loop over the units of a machine level.
     StageHandle &bind(LoopName loop, const std::string &level, Place where = Place::current());
+    // Gives the first and the last iterations copies of the body of their own, so that conditions
+    // that hold only at borders are removed from the others.
     StageHandle &peel(LoopName loop, int64_t first, int64_t last, Place where = Place::current());
 
     // Splits iterations [first, first + count) of the loop off into a new stage `name`, which
@@ -72,18 +87,27 @@ public:
                        Place where = Place::current());
 
     // --- stages
+
+    // Computes the stage inside a loop of a stage that reads it: each iteration computes what is
+    // read below.
     StageHandle &compute_at(const std::string &consumer, LoopName loop, Place where = Place::current());
     // Allocates the stage at a loop. compute_at may then name a loop of the first stage inside it
     // that reads it.
     StageHandle &store_at(const std::string &consumer, LoopName loop, Place where = Place::current());
+    // Computes the whole stage before all stages that read it.
     StageHandle &compute_root(Place where = Place::current());
     // Runs the stage in one loop nest with another, down to loop `loop`; neither may depend on the
     // other.
     StageHandle &compute_with(const std::string &other, LoopName loop, Place where = Place::current());
+    // Replaces each read of the stage by its expression.
     StageHandle &inline_into(Place where = Place::current());
+    // For a reduction: computes its elementwise consumer from the complete sums, before they are
+    // stored (epilogue fusion).
     StageHandle &finish_in(const std::string &consumer, Place where = Place::current());
     // Returns the new stage "<stage>.rf", which has the loop as an axis.
     StageHandle rfactor(LoopName loop, Place where = Place::current());
+    // Folds a reduction into `n` accumulators in turn, and combines them at the end. Returns the
+    // new stage of the partial results.
     StageHandle interleave(LoopName loop, int64_t n, Place where = Place::current());
     // For a sum: computes it in one pass with the maximum that its terms subtract, and with other
     // such sums (schedules/online.h).
@@ -106,28 +130,43 @@ public:
     StageHandle &scatter(LoopName loop, Place where = Place::current());
 
     // --- memory
+
+    // Stores the stage in a memory level.
     StageHandle &place_in(const std::string &level, Place where = Place::current());
-    // `rounds`: "reload" or "join", if a reduction loop is outside
+    // Keeps the partial results of a reduction in a memory level below the loop. If a reduction
+    // loop is outside, `rounds` is "reload" (each round continues with the earlier sums) or "join"
+    // (each round starts anew, and its sums are added to the earlier ones).
     StageHandle &accumulate_in(const std::string &level, LoopName loop, const std::string &rounds = "reload",
                                Place where = Place::current());
     // Spills the partial results between rounds of accumulate_in to `level`, as much as is touched
     // below the loop.
     StageHandle &wait_in(const std::string &level, LoopName loop, Place where = Place::current());
+    // The storage order of the stage, outermost dimension first: "j/32" counts blocks of an axis,
+    // and "j%32" the elements of one block.
     StageHandle &layout(const std::vector<std::string> &terms, Place where = Place::current());
     // For a copy: stores its elements converted to another type that has all their values, "f32".
     StageHandle &hold_as(const std::string &type, Place where = Place::current());
+    // For a copy made at a loop: two buffers, of which one is filled for the next iteration while
+    // the other is read.
     StageHandle &double_buffer(Place where = Place::current());
     // Multi-buffers the copies made at the loop: `stages` buffers each, used in rotation.
     StageHandle &pipeline(LoopName loop, int64_t stages, Place where = Place::current());
+    // Two sets of accumulators in turn: the results of one iteration are stored while the next one
+    // is computed.
     StageHandle &write_back(LoopName loop, Place where = Place::current());
+    // In each iteration of the loop, requests the data that are read `distance` iterations later.
     StageHandle &prefetch(const std::string &tensor, LoopName loop, int64_t distance, Place where = Place::current());
     // The distance is in iterations of loop `of` of `consumer`: the stage this one is computed in,
     // or an outer loop of its own.
     StageHandle &prefetch(const std::string &tensor, LoopName loop, int64_t distance, const std::string &consumer,
                           LoopName of, Place where = Place::current());
+    // Writes an output with non-temporal stores.
     StageHandle &stream(Place where = Place::current());
 
     // --- machine
+
+    // Computes the loop and those inside it by one tensor instruction, after a proof that both
+    // compute the same.
     StageHandle &tensorize(LoopName loop, const std::string &instruction, Place where = Place::current());
     // For a user-defined instruction: registers it with the schedule first.
     StageHandle &tensorize(LoopName loop, const Instruction &instruction, Place where = Place::current());
@@ -138,6 +177,7 @@ private:
     StageHandle &apply(const char *primitive, nlohmann::json arguments, Place where);
 };
 
+// The handle of a stage after fuse(), which also converts to the name of the fused loop.
 class FusedLoop : public StageHandle {
 public:
     FusedLoop(const StageHandle &stage, std::string loop) : StageHandle(stage), loop_(std::move(loop)) {}
@@ -152,6 +192,7 @@ private:
 // printed by to_cpp.
 std::string cpp_text(const Directive &d);
 
+// An op, and the directives that decide how it is computed.
 class Schedule {
 public:
     // Schedules for the host machine.
@@ -169,12 +210,14 @@ public:
     const ScheduleState &state() const { return *state_; }
     const std::vector<Directive> &directives() const { return directives_; }
 
+    // The stage of that name. Throws UserError with a suggestion.
     StageHandle stage(const std::string &name, Place where = Place::current());
 
     // Copies the region of `tensor` needed below `loop` of `consumer` to a memory level: a new
     // stage "<tensor>.<level>", computed at that loop, which the consumer reads instead.
     StageHandle place_in(const std::string &tensor, const std::string &level, const std::string &consumer,
                          LoopName loop, Place where = Place::current());
+    // As the method of StageHandle, for the stage of that name.
     Schedule &accumulate_in(const std::string &stage, const std::string &level, LoopName loop,
                             const std::string &rounds = "reload", Place where = Place::current());
     // Reads the tensor through a new inlined stage "<tensor>.by.<consumer>" with one axis per group
@@ -186,6 +229,8 @@ public:
     // point "<kernel>_pack_<input>".
     StageHandle prepack(const std::string &tensor, const std::vector<std::string> &layout,
                         Place where = Place::current());
+    // Promises that a condition over the sizes or over values (schedules/values.h) holds. It is
+    // checked in each call, and is a fact for all directives.
     Schedule &assume(const Expr &condition, Place where = Place::current());
     // Calls for which the condition over the sizes holds run another schedule of the same op: the
     // given one, otherwise a copy of this one so far. Conditions are tried in call order. Inside,

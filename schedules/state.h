@@ -17,6 +17,7 @@ namespace kumiko {
 struct Machine;
 class InstructionSet; // machine/instruction.h
 
+// How the iterations of a loop are executed.
 enum class LoopKind { Serial, Parallel, Vectorized, Unrolled, Bound };
 const char *kind_name(LoopKind kind); // "serial", …
 
@@ -31,6 +32,7 @@ enum class Tail {
 const char *tail_name(Tail tail);
 Tail tail_from_name(const std::string &name); // throws UserError with the list of names
 
+// One loop of a stage: its extent, and how its iterations are executed.
 struct LoopState {
     std::string name; // "i", "i.o"
     Expr extent;      // for the whole stage; over the sizes
@@ -56,6 +58,7 @@ struct FuseRelation {
 
 using Relation = std::variant<SplitRelation, FuseRelation>;
 
+// Where a stage is computed: inlined, at the root, or at a loop of its consumer.
 struct Placement {
     enum class Kind { Inline, Root, At };
     Kind kind = Kind::Root;
@@ -76,6 +79,7 @@ struct LayoutTerm {
     std::string to_string() const; // "j", "j/32", "j%32"
 };
 
+// Partial results of a reduction stay in a memory level below `loop`.
 struct Accumulate {
     std::string level, loop;
     // Later rounds start from the identity and add the earlier partial results when stored.
@@ -101,6 +105,7 @@ struct Peel {
     int64_t first = 0, last = 0;
 };
 
+// The loops from `loop` inwards are one instruction.
 struct Tensorize {
     std::string loop, instruction;
 };
@@ -120,6 +125,7 @@ struct Online {
     Expr factor; // rescales a partial sum from one running maximum to another
 };
 
+// One stage with its loops, its placement and the directives that were applied to it.
 struct StageState {
     Stage def;
     std::vector<LoopState> loops;   // all loops, including those split or fused away
@@ -187,6 +193,7 @@ struct Obligation {
     std::function<std::string(const struct ScheduleState &)> broken;
 };
 
+// A condition over the sizes that holds in every call.
 struct Assume {
     Expr condition;
     std::string text;
@@ -201,6 +208,7 @@ struct Specialization {
     std::shared_ptr<const Schedule> schedule;
 };
 
+// All stages of a schedule, with assumptions, specializations and obligations.
 struct ScheduleState {
     Op op;
     std::shared_ptr<const Machine> machine;

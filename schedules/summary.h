@@ -5,6 +5,7 @@
 
 namespace kumiko {
 
+// One stage: the structure of its loops, and its schedule as one line of text.
 struct StageSummary {
     std::string stage;
     // The loop structure: "register tile", "lanes", "vectors", "instruction", "scatter",

@@ -5,6 +5,7 @@
 
 namespace kumiko {
 
+// The least and the greatest value of an integer.
 struct ValueRange {
     int64_t min = 0, max = 0;
     bool within(const ValueRange &other) const { return other.min <= min && max <= other.max; }

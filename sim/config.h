@@ -17,6 +17,7 @@ namespace kumiko::sim {
 constexpr int cycles_per_step = 4;
 constexpr int pes_per_mab = 4; // fixed by the operations: a matrix unit serves four PEs
 
+// The parameters of one machine.
 struct Config {
     std::string name;
     std::string about;

@@ -122,6 +122,7 @@ struct Control {
     bool operator==(const Control &) const = default;
 };
 
+// Operation with which values of several units are combined.
 enum class Reduction : uint8_t { AddF32, MaxF32, MinF32, AddI32, MaxI32, MinI32 };
 constexpr int reduction_count = 6;
 
@@ -131,6 +132,8 @@ constexpr uint32_t all_units = 0xffffffff; // in a set of units: all there are
 enum class L2Op : uint8_t { None, Broadcast, Broadcast2, Scatter, UnicastDown, Multicast, Gather, Reduce, UnicastUp };
 constexpr int l2_op_count = 9;
 constexpr bool is_upward(L2Op op) { return op >= L2Op::Gather; }
+
+// The L2 slot of a word.
 struct L2 {
     L2Op op = L2Op::None;
     Reduction reduction = Reduction::AddF32; // of Reduce
@@ -156,6 +159,8 @@ enum class L1Op : uint8_t {
 };
 constexpr int l1_op_count = 8;
 constexpr bool is_upward(L1Op op) { return op >= L1Op::Gather; }
+
+// The L1 slot of a word.
 struct L1 {
     L1Op op = L1Op::None;
     Reduction reduction = Reduction::AddF32;
@@ -170,6 +175,8 @@ struct L1 {
 // The matrix unit, in matrix and vector mode, with precision F16 or F32.
 enum class MauOp : uint8_t { None, Mfma, Mmul, Vfma, Vmul, Vadd, Pass };
 constexpr int mau_op_count = 7;
+
+// The MAU slot of a word.
 struct Mau {
     MauOp op = MauOp::None;
     Type precision = Type::F16;
@@ -234,6 +241,8 @@ enum class AluOp : uint8_t {
     SetMask
 };
 constexpr int alu_op_count = 27;
+
+// The ALU slot of a word.
 struct Alu {
     AluOp op = AluOp::None;
     Type type = Type::I32;
@@ -247,6 +256,7 @@ struct Alu {
 
 // The effect of a mask entry on the results of ALU and MAU in this word.
 enum class MaskMode : uint8_t { None, Write, Zero, Select };
+// The mask entry of a word.
 struct Mask {
     MaskMode mode = MaskMode::None;
     uint8_t entry = 0; // 0: all ones; 1..15 written by ALU; 16 + p: PE p of each MAB
@@ -265,6 +275,8 @@ enum class MvOp : uint8_t {
     ReduceTo   // over the chosen L2BMs -> L2BM of `child`, at `to`
 };
 constexpr int mv_op_count = 7;
+
+// The MV slot of a word.
 struct Mv {
     MvOp op = MvOp::None;
     // false: each chosen group separately, with its own memory and its own chosen L2Bs; true: one
@@ -291,6 +303,7 @@ struct Mv {
 
 // ---- the word ----------------------------------------------------------------------------------
 
+// One instruction word: what all units do in one step of four cycles.
 struct Word {
     Control control;
     L2 l2;
@@ -342,6 +355,7 @@ struct HazardParty {
     std::string note;  // the word's
 };
 
+// A program violates a rule of the machine.
 class HazardError : public UserError {
 public:
     // `resource` names the contested resource, "GRF0[5]". The message contains the rule, both

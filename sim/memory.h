@@ -11,6 +11,7 @@
 
 namespace kumiko::sim {
 
+// DRAM and PDM of all groups, as the host reads and writes them.
 class HostMemory {
 public:
     enum class Space : uint8_t { Dram, Pdm };

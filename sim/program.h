@@ -9,6 +9,7 @@
 
 namespace kumiko::sim {
 
+// The words of a program, in order.
 struct Program {
     // The configuration that it was written for, or "" if any configuration that it fits will do.
     std::string machine;

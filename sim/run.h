@@ -28,6 +28,7 @@ enum class Idle : uint8_t {
 constexpr int idle_count = 9;
 std::string idle_name(Idle reason);
 
+// A link or a memory port whose traffic is counted.
 enum class Link : uint8_t {
     DramRead,
     DramWrite,
@@ -55,6 +56,7 @@ struct Bounds {
     double bound_dram_bytes = 0;      // with the given on-chip memory
 };
 
+// The counts of one run, and the reports made from them.
 class Run {
 public:
     Config config;

@@ -24,8 +24,10 @@
 
 namespace kumiko::sim {
 
+// What a read of an undefined word does: it is an error, or it gives zero.
 enum class Undefined : uint8_t { Error, Zero };
 
+// Options of a run.
 struct SimulateOptions {
     Undefined undefined = Undefined::Error; // for reads of undefined words
     // false: the rules that span words are not checked (bits and cycles stay the same).
@@ -41,6 +43,7 @@ struct SimulateOptions {
 // The host instruction sets that this machine supports, best first. All produce the same bits.
 std::vector<std::string> host_instructions();
 
+// A chip whose memories keep their contents from run to run.
 class Simulator {
 public:
     // Allocates the chip's memories (`full`: 170 MB as they are touched).

@@ -1,5 +1,5 @@
-// The three error types. Every entry point throws one of these and nothing else; Halide's errors
-// are caught at the API boundary and converted (dsl/halide_errors.h).
+// The three error types. Every entry point throws one of these and nothing else. Errors of Halide
+// are caught at the API boundary and converted.
 #pragma once
 
 #include <source_location>

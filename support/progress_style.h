@@ -1,7 +1,9 @@
+// Styles of progress output.
 #pragma once
 
 namespace kumiko {
 
+// How progress is printed.
 enum class ProgressStyle {
     Quiet, // nothing
     Plain, // a line at most every two seconds, and one at the end; for logs

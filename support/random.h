@@ -18,6 +18,7 @@ inline uint64_t splitmix64(uint64_t &state) {
     return z ^ (z >> 31);
 }
 
+// A generator of random numbers with a seed.
 class Random {
 public:
     // a UniformRandomBitGenerator, for std::shuffle if its order need not be portable.

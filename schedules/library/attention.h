@@ -7,6 +7,7 @@
 
 namespace kumiko::library {
 
+// Parameters of schedule_attention().
 struct AttentionParameters {
     BOOST_HANA_DEFINE_STRUCT(
         // "queries"; or, with few queries, "keys"

@@ -7,6 +7,7 @@
 
 namespace kumiko::library {
 
+// Parameters of schedule_chip_elementwise().
 struct ChipElementwiseParameters {
     // LW of an operand per PE at a time
     BOOST_HANA_DEFINE_STRUCT(ChipElementwiseParameters, (Tile, words));

@@ -8,6 +8,7 @@
 
 namespace kumiko::library {
 
+// Parameters of schedule_chip_matmul().
 struct ChipMatmulParameters {
     BOOST_HANA_DEFINE_STRUCT(ChipMatmulParameters, (Tile, vectors), // rows per tile
                              // 8-LW pieces of a result row per L1B

@@ -9,6 +9,7 @@
 
 namespace kumiko::library {
 
+// Parameters of schedule_chip_packed_matmul().
 struct ChipPackedMatmulParameters {
     BOOST_HANA_DEFINE_STRUCT(ChipPackedMatmulParameters, (Tile, vectors), // vectors (rows) per MAB
                              // 16-column (f32: 8) matrices per tile

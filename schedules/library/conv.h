@@ -7,6 +7,7 @@
 
 namespace kumiko::library {
 
+// Parameters of schedule_conv().
 struct ConvParameters {
     BOOST_HANA_DEFINE_STRUCT(ConvParameters,
                              // output channels (NHWC: columns of the image) in registers

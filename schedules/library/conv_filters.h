@@ -8,6 +8,7 @@
 
 namespace kumiko::library {
 
+// Parameters of schedule_conv_filters().
 struct ConvFiltersParameters {
     BOOST_HANA_DEFINE_STRUCT(
         ConvFiltersParameters, (Tile, pixels), // neighbouring results in registers

@@ -7,6 +7,7 @@
 
 namespace kumiko::library {
 
+// Parameters of schedule_depthwise().
 struct DepthwiseParameters {
     BOOST_HANA_DEFINE_STRUCT(
         // rows of the output in registers

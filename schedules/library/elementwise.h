@@ -12,6 +12,7 @@
 
 namespace kumiko::library {
 
+// Parameters of schedule_elementwise().
 struct ElementwiseParameters {
     BOOST_HANA_DEFINE_STRUCT(ElementwiseParameters, (Tile, unroll), // vectors per iteration
                              // distribute the outermost loop over cores

@@ -8,6 +8,7 @@
 
 namespace kumiko::library {
 
+// Parameters of schedule_gemv().
 struct GemvParameters {
     // vectors of results or partial sums in registers
     BOOST_HANA_DEFINE_STRUCT(GemvParameters, (Tile, vectors),

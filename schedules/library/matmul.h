@@ -8,6 +8,7 @@
 
 namespace kumiko::library {
 
+// Parameters of schedule_matmul().
 struct MatmulParameters {
     BOOST_HANA_DEFINE_STRUCT(
         // rows of C in registers

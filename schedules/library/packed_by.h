@@ -1,3 +1,4 @@
+// Whether a kernel or its caller packs an operand.
 #pragma once
 
 namespace kumiko {

@@ -6,6 +6,7 @@
 
 namespace kumiko::library {
 
+// Parameters of schedule_reduce().
 struct ReduceParameters {
     BOOST_HANA_DEFINE_STRUCT(ReduceParameters,
                              // reduction steps per visit to the results

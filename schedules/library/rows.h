@@ -7,6 +7,7 @@
 
 namespace kumiko::library {
 
+// Parameters of schedule_rows().
 struct RowsParameters {
     BOOST_HANA_DEFINE_STRUCT(RowsParameters, (Tile, accumulators), // vectors of partial results
                              // vectors per iteration of an elementwise stage

@@ -6,6 +6,7 @@
 
 namespace kumiko::library {
 
+// Parameters of schedule_scatter().
 struct ScatterParameters {
     // of the last axis, per pass over the steps
     BOOST_HANA_DEFINE_STRUCT(ScatterParameters, (Tile, block),

@@ -19,6 +19,7 @@ namespace kumiko {
 
 using Point = std::vector<uint32_t>;
 
+// Name and legal values of one parameter of a space.
 struct ParameterInfo {
     std::string name;
     std::vector<Json> values;
@@ -36,6 +37,7 @@ struct ComparedPoint {
     bool chosen = false; // as the best point
 };
 
+// A product of parameters whose points are schedules of one op on one machine.
 class Space {
 public:
     virtual ~Space() = default;

@@ -7,6 +7,7 @@
 
 namespace kumiko::library {
 
+// Parameters of schedule_transpose().
 struct TransposeParameters {
     BOOST_HANA_DEFINE_STRUCT(TransposeParameters,
                              // elements of an output run, one from each of as many rows

@@ -6,6 +6,7 @@
 
 namespace kumiko::library {
 
+// Parameters of schedule_winograd().
 struct WinogradParameters {
     // tiles whose products are summed in registers
     BOOST_HANA_DEFINE_STRUCT(WinogradParameters, (Tile, tiles),

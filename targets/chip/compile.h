@@ -20,6 +20,7 @@
 
 namespace kumiko {
 
+// A compiled program for the simulated chip.
 class ChipProgram {
 public:
     const Op &op() const;

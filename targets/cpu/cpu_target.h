@@ -10,6 +10,7 @@
 
 namespace kumiko {
 
+// A processor, in LLVM's terms.
 struct CpuTarget {
     std::string name;     // "host", or the level's name
     std::string triple;   // LLVM's: "x86_64-unknown-linux-gnu", "aarch64-none-elf"

@@ -43,6 +43,7 @@ Instruction &Instruction::emit(F f) {
     return *this;
 }
 
+// The emitters of tensor instructions, by name.
 class EmitterRegistry {
 public:
     // Contains the instructions of InstructionSet::builtin() that processors have

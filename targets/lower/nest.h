@@ -56,6 +56,7 @@ struct BufferRow {
     std::vector<Expr> extents;
 };
 
+// A lowered kernel: its arguments, assumptions, body, loops and buffers.
 struct Nest {
     std::string name;                    // the kernel's symbol
     std::vector<TensorArgument> tensors; // inputs, then outputs: the order of the C parameters

@@ -5,6 +5,7 @@
 
 namespace kumiko {
 
+// Name and time of one pass.
 struct PassReport {
     std::string name;
     double milliseconds = 0;

@@ -1,3 +1,4 @@
+// How the chip's compiler packs operations into words.
 #pragma once
 
 namespace kumiko {
