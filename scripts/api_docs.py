@@ -237,7 +237,7 @@ def function_of(statement):
     """(name, result and parameters) of a declaration of a function; None for other statements."""
     bare = re.sub(r"^\s*(?:public|private|protected):|\s*template<[^>]*>", "", statement or "")
     m = re.match(r"\s*([\w:<>&*\s,\[\]]*?)(\w+|operator\S+)\s*(\(.*)", bare, re.S)
-    if not m or m[1].startswith("using"):
+    if not m or m[1].startswith(("using", "typedef")):
         return None
     parameters = re.split(r"\)\s*(?:const)?\s*(?::|$)", m[3])[0]
     return m[2], (re.sub(r"\s+", " ", m[1]).strip(), re.sub(r"\s+", " ", parameters))
@@ -515,6 +515,39 @@ def filtered(path):
     return filter_guide(path, read(path)) if path.endswith(".md") else filter_header(read(path))
 
 
+def add_headings_to_search(html):
+    """Adds the headings of the guides, by each of their words, to Doxygen's index of names."""
+    with open(os.path.join(html, "search/searchdata.js")) as file:
+        letters = re.search(r'0: "([^"]*)"', file.read())[1]
+    entries = {}  # file of the index → lines
+    for path in guides():
+        lines = read(path).split("\n")
+        title = re.sub(r"[`*]", "", lines[0].lstrip("# "))
+        for name, number in heading_ids(path).items():
+            heading = re.sub(r"[`*]", "", lines[number].lstrip("# "))
+            page = guides()[path] + ".html" + (f"#{html_id(path, name)}" if number else "")
+            for word in re.finditer(r"\b[A-Za-z]\w*", heading):
+                key = re.sub(r"[^a-z0-9]", lambda m: f"_{ord(m[0]):02x}", heading[word.start():].lower())
+                letter = letters.find(word[0][0].lower())
+                if letter < 0 or (word.start() and len(word[0]) < 4):
+                    continue
+                lines_of = entries.setdefault(f"{letter:x}", [])
+                texts = [html_text(heading), "../" + page, html_text(title) if number else "guide"]
+                lines_of.append(f"  ['{key}_g{len(lines_of)}',['{texts[0]}',['{texts[1]}',1,'{texts[2]}']]]")
+    for letter, added in entries.items():
+        index = os.path.join(html, f"search/all_{letter}.js")
+        with open(index) as file:
+            text = file.read().rstrip().removesuffix("];").rstrip()
+        with open(index, "w") as file:
+            file.write(text + ",\n" + ",\n".join(added) + "\n];\n")
+
+
+def html_text(text):
+    for character, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("'", "&#39;"), ("\\", "&#92;")):
+        text = text.replace(character, entity)
+    return text
+
+
 def build(out):
     os.makedirs(out, exist_ok=True)
     html = os.path.join(out, "html")
@@ -543,6 +576,7 @@ def build(out):
         warnings = file.read().replace(os.path.join(out, "input/kumiko/"), "") + "\n".join(missing)
     if warnings or run.returncode:
         sys.exit(f"{warnings}\nThe reference has the problems above.")
+    add_headings_to_search(html)
     for folder, _, names in os.walk(os.path.join(ROOT, "docs")):
         for name in names:
             if name.endswith(".svg"):
