@@ -111,7 +111,8 @@ std::vector<double> ticks(double low, double high, bool logarithmic, int n) {
     }
     const double rough = (high - low) / n, power = std::pow(10, std::floor(std::log10(rough)));
     const double step = rough / power > 5 ? 10 * power : rough / power > 2 ? 5 * power : 2 * power;
-    for (double t = std::ceil(low / step); t * step <= high; t++) all.push_back(t * step);
+    // + 0.0: the ceiling of a small negative number is -0, which would be printed so.
+    for (double t = std::ceil(low / step) + 0.0; t * step <= high; t++) all.push_back(t * step);
     return all;
 }
 

@@ -357,6 +357,7 @@ TEST_CASE("of many dots some are drawn, and the page says so") {
 TEST_CASE("ticks are round") {
     CHECK(report::ticks(0, 40, false, 8) == std::vector<double>{0, 5, 10, 15, 20, 25, 30, 35, 40});
     CHECK(report::ticks(0.9, 21, true, 6) == std::vector<double>{1, 2, 5, 10, 20});
+    CHECK_FALSE(std::signbit(report::ticks(-0.4, 40, false, 8)[0])); // 0, not -0
     for (const auto &[low, high] : std::vector<std::pair<double, double>>{{1e-6, 1.1e-6}, {3e-9, 4e3}, {5, 19.9}}) {
         const auto all = report::ticks(low, high, true, 6);
         CHECK(all.size() >= 1);
