@@ -196,6 +196,16 @@ class Scopes:
     def documented(self):
         return all(kind in ("namespace", "type") for kind in self.stack) and self.parens == 0
 
+    def inside_code(self):
+        return sum(kind in ("body", "value") for kind in self.stack)
+
+    def has_value(self):
+        """Whether a brace here begins the value of a variable."""
+        text, n = re.sub(r"template\s*<[^>]*>", "", self.text), 1
+        while n:  # default arguments are no value of the declaration
+            text, n = re.subn(r"\([^()]*\)", "", text)
+        return bool(re.search(r"(?<![=<>!])=(?!=)", text.replace("operator=", "")))
+
     def between_statements(self):
         return self.documented() and not self.text.strip()
 
@@ -209,16 +219,18 @@ class Scopes:
                     kind = "namespace"
                 elif TYPE.search(self.text):
                     kind = "type"
+                elif self.parens or self.has_value():
+                    kind = "value"
                 else:
                     kind = "body"
                 self.stack.append(kind)
-                if kind != "body":
+                if kind in ("namespace", "type"):
                     self.text = ""
             elif c == "}":
                 kind = self.stack.pop() if self.stack else "body"
-                if "body" not in self.stack and kind == "body" and "=" not in self.text and self.parens == 0:
+                if kind == "body" and self.inside_code() == 0:
                     self.end()
-            elif "body" not in self.stack:
+            elif self.inside_code() == 0:
                 if c == ";" and self.parens == 0:
                     self.end()
                 else:
@@ -314,6 +326,9 @@ def filter_header(text):
                 out += [f"{indent}/// {l}" for l in converted]
                 whole = " ".join(converted)
                 inherited = (None, None if "@code" in whole or "" in block else whole)
+            elif scopes.between_statements() and not following and not out[-1] and "type" not in scopes.stack:
+                out[-1] = "/// @file"  # about all declarations that follow
+                out += ["/// " + l for l in comment_lines(block)]
             else:
                 out += [""] * len(block)
             i = end
@@ -326,6 +341,11 @@ def filter_header(text):
                 if not lines[i].endswith("\\"):
                     break
                 i += 1
+            i += 1
+            continue
+        if scopes.between_statements() and re.fullmatch(r"[A-Z_]+\(.*\)", bare):  # a macro that makes a whole declaration
+            out.append(line)
+            inherited = None
             i += 1
             continue
         code_part, comment = split_comment(line)
@@ -370,7 +390,9 @@ def filter_header(text):
             elif below and not own_comment and above_text and below[1] == above[1] and below[1][0]:
                 code_part = f"/** {above_text} */ " + code_part
         if function:
-            inherited = (function, inherited[1] if inherited else None) if inherited else (function, None)
+            # The comment is inherited by a run of declarations that it fits, or belongs to this one.
+            fits = inherited and (inherited[0] is None or inherited[0][1] == function[1] or inherited[0][0] == function[0])
+            inherited = (function, inherited[1] if fits else None)
         elif scopes.ended:
             inherited = None
         out.append(code_part)
@@ -631,6 +653,16 @@ private:
 
 struct Forward; // elsewhere
 
+template<typename T = int>
+T value(const std::vector<T> &of = {}) {
+    return of[0];
+}
+// Is not a value.
+int other();
+int another(int x);
+
+// About the following.
+
 // --- implementation
 int g();
 
@@ -664,6 +696,16 @@ public:
 };
 
 struct Forward;
+
+template<typename T = int>
+T value(const std::vector<T> &of = {}) {
+    return of[0];
+}
+/// Is not a value.
+int other();
+int another(int x);
+/// @file
+/// About the following.
 
 /** @cond */
 int g();
