@@ -86,9 +86,10 @@ private:
     std::shared_ptr<const Contents> contents_;
 };
 
+// Compiles a schedule for the target. Throws UserError or Unsupported if it cannot be lowered or
+// compiled for that target.
 Kernel compile(const Schedule &schedule, const Target &target = Target::host(), const CompileOptions &options = {});
-// Compiles with the library schedule that matches the op, with its default parameters for the
-// machine.
+// Compiles the op with its default schedule for the machine (driver/default_schedule.h).
 Kernel compile(const Op &op, const Target &target = Target::host(), const CompileOptions &options = {});
 
 } // namespace kumiko

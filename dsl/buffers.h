@@ -187,6 +187,7 @@ private:
 Buffer<> random_buffer(Type type, const std::vector<int64_t> &extents, uint64_t seed = 1, double low = -1,
                        double high = 1);
 
+// The same for an element type that is known at compile time.
 template<typename T = float>
 Buffer<T> random(const std::vector<int64_t> &extents, uint64_t seed = 1, double low = -1, double high = 1) {
     return random_buffer(Halide::type_of<T>(), extents, seed, low, high);
@@ -197,6 +198,7 @@ Buffer<T> random(const std::vector<int64_t> &extents, uint64_t seed = 1, double 
 Buffer<> random_integers(Type type, const std::vector<int64_t> &extents, uint64_t seed = 1, int64_t low = -4,
                          int64_t high = 4);
 
+// The same for an existing array.
 void fill_random(const Buffer<> &buffer, uint64_t seed, double low, double high);
 void fill_random_integers(const Buffer<> &buffer, uint64_t seed, int64_t low, int64_t high);
 // Fills with NaN (floats) or a bit pattern (integers), so that elements a kernel does not write are
@@ -225,7 +227,8 @@ std::vector<int64_t> evaluate_extents(const std::vector<Axis> &axes, const Sizes
 void check_input(const Op &op, const Input &input, const halide_buffer_t *buffer, const Sizes &sizes);
 void check_output(const Op &op, const std::string &output, const halide_buffer_t *buffer, const Sizes &sizes);
 
-// Allocates buffers with the op's shapes at these sizes and the strides that it states.
+// Allocates an array for an input (for an output) with its shape at these sizes and the strides
+// that the op states.
 Buffer<> make_input(const Input &input, const Sizes &sizes);
 Buffer<> make_output(const Op &op, const std::string &output, const Sizes &sizes);
 

@@ -36,10 +36,10 @@ Element erf(Expr &x);
 Element erf(Expr &&x);
 Element erf(const Element &x);
 
-Element square(const typed::Operand &x);
+Element square(const typed::Operand &x); // x · x
 
-Element relu(const typed::Operand &x);
-Element relu6(const typed::Operand &x);
+Element relu(const typed::Operand &x);  // max(x, 0)
+Element relu6(const typed::Operand &x); // min(max(x, 0), 6)
 template<ElementOperand T>
 Element leaky_relu(const typed::Operand &x, const T &slope) { // slope · x for x <= 0
     const Element e(x, x.where());

@@ -10,9 +10,11 @@
 
 namespace kumiko {
 
+// The sum (product) of `e` over the axes. Over an empty axis it is 0 (1).
 Element sum(const Expr &e, const AxisList &axes, Place where = Place::current());
 Element product(const Expr &e, const AxisList &axes, Place where = Place::current());
-// Over an empty axis, the type's lowest (highest) value; for floats −inf (+inf). NaN never wins.
+// The largest (smallest) value of `e`. Over an empty axis, the type's lowest (highest) value; for
+// floats −inf (+inf). NaN never wins.
 Element maximum(const Expr &e, const AxisList &axes, Place where = Place::current());
 Element minimum(const Expr &e, const AxisList &axes, Place where = Place::current());
 
@@ -24,7 +26,10 @@ Element minimum(const Expr &e, const AxisList &axes, Place where = Place::curren
 struct Where {
     Expr condition;
 };
+// The condition of a bounded reduction.
 inline Where where(const Expr &condition) { return {condition}; }
+
+// The reductions above, over the terms whose condition is true.
 Element sum(const Expr &e, const AxisList &axes, const Where &bound, Place where = Place::current());
 Element product(const Expr &e, const AxisList &axes, const Where &bound, Place where = Place::current());
 Element maximum(const Expr &e, const AxisList &axes, const Where &bound, Place where = Place::current());

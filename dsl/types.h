@@ -5,6 +5,7 @@
 
 namespace kumiko {
 
+// The element types of formulas.
 inline const Type boolean = Bool();
 inline const Type i8 = Int(8), i16 = Int(16), i32 = Int(32), i64 = Int(64);
 inline const Type u8 = UInt(8), u16 = UInt(16), u32 = UInt(32), u64 = UInt(64);

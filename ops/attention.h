@@ -14,6 +14,8 @@ struct AttentionOptions {
     Expr values; // elements per value; default D
 };
 
+// Scaled dot-product attention:
+//
 // Y(b, h, i, e) = sum over j: softmax over j of (scale · sum over d: Q(b, h, i, d) · K(b, h, j, d))
 // · V(b, h, j, e)
 //

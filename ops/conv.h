@@ -41,6 +41,8 @@ struct Conv2dOptions {
     Conv2dOptions &dilation(int d);
 };
 
+// Two-dimensional convolution, as a direct sum.
+//
 // NCHW: X (n, c, y, x) and W (o, c, ky, kx) to Y (n, o, y, x). NHWC: X (n, y, x, c) and W (ky, kx,
 // c, o) to Y (n, y, x, o). With groups, c and o count within a group, and an axis g precedes them;
 // the memory layout is unchanged. Depthwise: W (c, ky, kx) or (ky, kx, c), Y (n, c, y, x) or (n, y,
@@ -86,12 +88,12 @@ struct ConvOptions {
     int zero_point = 0;
 };
 
-// X (n, c, x) and W (o, c, kx) to Y (n, o, x); channels last: X (n, x, c) and W (kx, c, o) to Y (n,
-// x, o). The rest as in conv2d.
+// One-dimensional convolution. X (n, c, x) and W (o, c, kx) to Y (n, o, x); channels last: X (n, x,
+// c) and W (kx, c, o) to Y (n, x, o). The rest as in conv2d.
 Op conv1d(Type t, const Expr &N, const Expr &C, const Expr &W, const Expr &O, int KW, const ConvOptions &options = {});
 
-// X (n, c, z, y, x) and W (o, c, kz, ky, kx) to Y (n, o, z, y, x); channels last: X (n, z, y, x, c)
-// and W (kz, ky, kx, c, o) to Y (n, z, y, x, o).
+// Three-dimensional convolution. X (n, c, z, y, x) and W (o, c, kz, ky, kx) to Y (n, o, z, y, x);
+// channels last: X (n, z, y, x, c) and W (kz, ky, kx, c, o) to Y (n, z, y, x, o).
 Op conv3d(Type t, const Expr &N, const Expr &C, const Expr &D, const Expr &H, const Expr &W, const Expr &O, int KD,
           int KH, int KW, const ConvOptions &options = {});
 

@@ -22,6 +22,8 @@ struct BinaryFunction {
     bool integers;
     Element (*apply)(const Element &a, const Element &b);
 };
+
+// All functions of that kind.
 const std::vector<UnaryFunction> &unary_functions();
 const std::vector<BinaryFunction> &binary_functions();
 

@@ -47,6 +47,7 @@ struct Operator {
     std::function<Op(const Json &complete)> build;
 };
 
+// All operators of the library.
 const std::vector<Operator> &registry();
 // An operator by its registry name, or "./libmyops.so:name" for one in a shared object
 // (ops/export.h). Throws UserError with suggestions, or with what is wrong with the object.
@@ -56,6 +57,7 @@ Operator find_operator(const std::string &name);
 // them. `parameters`: an object. Throws UserError, naming op and parameter, for unknown, missing or
 // malformed ones.
 Json complete_parameters(const Operator &op, const Json &parameters);
+// Builds an op by its name. Throws UserError as find_operator() and complete_parameters() do.
 Op make(const std::string &name, const Json &parameters);
 
 } // namespace kumiko::ops

@@ -77,6 +77,8 @@ struct Operand {
     uint64_t immediate = 0; // of Imm: the bits of the LW
 };
 
+// Operands in memories: LM0, LM1, GRF0 or GRF1 at start + t · stride in cycle t. `repeat` is what
+// each iteration of the outer and the inner REP adds.
 Operand lm0(int start, int stride = 0, std::array<int, 2> repeat = {0, 0});
 Operand lm1(int start, int stride = 0, std::array<int, 2> repeat = {0, 0});
 Operand grf0(int start, int stride = 0, std::array<int, 2> repeat = {0, 0});
@@ -87,11 +89,12 @@ Operand listed(Source memory, std::array<int, 4> at, std::array<int, 2> repeat =
 Operand lm0_by_t(int start, int stride = 0, std::array<int, 2> repeat = {0, 0});
 // The same operand with base register b (0..3) added.
 Operand with_base(Operand operand, int base);
-Operand t_register();
-Operand aluf();
-Operand mauf();
-Operand lbf();
-Operand mreadf();
+
+Operand t_register(); // T
+Operand aluf();       // the forward of the ALU
+Operand mauf();       // of the MAU
+Operand lbf();        // of L1, downwards
+Operand mreadf();     // of MR
 // int16 lanes: PE in its MAB, MAB in its L1B, L1B in its L2B, L2B in the chip.
 Operand unit_id();
 Operand immediate(uint64_t bits);
