@@ -1,29 +1,34 @@
 #!/usr/bin/env python3
 """Makes the API reference with Doxygen: the public headers, and the guides.
 
-    api_docs.py build OUT      writes OUT/html; a warning of Doxygen, and a public type without a comment, is an error
+    api_docs.py build OUT      writes OUT/html
     api_docs.py headers        lists the public headers
     api_docs.py filter FILE    prints FILE as Doxygen reads it
     api_docs.py --self-test
 
-Public headers: driver/kumiko.h, the headers that its first comment names, ops/export.h, the C runtime, and all headers that
-these include, except those of INTERNAL.
+A warning of Doxygen is an error, and so is a public type without a comment.
 
-Headers have plain comments, which Doxygen ignores. The filter changes these:
+Public headers are driver/kumiko.h, the headers that its first comment names, ops/export.h, the C
+runtime, and all headers that these include, except those of INTERNAL.
 
-    first comment of the file         describes the file
+Doxygen ignores plain comments. This script changes these:
+
+    first comment of a file           describes the file
+    comment that stands alone         describes the file, too
     comment above a declaration       describes it
     comment behind a declaration      describes it
     // --- title                      begins a group of members
     line that begins with 3 spaces    is code
     name of a header or a guide       is a link
 
-A declaration without a comment directly below another one gets the text of that one if it is its overload, or has the same
-parameters and result. All other comments are dropped. Lines keep their numbers, except that those up to the first empty line
-of a file move down by one.
+- A declaration without a comment, directly below another one, gets a text if it is an overload of
+  that one, or has the same parameters and result.
+- All other comments are dropped.
+- Lines keep their numbers, except that those up to the first empty line move down by one.
 
-In guides, headings get the ids that GitHub gives them, links between guides lead to the pages, and links to other files become
-names of files. A link to a missing page, heading or file is printed as a reference that Doxygen cannot resolve, and so fails.
+In guides, headings get the ids that GitHub gives them. Links between guides lead to the pages.
+Links to other files become names of files. A link to a missing page, heading or file becomes a
+reference that Doxygen cannot resolve, which is an error.
 """
 import functools
 import os
