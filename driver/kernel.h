@@ -54,17 +54,20 @@ struct CompileReport {
 // A compiled kernel: a reentrant function of arrays.
 class Kernel {
 public:
+    // Runs the kernel on its arrays: inputs, then outputs.
     template<typename... T>
     void operator()(const Buffer<T> &...buffers) const {
         const halide_buffer_t *raw[] = {buffers.raw_buffer()...};
         call(raw, sizeof...(buffers));
     }
-    // `sizes` binds sizes that no array's shape determines.
+    // The same for a list of arrays. `sizes` binds sizes that no array's shape determines.
     void operator()(const std::vector<Buffer<>> &buffers, const Sizes &sizes = {}) const;
-    // Throws UserError with the actual and the required value if an argument does not fit.
+    // The same for Halide's descriptors of `n` arrays. Throws UserError with the actual and the
+    // required value if an argument does not fit.
     void call(const halide_buffer_t *const *buffers, size_t n, const Sizes &sizes = {}) const;
-    // Checks only null pointers and sizes. `tensors`: in argument order; `sizes`: in the order of
-    // op().sizes().
+    // Runs the kernel on addresses, and checks only null pointers and sizes. `tensors`: in argument
+    // order; `sizes`: in the order of op().sizes(). Returns 0, or a code of kumiko_status
+    // (runtime/kumiko_runtime.h).
     int call_raw(void *const *tensors, const int64_t *sizes) const;
 
     // For an `input` that the schedule pre-packs: packs `array` into the one-dimensional array that
@@ -73,10 +76,10 @@ public:
     Buffer<> pack(const std::string &input, const Buffer<> &array, const Sizes &sizes = {}) const;
 
     const Op &op() const;
-    const Nest &nest() const; // targets/lower/nest.h
-    const CompileReport &report() const;
-    std::string llvm_ir() const;
-    std::string assembly() const;
+    const Nest &nest() const;            // what was compiled (targets/lower/nest.h)
+    const CompileReport &report() const; // times, and the choice of the schedule
+    std::string llvm_ir() const;         // as text, after optimisation
+    std::string assembly() const;        // as text
     const std::vector<std::string> &warnings() const;
 
     struct Contents;

@@ -503,6 +503,8 @@ def filter_guide(path, text):
             flush()
             title = re.sub(r"`|\*\*", "", m[2])
             name = guides()[path] if i == 0 else html_id(path, ids[i])
+            if i == 0 and [read(guide).split("\n")[0] for guide in guides()].count(line) > 1:
+                title += f" ({os.path.basename(path)})"  # the list of guides has titles only
             out.append(f"{m[1]} {escape(title)} {{#{'mainpage' if name == 'index' else name}}}")
             if i == 0 and len(ids) > 4 and name != "index":
                 out += ["", "[TOC]"]
