@@ -74,7 +74,7 @@ def public_headers():
 
 @functools.cache
 def guides():
-    """Path → name of the page, which is the name of its HTML file too. Doxygen has a page functions.html of its own."""
+    """Path → name of the page and of its HTML file. Doxygen has a page functions.html of its own."""
     pages = {path: "guide-" + os.path.splitext(os.path.basename(path))[0].lower() for path in GUIDES}
     pages.update({"README.md": "index", "docs/decisions/README.md": "guide-decisions"})
     folder = os.path.join(ROOT, "docs")
@@ -146,7 +146,7 @@ def comment_text(text):
 
 
 def comment_lines(lines):
-    """The lines of a comment, without comment signs, as Doxygen reads them. As many lines as before."""
+    """The lines of a comment as Doxygen reads them: as many lines, without comment signs."""
     kinds, in_list = [], False
     for line in lines:
         item = re.match(r"\s*(?:-|\d+\.) ", line)
@@ -261,7 +261,7 @@ def function_of(statement):
 
 
 def c_comments(text):
-    """Comments of several lines in C's form become lines with //. What only C++ reads is dropped."""
+    """C's comments become lines with //. Lines that only C++ reads are dropped."""
     def lines(m):
         body = re.sub(r"^[ \t]*\* ?", "", m[2], flags=re.M).strip()
         return "\n".join(f"{m[1]}// {line}".rstrip() for line in body.split("\n"))
@@ -348,7 +348,8 @@ def filter_header(text):
                 i += 1
             i += 1
             continue
-        if scopes.between_statements() and re.fullmatch(r"[A-Z_]+\(.*\)", bare):  # a macro that makes a whole declaration
+        # A macro that makes a whole declaration.
+        if scopes.between_statements() and re.fullmatch(r"[A-Z_]+\(.*\)", bare):
             out.append(line)
             inherited = None
             i += 1
@@ -395,7 +396,7 @@ def filter_header(text):
             elif below and not own_comment and above_text and below[1] == above[1] and below[1][0]:
                 code_part = f"/** {above_text} */ " + code_part
         if function:
-            # The comment is inherited by a run of declarations that it fits, or belongs to this one.
+            # A run of declarations that the comment fits inherits it.
             fits = inherited and (inherited[0] is None or inherited[0][1] == function[1] or inherited[0][0] == function[0])
             inherited = (function, inherited[1] if fits else None)
         elif scopes.ended:
