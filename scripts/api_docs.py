@@ -74,7 +74,7 @@ def public_headers():
 
 @functools.cache
 def guides():
-    """Path → name of the page and of its HTML file. Doxygen has a page functions.html of its own."""
+    """Path → name of the page and of its HTML file. Doxygen itself writes a functions.html."""
     pages = {path: "guide-" + os.path.splitext(os.path.basename(path))[0].lower() for path in GUIDES}
     pages.update({"README.md": "index", "docs/decisions/README.md": "guide-decisions"})
     folder = os.path.join(ROOT, "docs")
