@@ -1,6 +1,7 @@
 // kumiko run OP: compiles it, checks it against the formula, times it.
 #include "cli/chip.h"
 #include "cli/common.h"
+#include "cli/model.h"
 
 #include "autotune/work.h"
 #include "bench/timer.h"
@@ -28,9 +29,14 @@ struct RunArguments {
     double seconds = 0.3;
     bool check = true, perf = false;
     std::string target = "host", trace, report, json;
+    std::vector<std::string> inputs, outputs; // of a model
+    bool interpret = false;
 };
 
 void run(RunArguments a) {
+    if (is_model(a.op.name)) return run_model({a.op.name, a.inputs, a.outputs, a.threads, a.interpret});
+    if (!a.inputs.empty() || !a.outputs.empty() || a.interpret)
+        throw UserError("--input, --output and --interpret are for models, files whose names end in .onnx");
     if (is_chip(a.target)) return run_on_chip({a.op, a.schedule, a.target, a.check, a.trace, a.report, a.json});
     if (a.target != "host")
         throw UserError("kumiko run runs on this machine, host, or on a simulated chip (chip:small, chip:medium, "
@@ -114,7 +120,8 @@ void run(RunArguments a) {
 
 void add_run(CLI::App &app) {
     auto *command =
-        app.add_subcommand("run", "compile an op, check it against its formula on random inputs, and time it");
+        app.add_subcommand("run", "compile an op, check it against its formula on random inputs, and time it; or run a "
+                                  "model once, each of its nodes as a kernel");
     auto a = std::make_shared<RunArguments>();
     a->op.add_to(*command);
     a->schedule.add_to(*command);
@@ -129,6 +136,14 @@ void add_run(CLI::App &app) {
         ->capture_default_str();
     command->add_option("--seconds", a->seconds, "how long to time it")->check(above_zero())->capture_default_str();
     command->add_flag("!--no-check", a->check, "do not evaluate the formula, which is slow for large ops");
+    command
+        ->add_option(
+            "--input", a->inputs,
+            "of a model MODEL.onnx: the array of an input, FILE in the model's order or NAME=FILE; .npy of NumPy "
+            "or .pb of ONNX")
+        ->type_name("FILE");
+    command->add_option("--output", a->outputs, "of a model: where an output goes, likewise")->type_name("FILE");
+    command->add_flag("--interpret", a->interpret, "of a model: evaluate the formulas instead of compiling kernels");
     command->add_flag("--perf", a->perf, "name the code for `perf record`");
     add_json_option(*command, a->json);
     examples(
@@ -136,7 +151,8 @@ void add_run(CLI::App &app) {
         "  kumiko run matmul --shape m=512,n=512,k=512\n"
         "  kumiko run conv2d --shape c=64,h=56,w=56,o=64,padding=1 --tuned tuning.db --threads 2\n"
         "  kumiko run matmul --shape m=512,n=512,k=512,transpose_b=true,output=f32 --type f16 --target chip:small\n"
-        "  kumiko run softmax --shape m=M,n=128 --sizes M=77 --json -");
+        "  kumiko run softmax --shape m=M,n=128 --sizes M=77 --json -\n"
+        "  kumiko run model.onnx --input x.npy --output y.npy");
     command->callback([a] { run(*a); });
 }
 

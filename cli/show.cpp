@@ -1,6 +1,7 @@
 // kumiko show OP: its forms on the way to machine code.
 #include "cli/chip.h"
 #include "cli/common.h"
+#include "cli/model.h"
 
 #include "autotune/alternatives.h"
 #include "autotune/tune.h"
@@ -194,7 +195,9 @@ void show(const ShowArguments &a) {
 } // namespace
 
 void add_show(CLI::App &app) {
-    auto *command = app.add_subcommand("show", "print formula, schedule, loop nest, IR, LLVM IR or assembly of an op");
+    auto *command =
+        app.add_subcommand("show", "print formula, schedule, loop nest, IR, LLVM IR or assembly of an op, or "
+                                   "the nodes of a model with their types");
     auto a = std::make_shared<ShowArguments>();
     a->op.add_to(*command);
     command
@@ -217,8 +220,9 @@ void add_show(CLI::App &app) {
     examples(*command, "  kumiko show matmul --shape m=512,n=512,k=512 --stage nest\n"
                        "  kumiko show gelu --shape n=4096 --type bf16 --stage asm --target x86-64-avx512\n"
                        "  kumiko show softmax --shape m=M,n=128 --stage ir\n"
-                       "  kumiko show softmax --shape m=64,n=1000 --why");
-    command->callback([a] { show(*a); });
+                       "  kumiko show softmax --shape m=64,n=1000 --why\n"
+                       "  kumiko show model.onnx");
+    command->callback([a] { is_model(a->op.name) ? show_model(a->op.name) : show(*a); });
 }
 
 } // namespace kumiko::cli

@@ -29,6 +29,10 @@ ROOMS = {
     "targets/chip/move": ["targets/chip/layout", "targets/chip/micro"],
     "targets/chip": ["targets/lower", "targets/chip/micro"],
     "autotune": ["targets/cpu", "targets/chip", "schedules/library"],
+    "graph/ir": ["dsl"],
+    "graph/onnx": ["graph/ir"],
+    "graph/formulas": ["graph/ir"],
+    "graph/eval": ["graph/onnx", "graph/formulas"],
     "driver": ["autotune", "targets/halide"],
 }
 # The top rooms: they may include everything below and one another (the command runs the

@@ -1,0 +1,326 @@
+#include "graph/eval/evaluate.h"
+
+#include "dsl/interpret.h"
+#include "dsl/types.h"
+#include "graph/formulas/formula.h"
+#include "support/error.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+
+namespace kumiko::graph {
+
+namespace {
+
+std::vector<Buffer<>> by_interpreter(const Op &op, const std::vector<Buffer<>> &inputs) {
+    return interpret(op, inputs);
+}
+
+ValueInfo info_of(const std::string &name, const Buffer<> &value) {
+    ValueInfo info;
+    info.name = name, info.type = value.type(), info.type_text = type_name(value.type());
+    info.shape.emplace();
+    for (const int64_t e : value.extents()) info.shape->push_back({e, ""});
+    return info;
+}
+
+// Buffers of one type and shape as one with a further axis.
+Buffer<> stacked(const std::vector<Buffer<>> &parts, size_t axis, const Node &node) {
+    if (parts.empty())
+        throw Unsupported(node.label() + " stacks the results of no iteration, whose shape is not known");
+    const Buffer<> first = parts.front();
+    std::vector<int64_t> extents = first.extents();
+    if (axis > extents.size()) throw UserError(fmt::format("{} stacks along axis {}", node.label(), axis));
+    int64_t inside = first.type().bytes(), outside = 1;
+    for (size_t d = 0; d < extents.size(); d++) (d < axis ? outside : inside) *= extents[d];
+    extents.insert(extents.begin() + int64_t(axis), int64_t(parts.size()));
+    Buffer<> made(first.type(), extents);
+    auto *to = static_cast<uint8_t *>(made.data());
+    for (size_t n = 0; n < parts.size(); n++) {
+        if (parts[n].extents() != first.extents() || parts[n].type() != first.type())
+            throw UserError(node.label() + ": its iterations give results of different shapes or types");
+        const Buffer<> part = parts[n].copy();
+        const auto *from = static_cast<const uint8_t *>(part.data());
+        for (int64_t o = 0; o < outside; o++)
+            std::memcpy(to + (o * int64_t(parts.size()) + int64_t(n)) * inside, from + o * inside, size_t(inside));
+    }
+    return made;
+}
+
+// One element along an axis, without that axis.
+Buffer<> sliced(const Buffer<> &from, size_t axis, int64_t index) {
+    const Buffer<> dense = from.copy();
+    std::vector<int64_t> extents = dense.extents();
+    int64_t inside = dense.type().bytes(), outside = 1;
+    for (size_t d = 0; d < extents.size(); d++) {
+        if (d != axis) (d < axis ? outside : inside) *= extents[d];
+    }
+    const int64_t count = extents[axis];
+    extents.erase(extents.begin() + int64_t(axis));
+    Buffer<> made(dense.type(), extents);
+    auto *to = static_cast<uint8_t *>(made.data());
+    const auto *data = static_cast<const uint8_t *>(dense.data());
+    for (int64_t o = 0; o < outside; o++)
+        std::memcpy(to + o * inside, data + (o * count + index) * inside, size_t(inside));
+    return made;
+}
+
+template<typename T>
+T scalar(const Buffer<> &b, const Node &node) {
+    if (b.number_of_elements() != 1 || b.type().bytes() != int(sizeof(T)))
+        throw UserError(node.label() + ": its condition or count is not one element of bool or int64");
+    T value;
+    std::memcpy(&value, b.data(), sizeof(T));
+    return value;
+}
+
+class Evaluation {
+public:
+    Evaluation(const EvaluateOptions &options, const std::map<std::string, int> &opsets)
+        : options_(options), opsets_(opsets) {}
+    std::map<std::string, Buffer<>> values;
+
+    void run(const Node &node) {
+        try {
+            run_any(node);
+        } catch (const std::out_of_range &) { // of at()
+            throw UserError(node.label() + " has fewer inputs, outputs or elements of a list than its operator needs");
+        } catch (const std::length_error &) { // of a vector of a negative size
+            throw UserError(node.label() + " has an attribute or extent that is no size");
+        }
+    }
+
+    // Throws UserError if the value is not known, as may be of an inner graph's outer value.
+    const Buffer<> &value(const std::string &name, const std::string &reader) const {
+        const auto found = values.find(name);
+        if (found == values.end()) throw UserError(fmt::format("{} reads \"{}\", which has no value", reader, name));
+        return found->second;
+    }
+
+private:
+    void run_any(const Node &node) {
+        if (node.domain.empty() && (node.op == "If" || node.op == "Loop" || node.op == "Scan")) {
+            node.op == "If" ? run_if(node) : node.op == "Loop" ? run_loop(node) : run_scan(node);
+            return;
+        }
+        if (const Formula *formula = find_formula(node.domain, node.op, node.opset)) {
+            run(node, *formula);
+            return;
+        }
+        std::vector<ValueInfo> types;
+        for (size_t n = 0; n < node.inputs.size(); n++)
+            types.push_back(node.has_input(n) ? info_of(node.inputs[n], value(node.inputs[n], node.label()))
+                                              : ValueInfo{});
+        const auto body = function_body(node, types, fmt::format("{}/{}/", node.outputs.at(0), bodies_++), opsets_);
+        if (!body)
+            throw Unsupported(fmt::format("{} of opset {}{}: there is no formula for this operator", node.label(),
+                                          node.opset, node.domain.empty() ? "" : " of domain " + node.domain));
+        for (const Node &inner : *body) run(inner);
+    }
+
+    static const Graph &body_of(const Node &node, const std::string &attribute) {
+        const auto found = node.attributes.find(attribute);
+        const auto *graph =
+            found == node.attributes.end() ? nullptr : std::get_if<std::shared_ptr<const Graph>>(&found->second.value);
+        if (!graph) throw UserError(fmt::format("{} lacks its graph \"{}\"", node.label(), attribute));
+        return **graph;
+    }
+
+    // Runs an inner graph, which sees the values of this one.
+    std::vector<Buffer<>> run(const Node &node, const Graph &graph, const std::vector<Buffer<>> &inputs) {
+        if (inputs.size() != graph.inputs.size())
+            throw UserError(fmt::format("{}: its graph takes {} inputs, and {} are given", node.label(),
+                                        graph.inputs.size(), inputs.size()));
+        Evaluation inner(options_, opsets_);
+        inner.values = values;
+        for (const auto &[name, value] : graph.constants) inner.values[name] = value;
+        for (size_t n = 0; n < inputs.size(); n++) inner.values[graph.inputs[n].name] = inputs[n];
+        for (const Node &n : graph.nodes) inner.run(n);
+        std::vector<Buffer<>> outputs;
+        for (const ValueInfo &o : graph.outputs) outputs.push_back(inner.value(o.name, node.label()));
+        return outputs;
+    }
+
+    void keep(const Node &node, const std::vector<Buffer<>> &results) {
+        for (size_t o = 0; o < node.outputs.size() && o < results.size(); o++) {
+            if (!node.outputs[o].empty()) keep(node.outputs[o], results[o]);
+        }
+    }
+
+    void run_if(const Node &node) {
+        const bool taken = scalar<uint8_t>(value(node.inputs.at(0), node.label()), node) != 0;
+        keep(node, run(node, body_of(node, taken ? "then_branch" : "else_branch"), {}));
+    }
+
+    void run_loop(const Node &node) {
+        const Graph &body = body_of(node, "body");
+        const int64_t most = node.has_input(0) ? scalar<int64_t>(value(node.inputs[0], node.label()), node) : INT64_MAX;
+        bool again = !node.has_input(1) || scalar<uint8_t>(value(node.inputs[1], node.label()), node) != 0;
+        std::vector<Buffer<>> carried;
+        for (size_t n = 2; n < node.inputs.size(); n++) carried.push_back(value(node.inputs[n], node.label()));
+        if (body.outputs.size() < 1 + carried.size())
+            throw UserError(node.label() + ": its body returns too few values");
+        std::vector<std::vector<Buffer<>>> rows(body.outputs.size() - 1 - carried.size());
+        for (int64_t step = 0; step < most && again; step++) {
+            Buffer<> count(i64, {}), condition(boolean, {});
+            *static_cast<int64_t *>(count.data()) = step;
+            *static_cast<uint8_t *>(condition.data()) = 1;
+            std::vector<Buffer<>> inputs = {count, condition};
+            inputs.insert(inputs.end(), carried.begin(), carried.end());
+            const std::vector<Buffer<>> results = run(node, body, inputs);
+            again = scalar<uint8_t>(results[0], node) != 0;
+            for (size_t n = 0; n < carried.size(); n++) carried[n] = results[1 + n];
+            for (size_t n = 0; n < rows.size(); n++) rows[n].push_back(results[1 + carried.size() + n]);
+        }
+        for (size_t n = 0; n < rows.size(); n++) {
+            const bool wanted = carried.size() < node.outputs.size();
+            if (wanted) carried.push_back(stacked(rows[n], 0, node));
+        }
+        keep(node, carried);
+    }
+
+    void run_scan(const Node &node) {
+        if (node.opset < 9)
+            throw Unsupported(node.label() + ": Scan of opset 8, with batches; supported is 9 and later");
+        const Graph &body = body_of(node, "body");
+        const auto scanned = size_t(node.integer("num_scan_inputs", 0));
+        if (scanned == 0 || scanned > node.inputs.size())
+            throw UserError(node.label() + ": num_scan_inputs is not that of its inputs");
+        const size_t states = node.inputs.size() - scanned;
+        if (body.outputs.size() < states) throw UserError(node.label() + ": its body returns too few values");
+        const size_t results = body.outputs.size() - states;
+        const std::vector<int64_t> zeros_in(scanned, 0), zeros_out(results, 0);
+        const std::vector<int64_t> axes = node.integers("scan_input_axes", zeros_in),
+                                   backward = node.integers("scan_input_directions", zeros_in),
+                                   out_axes = node.integers("scan_output_axes", zeros_out),
+                                   out_backward = node.integers("scan_output_directions", zeros_out);
+        std::vector<Buffer<>> state, sources;
+        std::vector<size_t> along;
+        for (size_t n = 0; n < states; n++) state.push_back(value(node.inputs[n], node.label()));
+        for (size_t n = 0; n < scanned; n++) {
+            sources.push_back(value(node.inputs[states + n], node.label()));
+            const auto rank = int64_t(sources[n].rank());
+            along.push_back(size_t(axes.at(n) < 0 ? axes[n] + rank : axes[n]));
+            if (along[n] >= size_t(rank) || sources[n].extent(along[n]) != sources[0].extent(along[0]))
+                throw UserError(node.label() + ": its inputs have different numbers of steps");
+        }
+        const int64_t steps = sources[0].extent(along[0]);
+        std::vector<std::vector<Buffer<>>> rows(results);
+        for (int64_t step = 0; step < steps; step++) {
+            std::vector<Buffer<>> inputs = state;
+            for (size_t n = 0; n < scanned; n++)
+                inputs.push_back(sliced(sources[n], along[n], backward.at(n) ? steps - 1 - step : step));
+            const std::vector<Buffer<>> made = run(node, body, inputs);
+            for (size_t n = 0; n < states; n++) state[n] = made[n];
+            for (size_t n = 0; n < results; n++) rows[n].push_back(made[states + n]);
+        }
+        for (size_t n = 0; n < results; n++) {
+            if (out_backward.at(n)) std::reverse(rows[n].begin(), rows[n].end());
+            const auto rank = int64_t(rows[n].empty() ? 0 : rows[n][0].rank()) + 1;
+            state.push_back(stacked(rows[n], size_t(out_axes.at(n) < 0 ? out_axes[n] + rank : out_axes[n]), node));
+        }
+        keep(node, state);
+    }
+
+    void run(const Node &node, const Formula &formula) {
+        std::vector<std::optional<Call::Argument>> arguments;
+        for (size_t n = 0; n < node.inputs.size(); n++) {
+            arguments.emplace_back();
+            if (!node.has_input(n)) continue;
+            const Buffer<> &given = value(node.inputs[n], node.label());
+            arguments.back() = Call::Argument{given.type(), given.extents(), given};
+        }
+        Call call(node, std::move(arguments));
+        const Made made = formula(call);
+        std::vector<Tensor> outputs;
+        std::vector<std::string> names; // of the tensors
+        for (size_t o = 0; o < made.size(); o++) {
+            if (!call.wants(o)) continue;
+            if (made[o].value) {
+                keep(node.outputs[o], *made[o].value);
+            } else if (made[o].view->elements() == 0) {
+                keep(node.outputs[o], Buffer<>(made[o].view->type, made[o].view->extents));
+            } else {
+                outputs.push_back(stored(*made[o].view, "y" + std::to_string(o)));
+                names.push_back(node.outputs[o]);
+            }
+        }
+        for (size_t o = made.size(); o < node.outputs.size(); o++) {
+            if (!node.outputs[o].empty())
+                throw Unsupported(fmt::format("{}: output {} (\"{}\") is not computed; supported are the first {}",
+                                              node.label(), o, node.outputs[o], made.size()));
+        }
+        if (outputs.empty()) return;
+        const Op op("node", call.used(), outputs);
+        std::vector<Buffer<>> inputs;
+        for (const Tensor &t : call.used()) inputs.push_back(values.at(node.inputs[std::stoul(t.name().substr(1))]));
+        const std::vector<Buffer<>> results = options_.run ? options_.run(op, inputs) : by_interpreter(op, inputs);
+        for (size_t o = 0; o < results.size(); o++) keep(names[o], results[o]);
+    }
+
+    static Tensor stored(const View &view, const std::string &name) {
+        std::vector<Axis> axes;
+        for (size_t d = 0; d < view.rank(); d++)
+            axes.emplace_back("i" + std::to_string(d), static_cast<int>(view.extents[d]));
+        return compute(name, axes, view.at(Indices(axes.begin(), axes.end())));
+    }
+
+    void keep(const std::string &name, const Buffer<> &value) {
+        values[name] = value;
+        if (options_.made) options_.made(name, value);
+    }
+
+    const EvaluateOptions &options_;
+    const std::map<std::string, int> &opsets_;
+    int bodies_ = 0;
+};
+
+// Refuses an array that is not of the input's type and shape.
+void check_input(const Model &model, const ValueInfo &input, const Buffer<> &array,
+                 std::map<std::string, int64_t> &symbols) {
+    const auto refuse = [&](const std::string &cause) {
+        std::string got = type_name(array.type()) + "[";
+        for (size_t d = 0; d < array.rank(); d++) got += (d ? "," : "") + std::to_string(array.extent(d));
+        throw UserError(fmt::format("{}: input {} is given {}]: {}", model.name(), input.text(), got, cause));
+    };
+    if (!input.type)
+        throw Unsupported(fmt::format("{}: input {} is no tensor of numbers, which is all that is supported",
+                                      model.name(), input.text()));
+    if (*input.type != array.type()) refuse("another element type");
+    if (!input.shape) return;
+    if (input.shape->size() != array.rank()) refuse("another number of axes");
+    for (size_t d = 0; d < array.rank(); d++) {
+        const Dimension &want = (*input.shape)[d];
+        if (want.number && *want.number != array.extent(d))
+            refuse(fmt::format("axis {} has {} elements", d, *want.number));
+        if (want.number || want.symbol.empty()) continue;
+        const auto [known, fresh] = symbols.emplace(want.symbol, array.extent(d));
+        if (!fresh && known->second != array.extent(d))
+            refuse(fmt::format("axis {} is \"{}\", which is {} elsewhere", d, want.symbol, known->second));
+    }
+}
+
+} // namespace
+
+std::vector<Buffer<>> evaluate(const Model &model, const std::vector<Buffer<>> &inputs,
+                               const EvaluateOptions &options) {
+    const Graph &graph = model.graph();
+    if (inputs.size() != graph.inputs.size())
+        throw UserError(
+            fmt::format("{} takes {} inputs, and {} are given", model.name(), graph.inputs.size(), inputs.size()));
+    const std::map<std::string, int> opsets = model.opsets();
+    Evaluation e(options, opsets);
+    e.values = graph.constants;
+    std::map<std::string, int64_t> symbols;
+    for (size_t n = 0; n < inputs.size(); n++) {
+        check_input(model, graph.inputs[n], inputs[n], symbols);
+        e.values[graph.inputs[n].name] = inputs[n];
+    }
+    for (const Node &node : graph.nodes) e.run(node);
+    std::vector<Buffer<>> outputs;
+    for (const ValueInfo &o : graph.outputs) outputs.push_back(e.value(o.name, model.name()));
+    return outputs;
+}
+
+} // namespace kumiko::graph

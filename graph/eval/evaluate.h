@@ -1,0 +1,32 @@
+// Runs a model node by node.
+#pragma once
+
+#include "graph/onnx/model.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace kumiko {
+class Op;
+}
+
+namespace kumiko::graph {
+
+// Computes an op's outputs from its inputs.
+using RunOp = std::function<std::vector<Buffer<>>(const Op &op, const std::vector<Buffer<>> &inputs)>;
+
+struct EvaluateOptions {
+    // How a node's op is run; by default by `interpret`, in the types of the model.
+    RunOp run = nullptr;
+    // Called with each value that a node makes.
+    std::function<void(const std::string &name, const Buffer<> &value)> made = nullptr;
+};
+
+// `inputs`: in the order of the graph's inputs. Returns its outputs.
+// Throws UserError, naming the input, if their number, types or shapes are not the model's;
+// Unsupported, naming the node and operator, for what has no formula.
+std::vector<Buffer<>> evaluate(const Model &model, const std::vector<Buffer<>> &inputs,
+                               const EvaluateOptions &options = {});
+
+} // namespace kumiko::graph

@@ -1,0 +1,296 @@
+#include "graph/formulas/formula.h"
+
+#include "dsl/halide_passes.h"
+#include "dsl/math.h"
+#include "dsl/types.h"
+#include "support/error.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <numeric>
+
+namespace kumiko::graph {
+
+int64_t View::elements() const {
+    return std::accumulate(extents.begin(), extents.end(), int64_t(1), std::multiplies<>());
+}
+
+// --- calls ---
+
+Call::Call(const Node &node, std::vector<std::optional<Argument>> arguments)
+    : node(node), arguments_(std::move(arguments)), tensors_(arguments_.size()) {}
+
+const Call::Argument &Call::argument(size_t n) const {
+    if (!has(n)) throw UserError(fmt::format("{} lacks input {}", node.label(), n));
+    return *arguments_[n];
+}
+
+Tensor Call::tensor(size_t n) {
+    const Argument &a = argument(n);
+    if (!tensors_[n].defined()) {
+        std::vector<Axis> axes;
+        for (size_t d = 0; d < a.extents.size(); d++)
+            axes.emplace_back("x" + std::to_string(n) + "_" + std::to_string(d), static_cast<int>(a.extents[d]));
+        tensors_[n] = input("x" + std::to_string(n), a.type, axes);
+    }
+    const auto same = [&](const Tensor &t) { return t.name() == tensors_[n].name(); };
+    if (std::none_of(used_.begin(), used_.end(), same)) used_.push_back(tensors_[n]);
+    return tensors_[n];
+}
+
+View Call::in(size_t n) {
+    const Argument &a = argument(n);
+    return {a.type, a.extents, [this, n](const Indices &indices) { return tensor(n).at(indices); }};
+}
+
+const Buffer<> &Call::value(size_t n) const {
+    const Argument &a = argument(n);
+    if (!a.value)
+        throw Unsupported(fmt::format("input {} (\"{}\") of {} decides shapes, so it must be a constant", n,
+                                      node.inputs[n], node.label()));
+    return *a.value;
+}
+
+namespace {
+
+template<typename T>
+auto plain(const T &value) {
+    if constexpr (std::is_arithmetic_v<T>)
+        return value;
+    else
+        return static_cast<float>(value);
+}
+
+template<typename To>
+std::vector<To> elements_of(const Buffer<> &b, const Call &call) {
+    const Buffer<> dense = b.copy();
+    const size_t n = static_cast<size_t>(dense.number_of_elements());
+    std::vector<To> all;
+    const auto copy = [&](const auto *from) {
+        for (size_t i = 0; i < n; i++) all.push_back(static_cast<To>(plain(from[i])));
+    };
+    const Type t = dense.type();
+    const void *data = dense.data();
+    if (n == 0) return all;
+    if (t == i64)
+        copy(static_cast<const int64_t *>(data));
+    else if (t == i32)
+        copy(static_cast<const int32_t *>(data));
+    else if (t == i16)
+        copy(static_cast<const int16_t *>(data));
+    else if (t == i8)
+        copy(static_cast<const int8_t *>(data));
+    else if (t == u8 || t == boolean)
+        copy(static_cast<const uint8_t *>(data));
+    else if (t == u16)
+        copy(static_cast<const uint16_t *>(data));
+    else if (t == u32)
+        copy(static_cast<const uint32_t *>(data));
+    else if (t == u64)
+        copy(static_cast<const uint64_t *>(data));
+    else if (t == f32)
+        copy(static_cast<const float *>(data));
+    else if (t == f64)
+        copy(static_cast<const double *>(data));
+    else if (t == f16)
+        copy(static_cast<const float16_t *>(data));
+    else if (t == bf16)
+        copy(static_cast<const bfloat16_t *>(data));
+    else
+        throw InternalError(call.node.label() + ": unknown element type");
+    return all;
+}
+
+} // namespace
+
+std::vector<int64_t> Call::integers(size_t n) const { return elements_of<int64_t>(value(n), *this); }
+std::vector<double> Call::numbers(size_t n) const { return elements_of<double>(value(n), *this); }
+
+std::vector<int64_t> Call::integers(size_t n, const std::string &attribute,
+                                    const std::vector<int64_t> &otherwise) const {
+    return has(n) ? integers(n) : node.integers(attribute, otherwise);
+}
+
+size_t Call::axis(int64_t axis, size_t rank) const {
+    const auto r = static_cast<int64_t>(rank);
+    if (axis < -r || axis >= std::max<int64_t>(r, 1))
+        fail(fmt::format("axis {} of a tensor of {} axes; legal are {} to {}", axis, rank, -r, r - 1));
+    return static_cast<size_t>(axis < 0 ? axis + r : axis);
+}
+
+std::vector<size_t> Call::axes(const std::vector<int64_t> &axes, size_t rank) const {
+    std::vector<size_t> all;
+    for (const int64_t a : axes) all.push_back(axis(a, rank));
+    std::sort(all.begin(), all.end());
+    if (std::adjacent_find(all.begin(), all.end()) != all.end()) fail("an axis is named twice");
+    return all;
+}
+
+Axis Call::loop(int64_t extent) { return Axis("r" + std::to_string(loops_++), static_cast<int>(extent)); }
+
+Tensor Call::stage(const View &view, const std::string &name) {
+    std::vector<Axis> axes;
+    for (size_t d = 0; d < view.rank(); d++)
+        axes.emplace_back("i" + std::to_string(d), static_cast<int>(view.extents[d]));
+    return compute(name + std::to_string(stages_++), axes, view.at(Indices(axes.begin(), axes.end())));
+}
+
+View Call::stored(const View &view, const std::string &name) { return view_of(stage(view, name)); }
+
+void Call::fail(const std::string &cause) const { throw UserError(node.label() + ": " + cause); }
+void Call::unsupported(const std::string &cause) const { throw Unsupported(node.label() + ": " + cause); }
+
+const Formula *find_formula(const std::string &domain, const std::string &op, int opset) {
+    static const std::vector<Operator> all = [] {
+        std::vector<Operator> rows;
+        for (const auto &part :
+             {elementwise_operators(), reduction_operators(), move_operators(), index_operators(), product_operators(),
+              window_operators(), normalization_operators(), quantisation_operators(), image_operators()})
+            rows.insert(rows.end(), part.begin(), part.end());
+        return rows;
+    }();
+    const Operator *best = nullptr;
+    for (const Operator &row : all) {
+        if (row.domain == domain && row.op == op && row.since <= opset && (!best || row.since > best->since))
+            best = &row;
+    }
+    return best ? &best->formula : nullptr;
+}
+
+// --- views ---
+
+View view_of(const Tensor &tensor) {
+    View v{tensor.type(), {}, {}};
+    for (const Axis &a : tensor.axes()) v.extents.push_back(*Halide::Internal::as_const_int(a.extent()));
+    v.at = [tensor](const Indices &indices) { return tensor.at(indices); };
+    return v;
+}
+
+View constant_view(Type type, const Extents &extents, const std::function<Expr(const Indices &)> &at) {
+    return {type, extents, [at](const Indices &indices) { return Element(at(indices)); }};
+}
+
+Extents broadcast(const Call &call, const std::vector<Extents> &all) {
+    size_t rank = 0;
+    for (const Extents &e : all) rank = std::max(rank, e.size());
+    Extents made(rank, 1);
+    for (const Extents &e : all) {
+        for (size_t d = 0; d < e.size(); d++) {
+            int64_t &to = made[rank - e.size() + d];
+            if (e[d] == 1 || e[d] == to) continue;
+            if (to != 1) call.fail(fmt::format("the extents {} and {} of inputs do not broadcast", to, e[d]));
+            to = e[d];
+        }
+    }
+    return made;
+}
+
+View broadcast(const View &v, const Extents &extents) {
+    if (v.extents == extents) return v;
+    const size_t outside = extents.size() - v.rank();
+    return {v.type, extents, [v, outside](const Indices &indices) {
+                Indices own;
+                for (size_t d = 0; d < v.rank(); d++) own.push_back(v.extents[d] == 1 ? Expr(0) : indices[outside + d]);
+                return v.at(own);
+            }};
+}
+
+View reshaped(const View &v, const Extents &extents) {
+    if (v.extents == extents) return v;
+    return {v.type, extents, [v, extents](const Indices &indices) {
+                // Axes that both shapes have at their ends keep their indices.
+                size_t from = 0, last = 0;
+                const size_t shorter = std::min(v.rank(), extents.size());
+                while (from < shorter && v.extents[from] == extents[from]) from++;
+                while (last < shorter - from && v.extents[v.rank() - 1 - last] == extents[extents.size() - 1 - last])
+                    last++;
+                Indices own(indices.begin(), indices.begin() + static_cast<int64_t>(from));
+                Expr linear = 0;
+                for (size_t d = from; d < extents.size() - last; d++)
+                    linear = linear * static_cast<int>(extents[d]) + indices[d];
+                int64_t inner = 1;
+                for (size_t d = from; d < v.rank() - last; d++) inner *= v.extents[d];
+                for (size_t d = from; d < v.rank() - last; d++) {
+                    inner /= std::max<int64_t>(v.extents[d], 1);
+                    if (v.extents[d] == 1) {
+                        own.push_back(0);
+                        continue;
+                    }
+                    const Expr digit = inner == 1 ? linear : linear / static_cast<int>(inner);
+                    const bool outermost =
+                        std::all_of(v.extents.begin() + static_cast<int64_t>(from),
+                                    v.extents.begin() + static_cast<int64_t>(d), [](int64_t e) { return e == 1; });
+                    own.push_back(
+                        Halide::Internal::simplify(outermost ? digit : digit % static_cast<int>(v.extents[d])));
+                }
+                own.insert(own.end(), indices.end() - static_cast<int64_t>(last), indices.end());
+                return v.at(own);
+            }};
+}
+
+View transposed(const View &v, const std::vector<size_t> &order) {
+    Extents extents;
+    for (const size_t d : order) extents.push_back(v.extents[d]);
+    return {v.type, extents, [v, order](const Indices &indices) {
+                Indices own(order.size());
+                for (size_t d = 0; d < order.size(); d++) own[order[d]] = indices[d];
+                return v.at(own);
+            }};
+}
+
+View mapped(const View &v, Type type, const std::function<Element(const Element &)> &f) {
+    return {type, v.extents, [v, f](const Indices &indices) { return f(v.at(indices)); }};
+}
+
+View zipped(Call &call, const View &a, const View &b, Type type,
+            const std::function<Element(const Element &, const Element &)> &f) {
+    const Extents extents = broadcast(call, {a.extents, b.extents});
+    const View x = broadcast(a, extents), y = broadcast(b, extents);
+    return {type, extents, [x, y, f](const Indices &indices) { return f(x.at(indices), y.at(indices)); }};
+}
+
+View converted(const View &v, Type type) {
+    if (v.type == type) return v;
+    return mapped(v, type, [type](const Element &e) { return Element(cast(type, e)); });
+}
+
+// --- elements ---
+
+namespace {
+
+// Computes signed integers of 32 and 64 bits as unsigned ones.
+Element wrapping(const Element &a, const Element &b, Element (*f)(const Element &, const Element &)) {
+    const Type t = a.type();
+    if (!t.is_int() || t.bits() < 32) return f(a, b);
+    const Type bits = t.with_code(halide_type_uint);
+    return cast(t, f(cast(bits, a), cast(bits, b)));
+}
+
+} // namespace
+
+Element add(const Element &a, const Element &b) {
+    return wrapping(a, b, [](const Element &x, const Element &y) -> Element { return x + y; });
+}
+Element subtract(const Element &a, const Element &b) {
+    return wrapping(a, b, [](const Element &x, const Element &y) -> Element { return x - y; });
+}
+Element multiply(const Element &a, const Element &b) {
+    return wrapping(a, b, [](const Element &x, const Element &y) -> Element { return x * y; });
+}
+
+Element number(Type type, double value) {
+    if (is_floating(type)) return cast(type, Expr(value));
+    return cast(type, Halide::Internal::make_const(i64, static_cast<int64_t>(value)));
+}
+
+bool is_floating(Type type) { return type.is_float() || type.is_bfloat(); }
+
+Buffer<> int64_tensor(const std::vector<int64_t> &values, const Extents &extents) {
+    Buffer<> b(i64, extents);
+    std::copy(values.begin(), values.end(), static_cast<int64_t *>(b.data()));
+    return b;
+}
+
+Type accumulator(Type type) { return type == f16 || type == bf16 ? f32 : type; }
+
+} // namespace kumiko::graph

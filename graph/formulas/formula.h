@@ -1,0 +1,140 @@
+// Operators of ONNX as formulas of tensors.
+#pragma once
+
+#include "dsl/op.h"
+#include "dsl/tensor.h"
+#include "graph/ir/graph.h"
+
+#include <functional>
+
+namespace kumiko::graph {
+
+using Indices = std::vector<Expr>;
+using Extents = std::vector<int64_t>;
+
+// Elements as an expression of their indices. A view is not stored: reshapes, transposes and
+// elementwise operators compose. Indices are i32 expressions from 0 to extent − 1.
+struct View {
+    Type type;
+    Extents extents;
+    std::function<Element(const Indices &)> at;
+
+    size_t rank() const { return extents.size(); }
+    int64_t elements() const;
+};
+
+// The result of an operator: elements to compute, or elements that are known already.
+struct Result {
+    Result(View view) : view(std::move(view)) {}
+    Result(Buffer<> value) : value(std::move(value)) {}
+    std::optional<View> view;
+    std::optional<Buffer<>> value;
+};
+using Made = std::vector<Result>;
+
+// A node whose formula is to be made, with the types and shapes of its inputs, and the values of
+// those that are known.
+class Call {
+public:
+    struct Argument {
+        Type type;
+        Extents extents;
+        std::optional<Buffer<>> value;
+    };
+    // An argument without a value is missing, if its input has no name.
+    Call(const Node &node, std::vector<std::optional<Argument>> arguments);
+
+    const Node &node;
+    size_t size() const { return arguments_.size(); }
+    bool has(size_t n) const { return n < arguments_.size() && arguments_[n]; }
+    // Throws UserError if the input is missing.
+    View in(size_t n);
+    // The same as a tensor, for formulas that read beyond its borders.
+    Tensor tensor(size_t n);
+    Type type(size_t n) const { return argument(n).type; }
+    const Extents &extents(size_t n) const { return argument(n).extents; }
+    bool wants(size_t output) const { return output < node.outputs.size() && !node.outputs[output].empty(); }
+
+    // The elements of an input that must be known before the kernel is made: shapes, axes, pads.
+    // Throws Unsupported if they are not.
+    const Buffer<> &value(size_t n) const;
+    std::vector<int64_t> integers(size_t n) const;
+    std::vector<double> numbers(size_t n) const;
+    // The integers of input n if the node has one, else of the attribute: operators moved theirs
+    // from attributes to inputs.
+    std::vector<int64_t> integers(size_t n, const std::string &attribute,
+                                  const std::vector<int64_t> &otherwise = {}) const;
+
+    // An axis counted from 0, of one that may be counted from the end. Throws UserError.
+    size_t axis(int64_t axis, size_t rank) const;
+    // The same of several, sorted. Throws UserError if one occurs twice.
+    std::vector<size_t> axes(const std::vector<int64_t> &axes, size_t rank) const;
+
+    // A reduction axis of its own.
+    Axis loop(int64_t extent);
+    // Stores a view as a stage of the op, for elements that are read several times.
+    View stored(const View &view, const std::string &name);
+    Tensor stage(const View &view, const std::string &name);
+
+    [[noreturn]] void fail(const std::string &cause) const;        // UserError
+    [[noreturn]] void unsupported(const std::string &cause) const; // Unsupported
+
+    const std::vector<Tensor> &used() const { return used_; } // inputs that the formula reads
+
+private:
+    const Argument &argument(size_t n) const;
+    std::vector<std::optional<Argument>> arguments_;
+    std::vector<Tensor> tensors_, used_;
+    int loops_ = 0, stages_ = 0;
+};
+
+using Formula = std::function<Made(Call &)>;
+
+// The formula of an operator in a version of its domain's operator set; null if there is none.
+const Formula *find_formula(const std::string &domain, const std::string &op, int opset);
+
+// One operator: legal from this version of the operator set on, until a row with a later one.
+struct Operator {
+    std::string op;
+    int since;
+    Formula formula;
+    std::string domain = "";
+};
+std::vector<Operator> elementwise_operators();
+std::vector<Operator> reduction_operators();
+std::vector<Operator> move_operators();
+std::vector<Operator> index_operators();
+std::vector<Operator> product_operators();
+std::vector<Operator> window_operators();
+std::vector<Operator> normalization_operators();
+std::vector<Operator> quantisation_operators();
+std::vector<Operator> image_operators();
+
+// --- views ---
+
+View view_of(const Tensor &tensor);
+View constant_view(Type type, const Extents &extents, const std::function<Expr(const Indices &)> &at);
+// The extents that arrays broadcast to. Throws UserError naming the node.
+Extents broadcast(const Call &call, const std::vector<Extents> &all);
+View broadcast(const View &v, const Extents &extents);
+// The same elements in row-major order over other extents, as many.
+View reshaped(const View &v, const Extents &extents);
+View transposed(const View &v, const std::vector<size_t> &order);
+View mapped(const View &v, Type type, const std::function<Element(const Element &)> &f);
+View zipped(Call &call, const View &a, const View &b, Type type,
+            const std::function<Element(const Element &, const Element &)> &f);
+View converted(const View &v, Type type); // by ONNX's rules of Cast
+
+// --- elements ---
+
+// Integers wrap, as in ONNX; in formulas, signed overflow of 32 and 64 bits is an error.
+Element add(const Element &a, const Element &b);
+Element subtract(const Element &a, const Element &b);
+Element multiply(const Element &a, const Element &b);
+Element number(Type type, double value);
+bool is_floating(Type type); // f16, bf16, f32 or f64
+Buffer<> int64_tensor(const std::vector<int64_t> &values, const Extents &extents);
+// The type in which sums of a type are accumulated: f32 for narrower floats.
+Type accumulator(Type type);
+
+} // namespace kumiko::graph

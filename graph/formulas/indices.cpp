@@ -1,0 +1,249 @@
+// Operators whose indices are data: gathers, scatters, one-hot, and those whose result's size
+// depends on values.
+#include "dsl/reduction.h"
+#include "dsl/tuple.h"
+#include "dsl/types.h"
+#include "graph/formulas/formula.h"
+
+#include <fmt/format.h>
+#include <numeric>
+
+namespace kumiko::graph {
+
+namespace {
+
+// An index of data, which may be counted from the end, into `extent` elements. One outside is an
+// error that the caller has found before (check_indices); here it reads some element.
+Expr data_index(const Element &index, int64_t extent) {
+    const Expr i = cast(i32, index);
+    const int e = static_cast<int>(extent);
+    return Halide::clamp(Halide::select(i < 0, i + e, i), 0, std::max(e, 1) - 1);
+}
+
+// Refuses known indices outside of the extent.
+void check_indices(const Call &c, size_t input, int64_t extent) {
+    if (!c.has(input)) return;
+    for (const int64_t i : c.integers(input)) {
+        if (i < -extent || i >= extent)
+            c.fail(fmt::format("the index {} in \"{}\" of {} elements; legal are {} to {}", i, c.node.inputs[input],
+                               extent, -extent, extent - 1));
+    }
+}
+
+Made gather(Call &c) {
+    const View x = c.in(0), index = c.in(1);
+    const size_t axis = c.axis(c.node.integer("axis", 0), x.rank());
+    check_indices(c, 1, x.extents[axis]);
+    Extents extents(x.extents.begin(), x.extents.begin() + int64_t(axis));
+    extents.insert(extents.end(), index.extents.begin(), index.extents.end());
+    extents.insert(extents.end(), x.extents.begin() + int64_t(axis) + 1, x.extents.end());
+    return {View{x.type, extents, [=](const Indices &i) {
+                     const auto begin = i.begin() + int64_t(axis), end = begin + int64_t(index.rank());
+                     Indices own(i.begin(), begin);
+                     own.push_back(data_index(index.at({begin, end}), x.extents[axis]));
+                     own.insert(own.end(), end, i.end());
+                     return x.at(own);
+                 }}};
+}
+
+Made gather_elements(Call &c) {
+    const View x = c.in(0), index = c.in(1);
+    const size_t axis = c.axis(c.node.integer("axis", 0), x.rank());
+    check_indices(c, 1, x.extents[axis]);
+    return {View{x.type, index.extents, [=](const Indices &i) {
+                     Indices own = i;
+                     own[axis] = data_index(index.at(i), x.extents[axis]);
+                     return x.at(own);
+                 }}};
+}
+
+Made gather_nd(Call &c) {
+    const View x = c.in(0), index = c.in(1);
+    const auto batch = static_cast<size_t>(c.node.integer("batch_dims", 0));
+    if (index.rank() == 0 || batch >= index.rank()) c.fail("indices of too few axes");
+    const auto depth = static_cast<size_t>(index.extents.back());
+    if (batch + depth > x.rank()) c.fail(fmt::format("indices of {} axes into a tensor of {}", depth, x.rank()));
+    const std::vector<int64_t> all = c.integers(1);
+    for (size_t n = 0; n < all.size(); n++) {
+        const int64_t e = x.extents[batch + n % depth];
+        if (all[n] < -e || all[n] >= e) c.fail(fmt::format("the index {} of {} elements", all[n], e));
+    }
+    Extents extents(index.extents.begin(), index.extents.end() - 1);
+    extents.insert(extents.end(), x.extents.begin() + int64_t(batch + depth), x.extents.end());
+    return {View{x.type, extents, [=](const Indices &i) {
+                     const auto end = i.begin() + int64_t(index.rank()) - 1;
+                     Indices own(i.begin(), i.begin() + int64_t(batch));
+                     for (size_t d = 0; d < depth; d++) {
+                         Indices at(i.begin(), end);
+                         at.push_back(static_cast<int>(d));
+                         own.push_back(data_index(index.at(at), x.extents[batch + d]));
+                     }
+                     own.insert(own.end(), end, i.end());
+                     return x.at(own);
+                 }}};
+}
+
+// Joins the updates that meet an element with it, in the order of the updates. `meets`: whether an
+// update is for the element; `update`: its value.
+Element with_updates(Call &c, const Element &data, const Element &meets, const Element &update,
+                     const std::vector<Axis> &loops, const std::string &how) {
+    const Type t = data.type();
+    if (how == "none") {
+        const auto later = [](Values a, Values b) -> Values {
+            return {Halide::select(b[0] != 0, b[0], a[0]), Halide::select(b[0] != 0, b[1], a[1])};
+        };
+        const Tuple last = reduce(later, {Expr(0), Expr(number(t, 0))}, {Element(cast(i32, meets)), update}, loops);
+        return select(Element(last[0]) != 0, Element(last[1]), data);
+    }
+    const auto folded = [&](Expr (*f)(Expr, Expr), const Element &identity) -> Element {
+        return reduce(f, identity, select(meets, update, identity), loops);
+    };
+    if (how == "add") return add(data, folded([](Expr a, Expr b) -> Expr { return a + b; }, number(t, 0)));
+    if (how == "mul") return multiply(data, folded([](Expr a, Expr b) -> Expr { return a * b; }, number(t, 1)));
+    const bool floating = is_floating(t);
+    if (how == "max") {
+        const Element least = floating ? number(t, -INFINITY) : Element(t.min());
+        return max(data, folded([](Expr a, Expr b) -> Expr { return Halide::max(a, b); }, least));
+    }
+    if (how == "min") {
+        const Element most = floating ? number(t, INFINITY) : Element(t.max());
+        return min(data, folded([](Expr a, Expr b) -> Expr { return Halide::min(a, b); }, most));
+    }
+    c.fail("reduction \"" + how + "\"; legal are none, add, mul, max, min");
+}
+
+Made scatter_elements(Call &c) {
+    const View x = c.in(0), index = c.in(1), updates = c.in(2);
+    const size_t axis = c.axis(c.node.integer("axis", 0), x.rank());
+    check_indices(c, 1, x.extents[axis]);
+    if (updates.elements() == 0) return {x};
+    const std::string how = c.node.text("reduction", "none");
+    const Axis loop = c.loop(updates.extents[axis]);
+    return {View{x.type, x.extents, [=, &c](const Indices &i) {
+                     Indices at = i;
+                     Expr covered = Halide::Internal::const_true();
+                     for (size_t d = 0; d < i.size(); d++) {
+                         if (d == axis) continue;
+                         const int e = static_cast<int>(updates.extents[d]);
+                         if (e == x.extents[d]) continue;
+                         covered = covered && i[d] < e;
+                         at[d] = Halide::min(i[d], e - 1);
+                     }
+                     at[axis] = loop;
+                     const Element meets =
+                         Element(covered) && Element(data_index(index.at(at), x.extents[axis]) == i[axis]);
+                     return with_updates(c, x.at(i), meets, updates.at(at), {loop}, how);
+                 }}};
+}
+
+Made scatter_nd(Call &c) {
+    const View x = c.in(0), index = c.in(1), updates = c.in(2);
+    if (index.rank() == 0 || index.extents.back() > int64_t(x.rank()))
+        c.fail("indices of more axes than the tensor has");
+    if (updates.elements() == 0) return {x};
+    const auto depth = static_cast<size_t>(index.extents.back());
+    const std::string how = c.node.text("reduction", "none");
+    std::vector<Axis> loops;
+    for (size_t d = 0; d + 1 < index.rank(); d++) loops.push_back(c.loop(index.extents[d]));
+    if (loops.empty()) loops.push_back(c.loop(1));
+    return {View{x.type, x.extents, [=, &c](const Indices &i) {
+                     Indices at;
+                     for (size_t d = 0; d + 1 < index.rank(); d++) at.push_back(loops[d]);
+                     Expr meets = Halide::Internal::const_true();
+                     for (size_t d = 0; d < depth; d++) {
+                         Indices own = at;
+                         own.push_back(static_cast<int>(d));
+                         meets = meets && data_index(index.at(own), x.extents[d]) == i[d];
+                     }
+                     at.insert(at.end(), i.begin() + int64_t(depth), i.end());
+                     return with_updates(c, x.at(i), Element(meets), updates.at(at), loops, how);
+                 }}};
+}
+
+Made one_hot(Call &c) {
+    const View index = c.in(0), values = c.in(2);
+    const auto depth = static_cast<int64_t>(c.numbers(1).at(0));
+    const size_t axis = c.axis(c.node.integer("axis", -1), index.rank() + 1);
+    Extents extents = index.extents;
+    extents.insert(extents.begin() + int64_t(axis), depth);
+    return {View{values.type, extents, [=](const Indices &i) -> Element {
+                     Indices own = i;
+                     own.erase(own.begin() + int64_t(axis));
+                     const Element at = cast(i64, index.at(own)), all = cast(i64, Expr(static_cast<int>(depth)));
+                     const Element counted = select(at < number(i64, 0), at + all, at);
+                     return select(counted == Element(cast(i64, i[axis])), values.at({1}), values.at({0}));
+                 }}};
+}
+
+bool is_zero(const Buffer<> &dense, int64_t n) {
+    const auto *bytes = static_cast<const uint8_t *>(dense.data());
+    const Type type = dense.type();
+    const int size = type.bytes();
+    const bool floating = is_floating(type);
+    for (int b = 0; b < size; b++) {
+        uint8_t byte = bytes[n * size + b];
+        if (floating && b == size - 1) byte &= 0x7f; // the sign of zero
+        if (byte) return false;
+    }
+    return true;
+}
+
+// The positions of what is not zero; their number depends on the values.
+Made non_zero(Call &c) {
+    const Buffer<> x = c.value(0).copy();
+    const Extents &e = c.extents(0);
+    std::vector<std::vector<int64_t>> found(std::max<size_t>(e.size(), 1));
+    const int64_t all = static_cast<int64_t>(x.number_of_elements());
+    for (int64_t n = 0; n < all; n++) {
+        if (is_zero(x, n)) continue;
+        int64_t rest = n;
+        for (size_t d = e.size(); d-- > 0;) {
+            found[d].push_back(rest % e[d]);
+            rest /= e[d];
+        }
+        if (e.empty()) found[0].push_back(0);
+    }
+    std::vector<int64_t> flat;
+    for (const auto &row : found) flat.insert(flat.end(), row.begin(), row.end());
+    return {int64_tensor(flat, {e.empty() ? 0 : int64_t(e.size()), int64_t(found[0].size())})};
+}
+
+Made compress(Call &c) {
+    const View x = c.in(0);
+    const std::vector<int64_t> kept = c.integers(1);
+    const bool flat = !c.node.has("axis");
+    const View from = flat ? reshaped(x, {x.elements()}) : x;
+    const size_t axis = flat ? 0 : c.axis(c.node.integer("axis", 0), x.rank());
+    std::vector<int64_t> places;
+    for (size_t n = 0; n < kept.size() && int64_t(n) < from.extents[axis]; n++) {
+        if (kept[n]) places.push_back(int64_t(n));
+    }
+    Extents extents = from.extents;
+    extents[axis] = int64_t(places.size());
+    return {View{x.type, extents, [=](const Indices &i) {
+                     Expr at = static_cast<int>(places.front());
+                     for (size_t n = 1; n < places.size(); n++)
+                         at = Halide::select(i[axis] == static_cast<int>(n), static_cast<int>(places[n]), at);
+                     Indices own = i;
+                     own[axis] = at;
+                     return from.at(own);
+                 }}};
+}
+
+} // namespace
+
+std::vector<Operator> index_operators() {
+    return {
+        {"Gather", 1, gather},
+        {"GatherElements", 11, gather_elements},
+        {"GatherND", 11, gather_nd},
+        {"ScatterElements", 11, scatter_elements},
+        {"Scatter", 9, scatter_elements},
+        {"ScatterND", 11, scatter_nd},
+        {"OneHot", 9, one_hot},
+        {"NonZero", 9, non_zero},
+        {"Compress", 9, compress},
+    };
+}
+
+} // namespace kumiko::graph

@@ -1,0 +1,271 @@
+// Products of matrices and tensors, and convolutions.
+#include "dsl/padding.h"
+#include "dsl/reduction.h"
+#include "dsl/types.h"
+#include "graph/formulas/formula.h"
+#include "graph/formulas/windows.h"
+
+#include <fmt/format.h>
+
+namespace kumiko::graph {
+
+namespace {
+
+// The sum of products of two elements, in the type that sums are accumulated in. Integers wrap.
+Element sum_of_products(const Element &a, const Element &b, const std::vector<Axis> &loops, Type type) {
+    const Type bits = type.is_int() && type.bits() >= 32 ? type.with_code(halide_type_uint) : type;
+    const Element x = cast(bits, a), y = cast(bits, b);
+    return cast(type, loops.empty() ? x * y : Element(sum(x * y, loops)));
+}
+
+// NumPy's matmul: vectors on either side, and batches that broadcast.
+View matmul(Call &c, View a, View b, Type type) {
+    const bool vector_a = a.rank() == 1, vector_b = b.rank() == 1;
+    if (a.rank() == 0 || b.rank() == 0) c.fail("a product of a tensor without axes");
+    if (vector_a) a = reshaped(a, {1, a.extents[0]});
+    if (vector_b) b = reshaped(b, {b.extents[0], 1});
+    const int64_t m = a.extents[a.rank() - 2], k = a.extents.back(), n = b.extents.back();
+    if (b.extents[b.rank() - 2] != k)
+        c.fail(fmt::format("a product of rows of {} elements with columns of {}", k, b.extents[b.rank() - 2]));
+    const Extents batches = broadcast(
+        c, {Extents(a.extents.begin(), a.extents.end() - 2), Extents(b.extents.begin(), b.extents.end() - 2)});
+    Extents of_a = batches, of_b = batches, made = batches;
+    of_a.insert(of_a.end(), {m, k}), of_b.insert(of_b.end(), {k, n}), made.insert(made.end(), {m, n});
+    a = broadcast(a, of_a), b = broadcast(b, of_b);
+    const Axis loop = c.loop(k);
+    const View product = {type, made, [=](const Indices &i) {
+                              Indices row = i, column = i;
+                              row.back() = loop, column[column.size() - 2] = loop;
+                              return sum_of_products(a.at(row), b.at(column), {loop}, type);
+                          }};
+    Extents left = batches;
+    if (!vector_a) left.push_back(m);
+    if (!vector_b) left.push_back(n);
+    return reshaped(product, left);
+}
+
+Made matmul_operator(Call &c) {
+    const Type t = c.type(0);
+    return {converted(matmul(c, c.in(0), c.in(1), accumulator(t)), t)};
+}
+
+Made gemm(Call &c) {
+    const bool ta = c.node.integer("transA", 0) != 0, tb = c.node.integer("transB", 0) != 0;
+    const float alpha = c.node.number("alpha", 1), beta = c.node.number("beta", 1);
+    const Type t = c.type(0), in = accumulator(t);
+    View a = c.in(0), b = c.in(1);
+    if (a.rank() != 2 || b.rank() != 2) c.fail("Gemm of other than matrices");
+    if (ta) a = transposed(a, {1, 0});
+    if (tb) b = transposed(b, {1, 0});
+    View made = matmul(c, a, b, in);
+    const auto scaled = [&](const View &v, float by) {
+        if (by == 1) return v;
+        return mapped(v, in, [by, in](const Element &e) -> Element {
+            if (in.is_float()) return e * number(in, by);
+            return cast(in, cast(f64, e) * Element(Expr(double(by))));
+        });
+    };
+    made = scaled(made, alpha);
+    if (c.has(2)) made = zipped(c, made, broadcast(scaled(converted(c.in(2), in), beta), made.extents), in, add);
+    return {converted(made, t)};
+}
+
+// A zero point broadcast along an axis of a matrix: per row of A, per column of B.
+View less_zero_point(Call &c, const View &v, size_t input, bool rows) {
+    const View wide = converted(v, i32);
+    if (!c.has(input)) return wide;
+    View zero = converted(c.in(input), i32);
+    if (zero.rank() == 1 && zero.extents[0] == 1) zero = reshaped(zero, {});
+    if (rows && zero.rank() == 1) zero = reshaped(zero, {zero.extents[0], 1});
+    return zipped(c, wide, zero, i32, subtract);
+}
+
+Made matmul_integer(Call &c) {
+    return {matmul(c, less_zero_point(c, c.in(0), 2, true), less_zero_point(c, c.in(1), 3, false), i32)};
+}
+
+Made conv_operator(Call &c) {
+    const Type t = c.type(0), in = accumulator(t);
+    const Window window = window_of(c, c.extents(0), {c.extents(1).begin() + 2, c.extents(1).end()});
+    View made = convolved(c, c.tensor(0), c.in(1), window, in);
+    if (c.has(2)) {
+        const View bias = c.in(2);
+        const View all = {in, made.extents, [=](const Indices &i) { return Element(cast(in, bias.at({i[1]}))); }};
+        made = zipped(c, made, all, in, add);
+    }
+    return {converted(made, t)};
+}
+
+Made conv_integer(Call &c) {
+    const Window window = window_of(c, c.extents(0), {c.extents(1).begin() + 2, c.extents(1).end()});
+    const Tensor image = c.stage(less_zero_point(c, c.in(0), 2, false), "image");
+    View weights = converted(c.in(1), i32);
+    if (c.has(3)) {
+        const View zero = c.in(3);
+        const View own = weights;
+        weights.at = [=](const Indices &i) -> Element {
+            const Indices at = zero.rank() == 0 || zero.elements() == 1 ? Indices(zero.rank(), 0) : Indices{i[0]};
+            return subtract(own.at(i), Element(cast(i32, zero.at(at))));
+        };
+    }
+    return {convolved(c, image, weights, window, i32)};
+}
+
+// Each output element gathers the input elements whose windows reach it.
+Made conv_transpose(Call &c) {
+    const View x = c.in(0), w = c.in(1);
+    const size_t dims = x.rank() - 2;
+    const int64_t group = c.node.integer("group", 1), outputs = w.extents[1];
+    const std::vector<int64_t> ones(dims, 1), zeros(dims, 0);
+    const std::vector<int64_t> strides = c.node.integers("strides", ones),
+                               dilations = c.node.integers("dilations", ones),
+                               more = c.node.integers("output_padding", zeros),
+                               wanted = c.node.integers("output_shape");
+    std::vector<int64_t> pads = c.node.integers("pads", std::vector<int64_t>(2 * dims, 0));
+    const std::string automatic = c.node.text("auto_pad", "NOTSET");
+    Extents extents = {x.extents[0], outputs * group};
+    std::vector<Axis> loops = {c.loop(x.extents[1] / group)};
+    for (size_t d = 0; d < dims; d++) {
+        const int64_t kernel = (w.extents[2 + d] - 1) * dilations[d] + 1, in = x.extents[2 + d];
+        int64_t out = strides[d] * (in - 1) + more[d] + kernel - pads[d] - pads[d + dims];
+        const bool same = automatic == "SAME_UPPER" || automatic == "SAME_LOWER";
+        if (!wanted.empty() || same) {
+            const int64_t to = wanted.empty() ? in * strides[d] : wanted[wanted.size() - dims + d];
+            const int64_t total = strides[d] * (in - 1) + more[d] + kernel - to;
+            const int64_t half = total >= 0 ? total / 2 : -((1 - total) / 2); // rounded down
+            pads[d] = automatic == "SAME_UPPER" ? half : total - half;
+            pads[d + dims] = total - pads[d];
+            out = to;
+        } else if (automatic == "VALID") {
+            out += pads[d] + pads[d + dims];
+            pads[d] = pads[d + dims] = 0;
+        }
+        extents.push_back(out);
+        loops.push_back(c.loop(w.extents[2 + d]));
+    }
+    const Type t = x.type, in = accumulator(t);
+    View made = {
+        in, extents, [=](const Indices &i) -> Element {
+            const int per = static_cast<int>(x.extents[1] / group);
+            Indices image = {i[0], group == 1 ? Expr(loops[0]) : i[1] / static_cast<int>(outputs) * per + loops[0]};
+            Indices weight = {image[1], group == 1 ? i[1] : i[1] % static_cast<int>(outputs)};
+            Expr reached = Halide::Internal::const_true();
+            for (size_t d = 0; d < dims; d++) {
+                const int e = static_cast<int>(x.extents[2 + d]), s = static_cast<int>(strides[d]);
+                const Expr at = i[2 + d] + static_cast<int>(pads[d]) - loops[1 + d] * static_cast<int>(dilations[d]);
+                reached = reached && at >= 0 && at % s == 0 && at / s < e;
+                image.push_back(Halide::clamp(at / s, 0, e - 1));
+                weight.push_back(loops[1 + d]);
+            }
+            const Element term = Element(cast(in, x.at(image))) * Element(cast(in, w.at(weight)));
+            return sum(select(Element(reached), term, number(in, 0)), loops);
+        }};
+    if (c.has(2)) {
+        const View bias = c.in(2);
+        const View all = {in, extents, [=](const Indices &i) { return Element(cast(in, bias.at({i[1]}))); }};
+        made = zipped(c, made, all, in, add);
+    }
+    return {converted(made, t)};
+}
+
+// Letters of the operands and of the result; "..." is the axes that all broadcast.
+Made einsum(Call &c) {
+    std::string equation;
+    for (const char l : c.node.text("equation", "")) {
+        if (l != ' ') equation += l;
+    }
+    const size_t arrow = equation.find("->");
+    std::vector<std::string> terms(1);
+    for (const char l : equation.substr(0, arrow)) {
+        if (l == ',')
+            terms.emplace_back();
+        else
+            terms.back() += l;
+    }
+    if (terms.size() != c.size())
+        c.fail(fmt::format("\"{}\" has {} operands for {} inputs", equation, terms.size(), c.size()));
+    // Digits stand for the axes of an ellipsis, counted from the last.
+    std::string implied;
+    size_t most = 0;
+    for (size_t n = 0; n < terms.size(); n++) {
+        const size_t dots = terms[n].find("...");
+        if (dots == std::string::npos) continue;
+        const size_t named = terms[n].size() - 3, rank = c.extents(n).size();
+        if (named > rank || rank - named > 9)
+            c.fail(fmt::format("\"{}\" names more axes than input {} has", equation, n));
+        std::string axes;
+        for (size_t d = rank - named; d-- > 0;) axes += static_cast<char>('0' + d);
+        terms[n].replace(dots, 3, axes);
+        most = std::max(most, rank - named);
+    }
+    for (size_t d = most; d-- > 0;) implied += static_cast<char>('0' + d);
+    std::string result;
+    std::map<char, int> uses;
+    std::map<char, int64_t> extents;
+    for (size_t n = 0; n < terms.size(); n++) {
+        if (terms[n].size() != c.extents(n).size())
+            c.fail(fmt::format("\"{}\" does not name the axes of input {}", equation, n));
+        for (size_t d = 0; d < terms[n].size(); d++) {
+            int64_t &e = extents[terms[n][d]];
+            e = std::max(e, c.extents(n)[d]);
+            uses[terms[n][d]]++;
+        }
+    }
+    if (arrow != std::string::npos) {
+        result = equation.substr(arrow + 2);
+        const size_t dots = result.find("...");
+        if (dots != std::string::npos) result.replace(dots, 3, implied);
+    } else {
+        result = implied;
+        for (const auto &[letter, count] : uses) {
+            if (count == 1 && std::isalpha(static_cast<unsigned char>(letter))) result += letter;
+        }
+    }
+    std::map<char, Axis> loops;
+    std::vector<Axis> reduced;
+    for (const auto &[letter, e] : extents) {
+        if (result.find(letter) != std::string::npos) continue;
+        reduced.push_back(loops.emplace(letter, c.loop(e)).first->second);
+    }
+    Extents made;
+    for (const char l : result) {
+        if (!extents.count(l)) c.fail(fmt::format("\"{}\" has \"{}\" in its result alone", equation, l));
+        made.push_back(extents[l]);
+    }
+    const Type t = c.type(0), in = accumulator(t);
+    std::vector<View> inputs;
+    for (size_t n = 0; n < terms.size(); n++) inputs.push_back(c.in(n));
+    const View all = {in, made, [=](const Indices &i) -> Element {
+                          std::optional<Element> product;
+                          for (size_t n = 0; n < inputs.size(); n++) {
+                              Indices at;
+                              for (size_t d = 0; d < terms[n].size(); d++) {
+                                  const char l = terms[n][d];
+                                  const size_t place = result.find(l);
+                                  at.push_back(inputs[n].extents[d] == 1    ? Expr(0)
+                                               : place != std::string::npos ? i[place]
+                                                                            : Expr(loops.at(l)));
+                              }
+                              const Element e = cast(in, inputs[n].at(at));
+                              product = product ? multiply(*product, e) : e;
+                          }
+                          return reduced.empty() ? *product : Element(sum(*product, reduced));
+                      }};
+    return {converted(all, t)};
+}
+
+} // namespace
+
+std::vector<Operator> product_operators() {
+    return {
+        {"MatMul", 1, matmul_operator},
+        {"Gemm", 7, gemm},
+        {"MatMulInteger", 10, matmul_integer},
+        {"Conv", 1, conv_operator},
+        {"ConvInteger", 10, conv_integer},
+        {"ConvTranspose", 1, conv_transpose},
+        {"Einsum", 12, einsum},
+    };
+}
+
+} // namespace kumiko::graph

@@ -1,0 +1,171 @@
+// Integers with a scale and a zero point.
+#include "dsl/math.h"
+#include "dsl/reduction.h"
+#include "dsl/types.h"
+#include "graph/formulas/formula.h"
+#include "graph/formulas/windows.h"
+
+#include <fmt/format.h>
+
+namespace kumiko::graph {
+
+namespace {
+
+// A scale or zero point for each element of `extents`: of the whole tensor, along an axis, or of
+// blocks along it.
+View spread(Call &c, size_t input, const Extents &extents) {
+    const View v = c.in(input);
+    if (v.elements() == 1 && v.rank() <= 1) return broadcast(reshaped(v, {}), extents);
+    const size_t axis = c.axis(c.node.integer("axis", 1), extents.size());
+    const int64_t block = c.node.integer("block_size", 0);
+    if (block > 0) {
+        return {v.type, extents, [=](const Indices &i) {
+                    Indices at = i;
+                    at[axis] = i[axis] / static_cast<int>(block);
+                    return v.at(at);
+                }};
+    }
+    if (v.rank() != 1 || v.extents[0] != extents[axis])
+        c.fail(fmt::format("a scale or zero point of other extents than axis {}, which has {}", axis, extents[axis]));
+    return {v.type, extents, [=](const Indices &i) { return v.at({i[axis]}); }};
+}
+
+// The nearest integer of x / scale, halves to even, and the zero point; saturated.
+Element quantised(const Element &x, const Element &scale, const Element &zero, Type to) {
+    const Element whole = round(Element(cast(f32, x) / cast(f32, scale))) + cast(f32, zero);
+    return cast(to, clamp(whole, cast(f32, Expr(to.min())), cast(f32, Expr(to.max()))));
+}
+
+Made quantize_linear(Call &c) {
+    const View x = c.in(0);
+    Type to = u8;
+    if (c.has(2)) {
+        to = c.type(2);
+    } else if (const int64_t named = c.node.integer("output_dtype", 0)) {
+        const auto type = type_of_onnx(static_cast<int>(named));
+        if (!type) c.unsupported(fmt::format("element type {}; supported are integers of 8 and 16 bits", named));
+        to = *type;
+    }
+    if (is_floating(to) || to.bits() > 16) c.unsupported("a result of other than 8 or 16 bits");
+    const View scale = spread(c, 1, x.extents);
+    const View zero = c.has(2) ? spread(c, 2, x.extents)
+                               : constant_view(to, x.extents, [=](const Indices &) { return number(to, 0); });
+    return {View{to, x.extents, [=](const Indices &i) { return quantised(x.at(i), scale.at(i), zero.at(i), to); }}};
+}
+
+Made dequantize_linear(Call &c) {
+    const View x = c.in(0), scale = spread(c, 1, x.extents);
+    const Type to = c.type(1);
+    View zero = constant_view(x.type, x.extents, [t = x.type](const Indices &) { return number(t, 0); });
+    if (c.has(2)) zero = spread(c, 2, x.extents);
+    return {View{to, x.extents, [=](const Indices &i) -> Element {
+                     const Element off = cast(i32, x.at(i)) - cast(i32, zero.at(i));
+                     return cast(to, cast(f32, off) * cast(f32, scale.at(i)));
+                 }}};
+}
+
+Made dynamic_quantize_linear(Call &c) {
+    const View x = c.in(0);
+    std::vector<Axis> loops;
+    for (const int64_t e : x.extents) loops.push_back(c.loop(e));
+    const Indices at(loops.begin(), loops.end());
+    const auto bound = [&](bool most) {
+        return c.stored({f32,
+                         {},
+                         [=](const Indices &) -> Element {
+                             const Element e = x.at(at);
+                             if (loops.empty()) return most ? max(e, 0.f) : min(e, 0.f);
+                             return most ? max(Element(maximum(e, loops)), 0.f) : min(Element(minimum(e, loops)), 0.f);
+                         }},
+                        most ? "most" : "least");
+    };
+    const View most = bound(true), least = bound(false);
+    const View scale =
+        c.stored({f32, {}, [=](const Indices &i) -> Element { return (most.at(i) - least.at(i)) / 255.f; }}, "scale");
+    const View zero = c.stored({u8,
+                                {},
+                                [=](const Indices &i) -> Element {
+                                    return cast(u8, round(clamp(Element(0.f - least.at(i) / scale.at(i)), 0.f, 255.f)));
+                                }},
+                               "zero");
+    return {View{u8, x.extents, [=](const Indices &i) { return quantised(x.at(i), scale.at({}), zero.at({}), u8); }},
+            scale, zero};
+}
+
+// Sums of products in i32 as integers of a scale and zero point.
+Made requantised(Call &c, const View &sums, const View &scale, size_t scale_to, size_t zero_to) {
+    const View by = reshaped(c.in(scale_to), {}), zero = reshaped(c.in(zero_to), {});
+    const Type to = zero.type;
+    return {View{to, sums.extents, [=](const Indices &i) -> Element {
+                     const Element factor = cast(f32, scale.at(i)) / cast(f32, by.at({}));
+                     const Element whole = round(Element(cast(f32, sums.at(i)) * factor)) + cast(f32, zero.at({}));
+                     return cast(to, clamp(whole, cast(f32, Expr(to.min())), cast(f32, Expr(to.max()))));
+                 }}};
+}
+
+View centred(Call &c, size_t input, size_t zero_point, const std::vector<int64_t> &shape) {
+    const View x = converted(c.in(input), i32), zero = converted(c.in(zero_point), i32);
+    return zipped(c, x, zero.elements() == 1 ? reshaped(zero, {}) : reshaped(zero, shape), i32, subtract);
+}
+
+Made qlinear_matmul(Call &c) {
+    const Extents &a = c.extents(0), &b = c.extents(3);
+    if (a.size() < 2 || b.size() < 2) c.unsupported("vectors; supported are matrices");
+    const Extents rows = {c.in(2).elements(), 1}, columns = {c.in(5).elements()};
+    const View x = centred(c, 0, 2, rows), y = centred(c, 3, 5, columns);
+    const int64_t k = a.back();
+    if (b[b.size() - 2] != k) c.fail("a product of matrices that do not fit");
+    const Axis loop = c.loop(k);
+    Extents of_a = broadcast(c, {Extents(a.begin(), a.end() - 2), Extents(b.begin(), b.end() - 2)}), of_b = of_a,
+            made = of_a;
+    made.insert(made.end(), {a[a.size() - 2], b.back()});
+    of_a.insert(of_a.end(), {a[a.size() - 2], k}), of_b.insert(of_b.end(), {k, b.back()});
+    const View left = broadcast(x, of_a), right = broadcast(y, of_b);
+    const View sums = c.stored({i32, made,
+                                [=](const Indices &i) -> Element {
+                                    Indices row = i, column = i;
+                                    row.back() = loop, column[column.size() - 2] = loop;
+                                    return sum(Element(left.at(row) * right.at(column)), loop);
+                                }},
+                               "sums");
+    const auto factor = [&](size_t n, const Extents &shape) {
+        const View v = converted(c.in(n), f32);
+        return v.elements() == 1 ? reshaped(v, {}) : reshaped(v, shape);
+    };
+    const View scale =
+        broadcast(zipped(c, factor(1, {c.in(1).elements(), 1}), factor(4, {c.in(4).elements()}), f32, multiply), made);
+    return requantised(c, sums, scale, 6, 7);
+}
+
+Made qlinear_conv(Call &c) {
+    const Extents &weights = c.extents(3);
+    const Window window = window_of(c, c.extents(0), {weights.begin() + 2, weights.end()});
+    const Tensor image = c.stage(centred(c, 0, 2, {}), "image");
+    Extents along(weights.size(), 1);
+    along[0] = c.in(5).elements();
+    const View sums = c.stored(convolved(c, image, centred(c, 3, 5, along), window, i32), "sums");
+    View all = sums;
+    if (c.has(8)) {
+        const View bias = c.in(8);
+        all = zipped(c, sums, View{i32, sums.extents, [=](const Indices &i) { return bias.at({i[1]}); }}, i32, add);
+    }
+    Extents channel(sums.rank(), 1);
+    channel[1] = c.in(4).elements();
+    const View scale =
+        zipped(c, reshaped(converted(c.in(1), f32), {}), reshaped(converted(c.in(4), f32), channel), f32, multiply);
+    return requantised(c, all, broadcast(scale, sums.extents), 6, 7);
+}
+
+} // namespace
+
+std::vector<Operator> quantisation_operators() {
+    return {
+        {"QuantizeLinear", 10, quantize_linear},
+        {"DequantizeLinear", 10, dequantize_linear},
+        {"DynamicQuantizeLinear", 11, dynamic_quantize_linear},
+        {"QLinearMatMul", 10, qlinear_matmul},
+        {"QLinearConv", 10, qlinear_conv},
+    };
+}
+
+} // namespace kumiko::graph

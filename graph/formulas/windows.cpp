@@ -1,0 +1,230 @@
+#include "graph/formulas/windows.h"
+
+#include "dsl/halide_passes.h"
+#include "dsl/math.h"
+#include "dsl/padding.h"
+#include "dsl/reduction.h"
+#include "dsl/types.h"
+
+#include <cmath>
+#include <fmt/format.h>
+
+namespace kumiko::graph {
+
+Window window_of(const Call &c, const Extents &image, const std::vector<int64_t> &kernel) {
+    if (image.size() < 3) c.fail(fmt::format("an image of {} axes; legal are 3 or more", image.size()));
+    const size_t dims = image.size() - 2;
+    const std::vector<int64_t> ones(dims, 1);
+    Window w;
+    w.kernel = c.node.integers("kernel_shape", kernel);
+    w.strides = c.node.integers("strides", ones), w.dilations = c.node.integers("dilations", ones);
+    const std::vector<int64_t> pads = c.node.integers("pads", std::vector<int64_t>(2 * dims, 0));
+    if (w.kernel.size() != dims || w.strides.size() != dims || w.dilations.size() != dims || pads.size() != 2 * dims)
+        c.fail(fmt::format("kernel_shape, strides, dilations or pads are not those of {} axes", dims));
+    const std::string automatic = c.node.text("auto_pad", "NOTSET");
+    const bool ceil = c.node.integer("ceil_mode", 0) != 0;
+    for (size_t d = 0; d < dims; d++) {
+        const int64_t in = image[2 + d], reach = (w.kernel[d] - 1) * w.dilations[d] + 1, s = w.strides[d];
+        if (s < 1 || w.dilations[d] < 1 || w.kernel[d] < 1) c.fail("a stride, dilation or kernel below 1");
+        int64_t before = pads[d], after = pads[d + dims], out;
+        if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
+            out = (in + s - 1) / s;
+            const int64_t total = std::max<int64_t>(0, (out - 1) * s + reach - in);
+            before = automatic == "SAME_UPPER" ? total / 2 : total - total / 2;
+            after = total - before;
+        } else {
+            if (automatic == "VALID") before = after = 0;
+            const int64_t room = in + before + after - reach;
+            out = room < 0 ? 0 : (ceil ? (room + s - 1) / s : room / s) + 1;
+            // The last window begins in the image or in the padding before it.
+            if (ceil && out > 0 && (out - 1) * s >= in + before) out--;
+        }
+        w.before.push_back(before), w.after.push_back(after), w.outputs.push_back(out);
+    }
+    return w;
+}
+
+Expr position(const Window &w, size_t d, const Expr &at, const Expr &loop) {
+    return at * static_cast<int>(w.strides[d]) + loop * static_cast<int>(w.dilations[d]) -
+           static_cast<int>(w.before[d]);
+}
+
+Expr in_image(const Window &w, size_t d, const Expr &at, const Expr &loop, int64_t extent) {
+    const Expr p = position(w, d, at, loop);
+    return p >= 0 && p < static_cast<int>(extent);
+}
+
+View convolved(Call &c, const Tensor &image, const View &weights, const Window &w, Type type) {
+    const int64_t group = c.node.integer("group", 1), outputs = weights.extents[0], channels = weights.extents[1];
+    const Extents in = view_of(image).extents;
+    if (group < 1 || channels * group != in[1] || outputs % group)
+        c.fail(fmt::format("{} groups of {} channels and {} outputs over an image of {} channels", group, channels,
+                           outputs, in[1]));
+    const Tensor padded = zero_padded(image);
+    std::vector<Axis> loops = {c.loop(channels)};
+    for (const int64_t k : w.kernel) loops.push_back(c.loop(k));
+    Extents extents = {in[0], outputs};
+    extents.insert(extents.end(), w.outputs.begin(), w.outputs.end());
+    const Type bits = type.is_int() ? type.with_code(halide_type_uint) : type; // wraps
+    return {type, extents, [=](const Indices &i) -> Element {
+                const Expr first =
+                    group == 1 ? Expr(0) : i[1] / static_cast<int>(outputs / group) * static_cast<int>(channels);
+                Indices at = {i[0], group == 1 ? Expr(loops[0]) : first + loops[0]}, weight = {i[1], loops[0]};
+                for (size_t d = 0; d < w.kernel.size(); d++) {
+                    at.push_back(position(w, d, i[2 + d], loops[1 + d]));
+                    weight.push_back(loops[1 + d]);
+                }
+                const Element x = cast(bits, padded.at(at)), y = cast(bits, weights.at(weight));
+                return cast(type, sum(x * y, loops));
+            }};
+}
+
+namespace {
+
+// The loops over a pool's window, and the indices at which it reads the image.
+struct Pooled {
+    std::vector<Axis> loops;
+    Indices at(const Window &w, const Indices &i) const {
+        Indices all = {i[0], i[1]};
+        for (size_t d = 0; d < loops.size(); d++) all.push_back(position(w, d, i[2 + d], loops[d]));
+        return all;
+    }
+};
+
+Pooled pooled(Call &c, const Window &w) {
+    Pooled p;
+    for (const int64_t k : w.kernel) p.loops.push_back(c.loop(k));
+    return p;
+}
+
+Extents pool_extents(const Call &c, const Window &w) {
+    Extents extents = {c.extents(0)[0], c.extents(0)[1]};
+    extents.insert(extents.end(), w.outputs.begin(), w.outputs.end());
+    return extents;
+}
+
+Made max_pool(Call &c) {
+    const Window w = window_of(c, c.extents(0), c.node.integers("kernel_shape"));
+    const Type t = c.type(0);
+    const Tensor x = c.tensor(0);
+    const Tensor padded = constant_padded(x, is_floating(t) ? Expr(number(t, -INFINITY)) : t.min());
+    const Pooled p = pooled(c, w);
+    const Extents extents = pool_extents(c, w);
+    Made made = {
+        View{t, extents, [=](const Indices &i) -> Element { return maximum(padded.at(p.at(w, i)), p.loops); }}};
+    if (!c.wants(1)) return made;
+    // The positions of the largest elements in the image, counted over the whole tensor.
+    const View best = c.stored(
+        {i32, extents, [=](const Indices &i) -> Element { return argmax(padded.at(p.at(w, i)), p.loops); }}, "best");
+    const bool columns_first = c.node.integer("storage_order", 0) != 0;
+    const Extents image = c.extents(0);
+    made.push_back(View{i64, extents, [=](const Indices &i) -> Element {
+                            const size_t dims = w.kernel.size();
+                            Expr rest = best.at(i);
+                            Indices at(dims);
+                            for (size_t d = dims; d-- > 0;) {
+                                const int k = static_cast<int>(w.kernel[d]);
+                                at[d] = position(w, d, i[2 + d], rest % k);
+                                rest = rest / k;
+                            }
+                            Expr linear = i[0] * static_cast<int>(image[1]) + i[1];
+                            for (size_t n = 0; n < dims; n++) linear = linear * static_cast<int>(image[2 + n]);
+                            Expr inside = 0;
+                            for (size_t n = 0; n < dims; n++) {
+                                const size_t d = columns_first ? dims - 1 - n : n;
+                                inside = inside * static_cast<int>(image[2 + d]) + at[d];
+                            }
+                            return cast(i64, linear + inside);
+                        }});
+    return made;
+}
+
+Made average_pool(Call &c) {
+    const Window w = window_of(c, c.extents(0), c.node.integers("kernel_shape"));
+    const bool with_padding = c.node.integer("count_include_pad", 0) != 0;
+    const Type t = c.type(0), in = accumulator(t);
+    const Tensor padded = zero_padded(c.tensor(0));
+    const Extents image = c.extents(0);
+    const Pooled p = pooled(c, w);
+    const View sums =
+        c.stored({in, pool_extents(c, w),
+                  [=](const Indices &i) -> Element { return sum(Element(cast(in, padded.at(p.at(w, i)))), p.loops); }},
+                 "sums");
+    return {View{t, sums.extents, [=](const Indices &i) -> Element {
+                     // How many positions of the window count: a product over the axes.
+                     Expr count = 1;
+                     for (size_t d = 0; d < w.kernel.size(); d++) {
+                         const auto extent = static_cast<int>(image[2 + d]);
+                         const int low = with_padding ? -static_cast<int>(w.before[d]) : 0,
+                                   high = with_padding ? extent + static_cast<int>(w.after[d]) : extent;
+                         Expr along = 0;
+                         for (int64_t k = 0; k < w.kernel[d]; k++) {
+                             const Expr at = position(w, d, i[2 + d], static_cast<int>(k));
+                             along = along + cast(i32, at >= low && at < high);
+                         }
+                         count = count * Halide::Internal::simplify(along);
+                     }
+                     return cast(t, sums.at(i) / Element(cast(in, count)));
+                 }}};
+}
+
+Made lp_pool(Call &c) {
+    const Window w = window_of(c, c.extents(0), c.node.integers("kernel_shape"));
+    const auto power = static_cast<double>(c.node.integer("p", 2));
+    const Type t = c.type(0), in = accumulator(t);
+    const Tensor padded = zero_padded(c.tensor(0));
+    const Pooled p = pooled(c, w);
+    const View sums = c.stored({in, pool_extents(c, w),
+                                [=](const Indices &i) -> Element {
+                                    const Element e = abs(Element(cast(in, padded.at(p.at(w, i)))));
+                                    return sum(pow(e, number(in, power)), p.loops);
+                                }},
+                               "sums");
+    return {mapped(sums, t, [=](const Element &e) { return Element(cast(t, pow(e, number(in, 1 / power)))); })};
+}
+
+enum class Global { Average, Max, Lp };
+
+Formula global_pool(Global kind) {
+    return [=](Call &c) -> Made {
+        const View x = c.in(0);
+        if (x.rank() < 3) c.fail("an image of fewer than 3 axes");
+        const Type t = x.type, in = accumulator(t);
+        std::vector<Axis> loops;
+        double count = 1;
+        Extents extents = {x.extents[0], x.extents[1]};
+        for (size_t d = 2; d < x.rank(); d++) {
+            loops.push_back(c.loop(x.extents[d]));
+            count *= static_cast<double>(x.extents[d]);
+            extents.push_back(1);
+        }
+        const auto power = static_cast<double>(c.node.integer("p", 2));
+        const View made = {in, extents, [=](const Indices &i) -> Element {
+                               Indices at = {i[0], i[1]};
+                               at.insert(at.end(), loops.begin(), loops.end());
+                               const Element e = cast(in, x.at(at));
+                               if (kind == Global::Max) return maximum(e, loops);
+                               if (kind == Global::Average) return sum(e, loops);
+                               return sum(pow(Element(abs(e)), number(in, power)), loops);
+                           }};
+        if (kind == Global::Max) return {converted(made, t)};
+        return {mapped(c.stored(made, "sums"), t, [=](const Element &e) -> Element {
+            return cast(t, kind == Global::Average ? e / number(in, count) : Element(pow(e, number(in, 1 / power))));
+        })};
+    };
+}
+
+} // namespace
+
+std::vector<Operator> window_operators() {
+    return {
+        {"MaxPool", 1, max_pool},
+        {"AveragePool", 1, average_pool},
+        {"LpPool", 2, lp_pool},
+        {"GlobalAveragePool", 1, global_pool(Global::Average)},
+        {"GlobalMaxPool", 1, global_pool(Global::Max)},
+        {"GlobalLpPool", 2, global_pool(Global::Lp)},
+    };
+}
+
+} // namespace kumiko::graph

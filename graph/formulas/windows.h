@@ -1,0 +1,25 @@
+// Windows over images: convolutions and pools.
+#pragma once
+
+#include "graph/formulas/formula.h"
+
+namespace kumiko::graph {
+
+// Along each axis of an image but the batch's and the channels'.
+struct Window {
+    std::vector<int64_t> kernel, strides, dilations, before, after; // before, after: padding
+    std::vector<int64_t> outputs;                                   // extents of the result
+};
+
+// The window of a node with the attributes strides, dilations, pads, auto_pad and ceil_mode, over
+// an image [batch, channels, …].
+Window window_of(const Call &c, const Extents &image, const std::vector<int64_t> &kernel);
+
+// Whether the position of a loop of the window is inside of the image, and not in its padding.
+Expr in_image(const Window &w, size_t d, const Expr &at, const Expr &loop, int64_t extent);
+Expr position(const Window &w, size_t d, const Expr &at, const Expr &loop);
+
+// The convolution of an image [batch, channels, …] with weights [outputs, channels / group, …].
+View convolved(Call &c, const Tensor &image, const View &weights, const Window &w, Type type);
+
+} // namespace kumiko::graph

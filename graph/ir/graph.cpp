@@ -1,0 +1,86 @@
+#include "graph/ir/graph.h"
+
+#include "dsl/types.h"
+#include "support/error.h"
+
+#include <fmt/format.h>
+
+namespace kumiko::graph {
+
+namespace {
+
+// ONNX's numbers of the element types (TensorProto.DataType).
+const std::vector<std::pair<int, Type>> &types() {
+    static const std::vector<std::pair<int, Type>> all = {
+        {1, f32},     {2, u8},   {3, i8},   {4, u16},  {5, i16},  {6, i32},   {7, i64},
+        {9, boolean}, {10, f16}, {11, f64}, {12, u32}, {13, u64}, {16, bf16},
+    };
+    return all;
+}
+
+template<typename T>
+T attribute_of(const Node &node, const std::string &name, const T &otherwise, const char *kind) {
+    const auto found = node.attributes.find(name);
+    if (found == node.attributes.end()) return otherwise;
+    if (const T *value = std::get_if<T>(&found->second.value)) return *value;
+    throw UserError(fmt::format("attribute \"{}\" of {} is not {}", name, node.label(), kind));
+}
+
+} // namespace
+
+std::optional<Type> type_of_onnx(int type) {
+    for (const auto &[number, t] : types()) {
+        if (number == type) return t;
+    }
+    return std::nullopt;
+}
+
+int onnx_type(Type type) {
+    for (const auto &[number, t] : types()) {
+        if (t == type) return number;
+    }
+    throw InternalError("ONNX has no element type " + type_name(type));
+}
+
+std::string ValueInfo::text() const {
+    if (!shape) return name + ": " + type_text;
+    std::string all;
+    for (const Dimension &d : *shape) {
+        all += (all.empty() ? "" : ",") + (d.number ? std::to_string(*d.number) : d.symbol.empty() ? "?" : d.symbol);
+    }
+    return name + ": " + type_text + "[" + all + "]";
+}
+
+int64_t Node::integer(const std::string &attribute, int64_t otherwise) const {
+    return attribute_of<int64_t>(*this, attribute, otherwise, "an integer");
+}
+
+float Node::number(const std::string &attribute, float otherwise) const {
+    return attribute_of<float>(*this, attribute, otherwise, "a number");
+}
+
+std::string Node::text(const std::string &attribute, const std::string &otherwise) const {
+    return attribute_of<std::string>(*this, attribute, otherwise, "a text");
+}
+
+std::vector<int64_t> Node::integers(const std::string &attribute, const std::vector<int64_t> &otherwise) const {
+    return attribute_of<std::vector<int64_t>>(*this, attribute, otherwise, "a list of integers");
+}
+
+std::vector<float> Node::numbers(const std::string &attribute, const std::vector<float> &otherwise) const {
+    return attribute_of<std::vector<float>>(*this, attribute, otherwise, "a list of numbers");
+}
+
+std::optional<Buffer<>> Node::tensor(const std::string &attribute) const {
+    const auto found = attributes.find(attribute);
+    if (found == attributes.end()) return std::nullopt;
+    if (const Buffer<> *value = std::get_if<Buffer<>>(&found->second.value)) return *value;
+    throw UserError(fmt::format("attribute \"{}\" of {} is not a tensor", attribute, label()));
+}
+
+std::string Node::label() const {
+    return name.empty() ? fmt::format("node {} of {}", op, outputs.empty() ? "nothing" : "\"" + outputs[0] + "\"")
+                        : fmt::format("node \"{}\" ({})", name, op);
+}
+
+} // namespace kumiko::graph

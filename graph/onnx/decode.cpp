@@ -1,0 +1,346 @@
+#include "graph/onnx/decode.h"
+
+#include "dsl/types.h"
+#include "support/error.h"
+
+#include <fcntl.h>
+#include <filesystem>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstring>
+
+namespace kumiko::graph {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::string data_type_name(int type) {
+    const std::string name = onnx::TensorProto::DataType_IsValid(type)
+                                 ? onnx::TensorProto::DataType_Name(static_cast<onnx::TensorProto::DataType>(type))
+                                 : "";
+    std::string lower = name.empty() ? "type " + std::to_string(type) : name;
+    for (char &c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return lower;
+}
+
+// A file that stays mapped as long as a buffer refers to it.
+struct Mapping {
+    void *data = nullptr;
+    size_t bytes = 0;
+    Mapping(const Mapping &) = delete;
+    explicit Mapping(const fs::path &file) {
+        const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+        struct stat info {};
+        if (fd < 0 || fstat(fd, &info) != 0) {
+            const std::string why = std::strerror(errno);
+            if (fd >= 0) close(fd);
+            throw UserError(fmt::format("the external data \"{}\" cannot be read: {}", file.string(), why));
+        }
+        bytes = static_cast<size_t>(info.st_size);
+        if (bytes > 0) data = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+        close(fd);
+        if (data == MAP_FAILED) {
+            data = nullptr;
+            throw UserError(
+                fmt::format("the external data \"{}\" cannot be mapped: {}", file.string(), std::strerror(errno)));
+        }
+    }
+    ~Mapping() {
+        if (data) munmap(data, bytes);
+    }
+};
+
+std::vector<int64_t> extents_of(const onnx::TensorProto &t, const Source &source) {
+    std::vector<int64_t> extents;
+    int64_t all = 1;
+    for (const int64_t d : t.dims()) {
+        if (d < 0 || (d > 0 && all > INT64_MAX / 16 / d))
+            throw UserError(
+                fmt::format("{}: tensor \"{}\" has the extent {}; legal are extents whose product is a size "
+                            "in memory",
+                            source.name, t.name(), d));
+        all *= std::max<int64_t>(d, 1);
+        extents.push_back(d);
+    }
+    return extents;
+}
+
+// The bytes of external data, with an owner.
+Buffer<> external_tensor(const onnx::TensorProto &t, const Source &source, Type type,
+                         const std::vector<int64_t> &extents, int64_t bytes) {
+    std::string location;
+    int64_t offset = 0, length = -1;
+    for (const auto &entry : t.external_data()) {
+        try {
+            if (entry.key() == "location") location = entry.value();
+            if (entry.key() == "offset") offset = std::stoll(entry.value());
+            if (entry.key() == "length") length = std::stoll(entry.value());
+        } catch (const std::logic_error &) {
+            throw UserError(fmt::format("{}: the {} of tensor \"{}\" is \"{}\"; legal is a number of bytes",
+                                        source.name, entry.key(), t.name(), entry.value()));
+        }
+    }
+    const fs::path path(location);
+    const bool leaves = std::any_of(path.begin(), path.end(), [](const fs::path &part) { return part == ".."; });
+    if (location.empty() || path.is_absolute() || leaves)
+        throw UserError(fmt::format("{}: the external data of tensor \"{}\" are in \"{}\"; legal is a path in the "
+                                    "model's folder",
+                                    source.name, t.name(), location));
+    const auto file = std::make_shared<const Mapping>(fs::path(source.folder) / path);
+    if (length < 0) length = bytes;
+    if (length != bytes || offset < 0 || offset > static_cast<int64_t>(file->bytes) - bytes)
+        throw UserError(fmt::format("{}: tensor \"{}\" needs {} bytes of \"{}\" from byte {} on, which has {}",
+                                    source.name, t.name(), bytes, location, offset, file->bytes));
+    auto *begin = static_cast<uint8_t *>(file->data) + offset;
+    const bool aligned = reinterpret_cast<uintptr_t>(begin) % static_cast<uintptr_t>(type.bytes()) == 0;
+    if (!aligned) {
+        Buffer<> b(type, extents);
+        std::memcpy(b.data(), begin, static_cast<size_t>(bytes));
+        return b;
+    }
+    return Buffer<>::wrap(type, begin, extents).owned_by(file);
+}
+
+template<typename T, typename Field>
+void copy_field(const Field &field, Buffer<> &b) {
+    auto *to = static_cast<T *>(b.data());
+    for (const auto &v : field) *to++ = static_cast<T>(v);
+}
+
+// Copies the typed field of a tensor's data; returns its number of elements.
+int64_t copy_typed(const onnx::TensorProto &t, Type type, Buffer<> &b, int64_t elements) {
+    const auto fits = [&](int64_t n) { return n == elements; };
+    if (type == f32) {
+        if (fits(t.float_data_size())) copy_field<float>(t.float_data(), b);
+        return t.float_data_size();
+    }
+    if (type == f64) {
+        if (fits(t.double_data_size())) copy_field<double>(t.double_data(), b);
+        return t.double_data_size();
+    }
+    if (type == i64) {
+        if (fits(t.int64_data_size())) copy_field<int64_t>(t.int64_data(), b);
+        return t.int64_data_size();
+    }
+    if (type == u64 || type == u32) {
+        if (fits(t.uint64_data_size()))
+            type == u64 ? copy_field<uint64_t>(t.uint64_data(), b) : copy_field<uint32_t>(t.uint64_data(), b);
+        return t.uint64_data_size();
+    }
+    if (!fits(t.int32_data_size())) return t.int32_data_size();
+    switch (type.bytes()) { // narrower integers, booleans, and the bits of 16-bit floats
+    case 1:
+        copy_field<uint8_t>(t.int32_data(), b);
+        break;
+    case 2:
+        copy_field<uint16_t>(t.int32_data(), b);
+        break;
+    default:
+        copy_field<int32_t>(t.int32_data(), b);
+    }
+    return t.int32_data_size();
+}
+
+} // namespace
+
+Buffer<> decode_tensor(const onnx::TensorProto &t, const Source &source) {
+    const auto type = type_of_onnx(t.data_type());
+    if (!type)
+        throw Unsupported(fmt::format("{}: tensor \"{}\" has elements of {}; supported are bool, integers of 8 to 64 "
+                                      "bits, float16, bfloat16, float and double",
+                                      source.name, t.name(), data_type_name(t.data_type())));
+    const std::vector<int64_t> extents = extents_of(t, source);
+    int64_t elements = 1;
+    for (const int64_t e : extents) elements *= e;
+    const int64_t bytes = elements * type->bytes();
+    if (t.data_location() == onnx::TensorProto::EXTERNAL && elements > 0)
+        return external_tensor(t, source, *type, extents, bytes);
+    const bool raw = t.has_raw_data();
+    if (raw && static_cast<int64_t>(t.raw_data().size()) != bytes)
+        throw UserError(fmt::format("{}: tensor \"{}\" holds {} bytes where its shape needs {}", source.name, t.name(),
+                                    t.raw_data().size(), bytes));
+    if (!raw && elements > 0) { // before memory is allocated for a shape that the data do not fill
+        const int64_t most =
+            std::max({int64_t(t.float_data_size()), int64_t(t.double_data_size()), int64_t(t.int64_data_size()),
+                      int64_t(t.uint64_data_size()), int64_t(t.int32_data_size())});
+        if (most != elements)
+            throw UserError(fmt::format("{}: tensor \"{}\" holds {} elements where its shape needs {}", source.name,
+                                        t.name(), most, elements));
+    }
+    Buffer<> b(*type, extents);
+    if (elements == 0) return b;
+    if (raw)
+        std::memcpy(b.data(), t.raw_data().data(), static_cast<size_t>(bytes));
+    else if (const int64_t n = copy_typed(t, *type, b, elements); n != elements)
+        throw UserError(fmt::format("{}: tensor \"{}\" holds {} elements of its type where its shape needs {}",
+                                    source.name, t.name(), n, elements));
+    if (*type == boolean) { // a byte of another value means true
+        auto *bits = static_cast<uint8_t *>(b.data());
+        for (int64_t n = 0; n < elements; n++) bits[n] = bits[n] != 0;
+    }
+    return b;
+}
+
+onnx::TensorProto encode_tensor(const Buffer<> &tensor, const std::string &name) {
+    onnx::TensorProto t;
+    t.set_name(name);
+    t.set_data_type(onnx_type(tensor.type()));
+    for (const int64_t e : tensor.extents()) t.add_dims(e);
+    const Buffer<> dense = tensor.copy();
+    t.set_raw_data(dense.data(), static_cast<size_t>(dense.number_of_elements()) * size_t(dense.type().bytes()));
+    return t;
+}
+
+ValueInfo decode_value(const onnx::ValueInfoProto &value) {
+    ValueInfo info;
+    info.name = value.name();
+    const onnx::TypeProto &type = value.type();
+    if (!type.has_tensor_type()) {
+        info.type_text = type.has_sequence_type()   ? "sequence"
+                         : type.has_optional_type() ? "optional"
+                         : type.has_map_type()      ? "map"
+                                                    : "unknown";
+        return info;
+    }
+    info.type_text = data_type_name(type.tensor_type().elem_type());
+    info.type = type_of_onnx(type.tensor_type().elem_type());
+    if (!type.tensor_type().has_shape()) return info;
+    info.shape.emplace();
+    for (const auto &d : type.tensor_type().shape().dim()) {
+        Dimension dimension;
+        // Some exporters write −1 or "?" for an extent that is not known.
+        if (d.has_dim_value() && d.dim_value() >= 0) dimension.number = d.dim_value();
+        if (d.has_dim_param() && d.dim_param() != "?") dimension.symbol = d.dim_param();
+        info.shape->push_back(dimension);
+    }
+    return info;
+}
+
+namespace {
+
+Attribute decode_attribute(const onnx::AttributeProto &a, const Source &source, const Node &node) {
+    Attribute made;
+    switch (a.type()) {
+    case onnx::AttributeProto::INT:
+        made.value = int64_t(a.i());
+        return made;
+    case onnx::AttributeProto::FLOAT:
+        made.value = a.f();
+        return made;
+    case onnx::AttributeProto::STRING:
+        made.value = a.s();
+        return made;
+    case onnx::AttributeProto::INTS:
+        made.value = std::vector<int64_t>(a.ints().begin(), a.ints().end());
+        return made;
+    case onnx::AttributeProto::FLOATS:
+        made.value = std::vector<float>(a.floats().begin(), a.floats().end());
+        return made;
+    case onnx::AttributeProto::STRINGS:
+        made.value = std::vector<std::string>(a.strings().begin(), a.strings().end());
+        return made;
+    case onnx::AttributeProto::TENSOR:
+        made.value = decode_tensor(a.t(), source);
+        return made;
+    case onnx::AttributeProto::GRAPH:
+        // Values of the outer graphs are looked up when the body runs.
+        made.value = std::make_shared<const Graph>(decode_graph(a.g(), source, {"*"}));
+        return made;
+    default:
+        throw Unsupported(fmt::format("{}: attribute \"{}\" of {} is of a kind ({}) that is not supported; supported "
+                                      "are numbers, texts, lists of these, tensors and graphs",
+                                      source.name, a.name(), node.label(), static_cast<int>(a.type())));
+    }
+}
+
+} // namespace
+
+Node decode_node(const onnx::NodeProto &proto, const Source &source) {
+    Node node;
+    node.name = proto.name(), node.op = proto.op_type();
+    node.domain = proto.domain() == "ai.onnx" ? "" : proto.domain();
+    node.inputs.assign(proto.input().begin(), proto.input().end());
+    node.outputs.assign(proto.output().begin(), proto.output().end());
+    const auto opset = source.opsets.find(node.domain);
+    if (opset == source.opsets.end())
+        throw UserError(fmt::format("{}: {} is of domain \"{}\", for which the model names no opset", source.name,
+                                    node.label(), node.domain));
+    node.opset = opset->second;
+    for (const auto &a : proto.attribute()) node.attributes[a.name()] = decode_attribute(a, source, node);
+    return node;
+}
+
+onnx::NodeProto encode_node(const Node &node) {
+    onnx::NodeProto proto;
+    proto.set_name(node.name), proto.set_op_type(node.op), proto.set_domain(node.domain);
+    for (const std::string &i : node.inputs) proto.add_input(i);
+    for (const std::string &o : node.outputs) proto.add_output(o);
+    for (const auto &[name, attribute] : node.attributes) {
+        onnx::AttributeProto *a = proto.add_attribute();
+        a->set_name(name);
+        if (const auto *i = std::get_if<int64_t>(&attribute.value)) {
+            a->set_type(onnx::AttributeProto::INT), a->set_i(*i);
+        } else if (const auto *f = std::get_if<float>(&attribute.value)) {
+            a->set_type(onnx::AttributeProto::FLOAT), a->set_f(*f);
+        } else if (const auto *s = std::get_if<std::string>(&attribute.value)) {
+            a->set_type(onnx::AttributeProto::STRING), a->set_s(*s);
+        } else if (const auto *ints = std::get_if<std::vector<int64_t>>(&attribute.value)) {
+            a->set_type(onnx::AttributeProto::INTS);
+            for (const int64_t v : *ints) a->add_ints(v);
+        } else if (const auto *floats = std::get_if<std::vector<float>>(&attribute.value)) {
+            a->set_type(onnx::AttributeProto::FLOATS);
+            for (const float v : *floats) a->add_floats(v);
+        } else if (const auto *strings = std::get_if<std::vector<std::string>>(&attribute.value)) {
+            a->set_type(onnx::AttributeProto::STRINGS);
+            for (const std::string &v : *strings) a->add_strings(v);
+        } else if (const auto *tensor = std::get_if<Buffer<>>(&attribute.value)) {
+            a->set_type(onnx::AttributeProto::TENSOR);
+            *a->mutable_t() = encode_tensor(*tensor, "");
+        } else {
+            throw Unsupported(fmt::format("{} has a graph as an attribute and cannot be written anew", node.label()));
+        }
+    }
+    return proto;
+}
+
+Graph decode_graph(const onnx::GraphProto &proto, const Source &source, const std::set<std::string> &outer) {
+    Graph graph;
+    graph.name = proto.name();
+    if (proto.sparse_initializer_size() > 0)
+        throw Unsupported(fmt::format("{}: the graph \"{}\" has sparse initialisers; supported are dense ones",
+                                      source.name, proto.name()));
+    for (const auto &t : proto.initializer()) graph.constants[t.name()] = decode_tensor(t, source);
+    std::set<std::string> known = outer;
+    for (const auto &[name, tensor] : graph.constants) known.insert(name);
+    for (const auto &v : proto.input()) {
+        if (!graph.constants.count(v.name())) graph.inputs.push_back(decode_value(v));
+        known.insert(v.name());
+    }
+    for (const auto &n : proto.node()) {
+        graph.nodes.push_back(decode_node(n, source));
+        const Node &node = graph.nodes.back();
+        for (const std::string &i : node.inputs) {
+            if (i.empty() || known.count(i) || known.count("*")) continue;
+            throw UserError(fmt::format("{}: {} reads \"{}\", which no input, constant or earlier node makes; nodes "
+                                        "stand after those whose values they read",
+                                        source.name, node.label(), i));
+        }
+        for (const std::string &o : node.outputs) {
+            if (!o.empty() && !known.insert(o).second)
+                throw UserError(fmt::format("{}: {} makes \"{}\", which is made already; each value has one producer",
+                                            source.name, node.label(), o));
+        }
+    }
+    for (const auto &v : proto.output()) {
+        if (!known.count(v.name()) && !known.count("*"))
+            throw UserError(fmt::format("{}: output \"{}\" is made by no node", source.name, v.name()));
+        graph.outputs.push_back(decode_value(v));
+    }
+    return graph;
+}
+
+} // namespace kumiko::graph

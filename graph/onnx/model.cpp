@@ -1,0 +1,222 @@
+#include "graph/onnx/model.h"
+
+#include "graph/onnx/decode.h"
+#include "support/atomic_file.h"
+#include "support/error.h"
+
+#include <onnx/defs/parser.h>
+#include <onnx/inliner/inliner.h>
+
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <iterator>
+
+namespace kumiko::graph {
+
+namespace fs = std::filesystem;
+
+struct Model::Contents {
+    onnx::ModelProto proto;
+    Source source;
+    Graph graph;
+};
+
+namespace {
+
+constexpr size_t most_bytes = INT32_MAX; // of a protocol buffer
+
+std::string bytes_of(const std::string &path) {
+    std::ifstream in(path, std::ios::binary);
+    std::error_code error;
+    const uintmax_t size = fs::file_size(path, error);
+    if (!in || error) throw UserError(fmt::format("\"{}\" cannot be read", path));
+    if (size > most_bytes)
+        throw UserError(fmt::format("\"{}\" has {} bytes; an ONNX file has at most {}, and larger weights are in "
+                                    "external data",
+                                    path, size, most_bytes));
+    return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// The message of an error of the ONNX library without its source lines.
+std::string cause(const std::exception &e) {
+    const std::string what = e.what();
+    return what.substr(0, what.find("\n\n"));
+}
+
+} // namespace
+
+Model Model::parse(const std::string &bytes, const std::string &name, const std::string &folder) {
+    auto made = std::make_shared<Contents>();
+    made->source.name = name, made->source.folder = folder;
+    if (bytes.size() > most_bytes || !made->proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+        throw UserError(fmt::format("{}: these {} bytes are no ONNX model, or a part of one", name, bytes.size()));
+    if (!made->proto.has_graph())
+        throw UserError(fmt::format("{}: the model has no graph; it may be another kind of file", name));
+    onnx::ModelProto inlined = made->proto;
+    try {
+        if (inlined.functions_size() > 0) onnx::inliner::InlineLocalFunctions(inlined);
+    } catch (const std::exception &e) {
+        throw UserError(fmt::format("{}: its functions cannot be inlined: {}", name, cause(e)));
+    }
+    for (const auto &opset : inlined.opset_import())
+        made->source.opsets[opset.domain() == "ai.onnx" ? "" : opset.domain()] = static_cast<int>(opset.version());
+    made->graph = decode_graph(inlined.graph(), made->source);
+    Model model;
+    model.contents_ = made;
+    return model;
+}
+
+Model Model::parse_text(const std::string &text, const std::string &name) {
+    onnx::ModelProto proto;
+    const auto status = onnx::OnnxParser::Parse(proto, text.c_str());
+    if (!status.IsOK()) throw UserError(fmt::format("{}: {}", name, status.ErrorMessage()));
+    return parse(proto.SerializeAsString(), name);
+}
+
+Model Model::load(const std::string &path) {
+    return parse(bytes_of(path), path, fs::absolute(path).parent_path().string());
+}
+
+void Model::check() const {
+    try {
+        onnx::checker::check_model(contents_->proto, true);
+    } catch (const std::exception &e) {
+        throw UserError(fmt::format("{}: {}", name(), cause(e)));
+    }
+}
+
+void Model::save(const std::string &path) const {
+    std::string bytes;
+    if (!contents_->proto.SerializeToString(&bytes))
+        throw UserError(fmt::format("{}: the model is larger than a file of ONNX may be", name()));
+    write_file_atomically(path, bytes);
+}
+
+const std::string &Model::name() const { return contents_->source.name; }
+const Graph &Model::graph() const { return contents_->graph; }
+std::string Model::producer() const { return contents_->proto.producer_name(); }
+int64_t Model::ir_version() const { return contents_->proto.ir_version(); }
+std::map<std::string, int> Model::opsets() const { return contents_->source.opsets; }
+
+std::map<std::string, ValueInfo> Model::infer() const {
+    onnx::ModelProto proto = contents_->proto;
+    try {
+        onnx::shape_inference::InferShapes(proto, onnx::OpSchemaRegistry::Instance(),
+                                           onnx::ShapeInferenceOptions(true, 0, true));
+    } catch (const std::exception &e) {
+        throw UserError(fmt::format("{}: {}", name(), cause(e)));
+    }
+    std::map<std::string, ValueInfo> values;
+    for (const auto *all : {&proto.graph().input(), &proto.graph().value_info(), &proto.graph().output()}) {
+        for (const auto &v : *all) values[v.name()] = decode_value(v);
+    }
+    return values;
+}
+
+std::string Model::text() const {
+    const Graph &g = graph();
+    const auto values = infer();
+    std::string all = fmt::format("graph {}, IR {}, opsets", g.name, ir_version());
+    for (const auto &[domain, version] : opsets())
+        all += fmt::format(" {}={}", domain.empty() ? "ai.onnx" : domain, version);
+    all += '\n';
+    const auto typed = [&](const std::string &name) {
+        const auto found = values.find(name);
+        return found == values.end() ? name : found->second.text();
+    };
+    for (const ValueInfo &v : g.inputs) all += "input " + typed(v.name) + "\n";
+    for (const Node &n : g.nodes) {
+        all += "  ";
+        for (size_t o = 0; o < n.outputs.size(); o++) all += (o ? ", " : "") + typed(n.outputs[o]);
+        all += " = " + n.op + "(";
+        for (size_t i = 0; i < n.inputs.size(); i++) all += (i ? ", " : "") + n.inputs[i];
+        all += ")\n";
+    }
+    for (const ValueInfo &v : g.outputs) all += "output " + typed(v.name) + "\n";
+    return all;
+}
+
+Buffer<> load_tensor(const std::string &path) {
+    onnx::TensorProto proto;
+    const std::string bytes = bytes_of(path);
+    if (!proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+        throw UserError(fmt::format("\"{}\" is no tensor of ONNX, or a part of one", path));
+    return decode_tensor(proto, {path, fs::absolute(path).parent_path().string(), {}});
+}
+
+void save_tensor(const std::string &path, const Buffer<> &tensor, const std::string &name) {
+    write_file_atomically(path, encode_tensor(tensor, name).SerializeAsString());
+}
+
+std::optional<std::vector<Node>> function_body(const Node &node, const std::vector<ValueInfo> &inputs,
+                                               const std::string &prefix, const std::map<std::string, int> &opsets) {
+    const onnx::OpSchema *schema = onnx::OpSchemaRegistry::Schema(node.op, node.opset, node.domain);
+    if (!schema || (!schema->HasFunction() && !schema->HasContextDependentFunction())) return std::nullopt;
+    const onnx::NodeProto proto = encode_node(node);
+    onnx::FunctionProto body;
+    if (schema->HasContextDependentFunction()) {
+        std::vector<onnx::TypeProto> types(node.inputs.size());
+        for (size_t i = 0; i < inputs.size(); i++) {
+            if (!inputs[i].type) continue;
+            auto *tensor = types[i].mutable_tensor_type();
+            tensor->set_elem_type(onnx_type(*inputs[i].type));
+            auto *shape = tensor->mutable_shape();
+            for (const Dimension &d : *inputs[i].shape) shape->add_dim()->set_dim_value(*d.number);
+        }
+        const onnx::FunctionBodyBuildContextImpl context(proto, types);
+        if (!schema->BuildContextDependentFunction(context, body, node.opset)) return std::nullopt;
+    } else {
+        const onnx::FunctionProto *found = schema->GetFunction(node.opset, true);
+        if (!found) return std::nullopt;
+        body = *found;
+    }
+    std::map<std::string, std::string> names; // of the function's values in the graph
+    for (int i = 0; i < body.input_size(); i++)
+        names[body.input(i)] = size_t(i) < node.inputs.size() ? node.inputs[size_t(i)] : "";
+    for (int o = 0; o < body.output_size(); o++) {
+        const bool wanted = size_t(o) < node.outputs.size() && !node.outputs[size_t(o)].empty();
+        names[body.output(o)] = wanted ? node.outputs[size_t(o)] : prefix + body.output(o);
+    }
+    Source source{node.label(), ".", opsets};
+    constexpr int newest = 28; // opset of ai.onnx in the library
+    source.opsets.emplace("", newest);
+    for (const auto &opset : body.opset_import())
+        source.opsets[opset.domain() == "ai.onnx" ? "" : opset.domain()] = static_cast<int>(opset.version());
+    std::map<std::string, onnx::AttributeProto> given;
+    for (const auto &a : proto.attribute()) given[a.name()] = a;
+    for (const auto &[name, attribute] : schema->attributes()) { // defaults
+        if (!given.count(name) && attribute.default_value.has_name()) given[name] = attribute.default_value;
+    }
+    std::vector<Node> nodes;
+    for (onnx::NodeProto inner : body.node()) {
+        for (const auto &a : inner.attribute()) {
+            // Names in a body of a body would have to change too.
+            if (a.has_g()) return std::nullopt;
+        }
+        google::protobuf::RepeatedPtrField<onnx::AttributeProto> kept;
+        for (const auto &a : inner.attribute()) {
+            if (a.ref_attr_name().empty()) {
+                *kept.Add() = a;
+            } else if (given.count(a.ref_attr_name())) {
+                onnx::AttributeProto *bound = kept.Add();
+                *bound = given[a.ref_attr_name()];
+                bound->set_name(a.name());
+            }
+        }
+        *inner.mutable_attribute() = kept;
+        Node made = decode_node(inner, source);
+        made.name = node.label();
+        for (auto *all : {&made.inputs, &made.outputs}) {
+            for (std::string &name : *all) {
+                if (name.empty()) continue;
+                const auto found = names.find(name);
+                name = found != names.end() ? found->second : prefix + name;
+            }
+        }
+        nodes.push_back(std::move(made));
+    }
+    return nodes;
+}
+
+} // namespace kumiko::graph

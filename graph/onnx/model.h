@@ -1,0 +1,52 @@
+// An ONNX model: reading, checking and writing. What is read is written again, also what Kumiko
+// does not know.
+#pragma once
+
+#include "graph/ir/graph.h"
+
+namespace kumiko::graph {
+
+class Model {
+public:
+    // Reads a file. Tensors of external data are mapped, not copied, and their files must be in the
+    // model's folder or below. Throws UserError with the file, and the node or tensor where there
+    // is one, if the model is truncated, is no ONNX, or is inconsistent.
+    static Model load(const std::string &path);
+    // The same of bytes in memory; external data are looked for in `folder`. `name` is for
+    // messages.
+    static Model parse(const std::string &bytes, const std::string &name, const std::string &folder = ".");
+
+    // The same of ONNX's text format:
+    // "<ir_version: 10, opset_import: [\"\" : 21]> g (float[2] x) => (float[2] y) { y = Relu(x) }"
+    static Model parse_text(const std::string &text, const std::string &name);
+
+    // Runs ONNX's checker, with shapes and types. Throws UserError with its message.
+    void check() const;
+    // Throws UserError if the file cannot be written.
+    void save(const std::string &path) const;
+
+    const std::string &name() const; // file or name for messages
+    const Graph &graph() const;      // model-local functions are inlined
+    std::string text() const;        // opsets, inputs, outputs, and a line per node
+    std::string producer() const;    // program that wrote the model
+    int64_t ir_version() const;
+    std::map<std::string, int> opsets() const; // version by domain; "" is ai.onnx
+    // Inferred types of all values of the graph that ONNX's shape inference knows.
+    std::map<std::string, ValueInfo> infer() const;
+
+private:
+    struct Contents;
+    std::shared_ptr<const Contents> contents_;
+};
+
+// One tensor in a file of its own (TensorProto), as in ONNX's tests. Throws UserError.
+Buffer<> load_tensor(const std::string &path);
+void save_tensor(const std::string &path, const Buffer<> &tensor, const std::string &name);
+
+// The nodes of an operator that ONNX defines by others, for inputs of these types; nothing if it
+// defines none. Names of inner values begin with `prefix`. `opsets`: those of the model, for
+// functions that do not name theirs.
+std::optional<std::vector<Node>> function_body(const Node &node, const std::vector<ValueInfo> &inputs,
+                                               const std::string &prefix, const std::map<std::string, int> &opsets);
+
+} // namespace kumiko::graph
