@@ -56,6 +56,308 @@ bool fills_rows(const std::vector<int64_t> &extents, Type type, const Machine &m
     return 16 * words >= 15 * 64 * blocks && rows >= 16 * machine.unit("group").count;
 }
 
+// The loops of the output over the units of the chip, and the stages that are kept beside it.
+// schedule() calls the steps in the order of their declaration; each reads members that the steps
+// before it have set.
+class ChipElementwiseLoops {
+public:
+    ChipElementwiseLoops(const Op &op, const Machine &machine, const ChipElementwiseParameters &p)
+        : op_(op), machine_(machine), s_(op, machine), out_(op.outputs().front()), stage_(op.stage(out_)),
+          kept_(kept_stages(op, stage_)), most_words_(p.words) {}
+
+    Schedule schedule() {
+        inline_other_stages();
+        name_axes();
+        fuse_short_rows();
+        last_ = axes_.size() - 1;
+        rest_ = axes_;
+        bind_blocks_of_row();
+        choose_axis_of_groups();
+        give_rows_to_groups();
+        bind_other_mabs();
+        cut_words_and_groups();
+        bind_l2bs();
+        if (phases_ > 1) phase_ = cut(last_, phases_, "phase");
+        order_loops();
+        for (size_t n = op_.stages().size(); n-- > 0;) { // consumers before producers
+            if (kept_.contains(op_.stages()[n].name)) schedule_kept(op_.stages()[n]);
+        }
+        place_inputs();
+        return std::move(s_);
+    }
+
+private:
+    StageHandle output() { return s_.stage(out_); }
+
+    bool has_row(const std::string &name) const {
+        const auto &axes = op_.stage(name).axes;
+        return std::any_of(axes.begin(), axes.end(),
+                           [&](const Axis &a) { return a.name() == stage_.axes.back().name(); });
+    }
+
+    // Kept stages with the row axis and kept stages without it distribute units differently, so
+    // only one kind is kept.
+    void inline_other_stages() {
+        along_row_ = std::any_of(kept_.begin(), kept_.end(), [&](const std::string &name) { return has_row(name); });
+        std::erase_if(kept_, [&](const std::string &name) { return has_row(name) != along_row_; });
+        for (const Stage &other : op_.stages()) {
+            if (other.name != out_ && !kept_.contains(other.name)) s_.stage(other.name).inline_into();
+        }
+    }
+
+    void name_axes() {
+        for (const Axis &a : stage_.axes) {
+            axes_.push_back(a.name());
+            extent_.push_back(*constant_extent(a));
+        }
+        reads_ = reads_of(op_, stage_, kept_);
+    }
+
+    // If all rows read row d of a tensor, its words are needed at as many phases as there are block
+    // starts within the row. That many tiles pass before the same words are needed again, and LM
+    // must have room for them. Sets phases_ and most_words_; false if LM has no room.
+    bool choose_phases(size_t d, int64_t words) {
+        for (phases_ = extent_[d]; phases_ % 2 == 0; phases_ /= 2) {
+        }
+        int64_t all = extent_[d] * extent_[d - 1]; // rounds of one word per unit
+        for (const char *level : {"PE", "MAB", "L1B", "L2B", "group"}) all /= machine_.unit(level).count;
+        if (phases_ * 8 / narrowest(op_) > all) phases_ = int64_t(1) << 32;
+        const int64_t room = machine_.level("LM0").bytes / 8 / 2;
+        while (most_words_ > 4 && phases_ * most_words_ > room) most_words_ /= 2;
+        if (phases_ * most_words_ <= room) return true;
+        phases_ = 1, most_words_ = words;
+        return false;
+    }
+
+    // Rows that do not fill their blocks in DRAM are fused with the axis outside.
+    void fuse_short_rows() {
+        const int64_t words = most_words_;
+        for (size_t d = stage_.axes.size(); d-- > 1 && !fills_rows(extent_, stage_.type, machine_);) {
+            const Join how = joins(op_, stage_, reads_, d - 1);
+            if (how == Join::No || (how == Join::Rows && !kept_.empty())) break;
+            if (how == Join::Rows && !choose_phases(d, words)) break;
+            output().fuse(axes_[d - 1], axes_[d], axes_[d - 1] + "_" + axes_[d]);
+            axes_[d - 1] += "_" + axes_[d];
+            extent_[d - 1] *= extent_[d];
+            axes_.pop_back();
+            extent_.pop_back();
+            if (phases_ > 1 && d > 1) break; // the outer rows stay apart
+        }
+    }
+
+    // Splits `factor` iterations off what remains of an axis; returns the name of their loop.
+    std::string cut(size_t axis, int64_t factor, const std::string &name) {
+        const std::string base = axes_[axis];
+        output().split(rest_[axis], factor, {base + "." + name + ".o", base + "." + name});
+        rest_[axis] = base + "." + name + ".o";
+        extent_[axis] = (extent_[axis] + factor - 1) / factor;
+        return base + "." + name;
+    }
+
+    void bind(size_t axis, int64_t count, const std::string &level, const std::string &name) {
+        bound_.push_back({cut(axis, count, name), level});
+    }
+
+    // The tree distributes neighbours along the last axis in this order: lanes, PEs, two MABs,
+    // L1Bs; then, up to blocks of 64 LW, more MABs and words of a PE.
+    void bind_blocks_of_row() {
+        const int64_t mabs = machine_.unit("MAB").count, l1bs = machine_.unit("L1B").count;
+        const int64_t pair = std::min<int64_t>(2, mabs), others = mabs / pair;
+        lanes_ = cut(last_, 8 / narrowest(op_), "v");
+        bind(last_, machine_.unit("PE").count, "PE", "PE");
+        bind(last_, pair, "MAB", "MAB");
+        bind(last_, l1bs, "L1B", "L1B");
+        const int64_t missing = std::max<int64_t>(1, 64 / (4 * pair * l1bs)), near = std::min(others, missing);
+        bind(last_, near, "MAB", "MABn");
+        words_per_block_ = missing / near;
+        if (missing > near) words_.push_back(cut(last_, words_per_block_, "b"));
+        far_ = others / near;
+    }
+
+    // Groups divide rows; for a tensor of one axis, or of few rows, they divide blocks.
+    void choose_axis_of_groups() {
+        turns_ = last_;
+        for (size_t d = 0; d < last_; d++) {
+            if (extent_[d] >= 4 && (turns_ == last_ || extent_[d] > extent_[turns_])) turns_ = d;
+        }
+        groups_ = machine_.unit("group").count;
+    }
+
+    // With few long rows, each group takes the rows in its own DRAM, so that all groups work; the
+    // units below share a row.
+    void give_rows_to_groups() {
+        for (size_t d = 0; d < last_ && kept_.empty(); d++) {
+            const int64_t rows =
+                std::accumulate(extent_.begin(), extent_.begin() + int64_t(last_), int64_t(1), std::multiplies());
+            if (extent_[d] == 1 || extent_[d] != rows || rows >= 16 * groups_ || extent_[last_] < 2 * far_) continue;
+            int64_t together = 1; // rows in the same group, as in DRAM
+            while (2 * together * groups_ <= rows) together *= 2;
+            if (together > 1) row_of_group_ = cut(d, together, "s");
+            bind(d, std::min(groups_, extent_[d]), "group", "group");
+            turns_ = last_;
+            groups_ = 1;
+        }
+    }
+
+    // The remaining MABs take neighbouring blocks of the same row rather than blocks of different
+    // rows. If kept stages hold values per row, as many blocks are taken as waste at most an
+    // eighth.
+    void bind_other_mabs() {
+        beside_ = turns_ == last_ || extent_[last_] >= far_ ? far_ : 1;
+        if (!kept_.empty() && turns_ != last_) {
+            for (beside_ = far_; beside_ > 1; beside_ /= 2) {
+                if (8 * ((extent_[last_] + beside_ - 1) / beside_ * beside_) <= 9 * extent_[last_]) break;
+            }
+        }
+        bind(last_, beside_, "MAB", "MABf");
+        bind(turns_, far_ / beside_, "MAB", "MABg");
+    }
+
+    // Halves n, a power of 2, while the half still covers `limit`; at least 4 if n is.
+    static int64_t at_most(int64_t n, int64_t limit) {
+        while (n > 4 && n / 2 >= limit) n /= 2;
+        return std::max<int64_t>(n, 1);
+    }
+
+    // Cuts the words of a PE: first the blocks of a row tile that one group owns, then the next
+    // tile in the memory of that group. Groups take 16 blocks each in turn, as DRAM interleaves
+    // them.
+    void cut_words_and_groups() {
+        int64_t left = most_words_ / (words_.empty() ? 1 : words_per_block_);
+        const bool rows = beside_ == far_ && turns_ != last_;
+        turn_ = groups_ == 1 ? 1
+                : rows
+                    ? at_most(std::min<int64_t>(16, left), extent_[turns_])
+                    : std::min<int64_t>(std::max<int64_t>(1, 16 / (turns_ == last_ ? far_ : far_ / beside_)), left / 4);
+        if (!kept_.empty() && !along_row_ && left / turn_ > 1 &&
+            extent_[last_] > 1) { // more of a row, whose blocks share the kept values
+            const int64_t tiles = (extent_[last_] + left / turn_ - 1) / (left / turn_);
+            words_.push_back(cut(last_, (extent_[last_] + tiles - 1) / tiles, "r"));
+        }
+        const std::string deinterleaved = turn_ > 1 ? cut(turns_, turn_, "t") : "";
+        left = kept_.empty() ? at_most(left / std::max<int64_t>(turn_, 1), extent_[turns_]) : 1;
+        if (turns_ == last_) { // leave work for all units
+            const int64_t units = phases_ * groups_ * machine_.unit("L2B").count;
+            while (left > 1 && left / 2 * units >= extent_[turns_]) left /= 2;
+        }
+        if (groups_ > 1) bind(turns_, groups_, "group", "group");
+        const std::string word = left > 1 ? cut(turns_, left, "w") : "";
+        for (const std::string &w : rows ? std::vector{deinterleaved, word} : std::vector{word, deinterleaved}) {
+            if (!w.empty()) words_.push_back(w);
+        }
+    }
+
+    // L2Bs divide the axis of the groups further, or another axis if that one is used up.
+    void bind_l2bs() {
+        size_t above = turns_;
+        for (size_t d = 0; d < last_; d++) {
+            if (!kept_.empty() && extent_[above] == 1 && extent_[d] > 1) above = d;
+        }
+        bind(above, machine_.unit("L2B").count, "L2B", "L2B");
+    }
+
+    // A kept stage distributes the last axis as the output does, inside the loop at which it is
+    // computed; the output's loops along that axis therefore follow the others.
+    void order_loops() {
+        std::vector<LoopName> order, along_last;
+        for (const char *level : {"group", "L2B", "L1B", "MAB", "PE"}) {
+            for (size_t b = bound_.size(); b-- > 0;) {
+                if (bound_[b].second != level) continue;
+                (along_row_ && bound_[b].first.starts_with(axes_[last_] + ".") ? along_last : order)
+                    .push_back(bound_[b].first);
+            }
+        }
+        if (!row_of_group_.empty()) order.push_back(row_of_group_);
+        for (const std::string &r : rest_) order.push_back(r);
+        if (!phase_.empty()) order.push_back(phase_);
+        order.insert(order.end(), along_last.begin(), along_last.end());
+        order.insert(order.end(), words_.rbegin(), words_.rend());
+        order.push_back(lanes_);
+        output().reorder(order);
+        for (const auto &[loop, level] : bound_) output().bind(loop, level);
+        output().vectorize(lanes_);
+    }
+
+    // The loop of the output at which kept stages are computed and inputs copied.
+    std::string loop_of_tile() const { return phase_.empty() ? rest_.back() : phase_; }
+
+    void schedule_kept(const Stage &other) {
+        StageHandle S = s_.stage(other.name);
+        S.compute_at(out_, loop_of_tile());
+        S.place_in("LM1");
+        std::string distributed; // its axis that is the output's last one
+        for (const Axis &a : other.axes) {
+            if (a.name() == axes_[last_]) distributed = a.name();
+        }
+        for (const Axis &a : other.axes) { // its operands are copied around this loop
+            const int64_t reach = (turn_ - 1) * (far_ / beside_) + 1;
+            if (a.name() == axes_[turns_] && a.name() != distributed && reach > 1) S.split(a.name(), reach);
+        }
+        if (!distributed.empty()) distribute_as_output(S, distributed);
+    }
+
+    // Splits and binds the axis as the output does, from the lanes on.
+    void distribute_as_output(StageHandle S, const std::string &axis) {
+        std::vector<LoopName> own;
+        std::string left_over = axis;
+        const std::vector<Relation> relations = output().state().relations;
+        for (const auto &r : relations) {
+            const auto *split = std::get_if<SplitRelation>(&r);
+            if (!split || (split->parent != axis && !split->parent.starts_with(axis + "."))) continue;
+            S.split(left_over, split->factor, {split->outer, split->inner});
+            left_over = split->outer;
+            own.insert(own.begin(), split->inner);
+        }
+        own.insert(own.begin(), left_over);
+        for (size_t l = own.size(); l-- > 0;) {
+            for (const auto &[loop, level] : bound_) {
+                if (own[l].name == loop) S.bind(loop, level);
+            }
+        }
+        S.vectorize(lanes_);
+    }
+
+    void place_inputs() {
+        int n = 0;
+        for (const std::string &in : operands(reads_, op_)) {
+            const char *level = n++ % 2 ? "LM1" : "LM0";
+            // one copy for all phases
+            const bool row = phases_ > 1 && op_.find_input(in)->axes.size() == 1;
+            row ? s_.place_in(in, level, out_, rest_.back())
+                : s_.place_in(in, level, out_, loop_of_tile()).double_buffer();
+        }
+        for (const Stage &other : op_.stages()) {
+            if (!kept_.contains(other.name)) continue;
+            for (const std::string &in : operands(reads_of(op_, other, kept_), op_))
+                s_.place_in(in, "LM0", other.name, s_.state().stage(other.name).order.front());
+        }
+    }
+
+    const Op &op_;
+    const Machine &machine_;
+    Schedule s_;
+    const std::string out_;
+    const Stage &stage_;
+    std::set<std::string> kept_; // stages whose values a PE keeps beside the output
+    Reads reads_;
+    bool along_row_ = false; // whether the kept stages have the row axis
+    // By axis, outermost first: its name, the loop over time that remains of it, and its extent.
+    std::vector<std::string> axes_, rest_;
+    std::vector<int64_t> extent_;
+    size_t last_ = 0; // the axis of the lanes
+    // Phases of a fused row; words of a PE per operand and tile.
+    int64_t phases_ = 1, most_words_;
+    std::string lanes_, phase_, row_of_group_; // loops
+    // (loop, level), innermost first.
+    std::vector<std::pair<std::string, std::string>> bound_;
+    std::vector<std::string> words_; // loops over words of a PE, innermost first
+    int64_t words_per_block_ = 1;    // words of a PE in one block of 64 LW
+    size_t turns_ = 0;               // the axis that groups divide
+    int64_t groups_ = 1;             // groups that are left to divide it
+    int64_t far_ = 1, beside_ = 1;   // MABs that take other blocks; of the same row
+    int64_t turn_ = 1;               // blocks or rows that a group takes before the next group
+};
+
 } // namespace
 
 ChipElementwiseParameters chip_elementwise_parameters(const Op &op, const Machine &machine) {
@@ -69,215 +371,7 @@ ChipElementwiseParameters chip_elementwise_parameters(const Op &op, const Machin
 }
 
 Schedule schedule_chip_elementwise(const Op &op, const Machine &machine, const ChipElementwiseParameters &p) {
-    Schedule s(op, machine);
-    const std::string out = op.outputs().front();
-    const Stage &stage = op.stage(out);
-    std::set<std::string> kept = kept_stages(op, stage);
-    const auto has_row = [&](const std::string &name) {
-        const auto &axes = op.stage(name).axes;
-        return std::any_of(axes.begin(), axes.end(),
-                           [&](const Axis &a) { return a.name() == stage.axes.back().name(); });
-    };
-    // Kept stages with the row axis and kept stages without it distribute units differently: keep
-    // one kind.
-    const bool along_row = std::any_of(kept.begin(), kept.end(), has_row);
-    std::erase_if(kept, [&](const std::string &name) { return has_row(name) != along_row; });
-    for (const Stage &other : op.stages()) {
-        if (other.name != out && !kept.contains(other.name)) s.stage(other.name).inline_into();
-    }
-    StageHandle C = s.stage(out);
-    // Remaining time loops by axis, outermost first, and their extents; the last axis gives the
-    // lanes.
-    std::vector<std::string> axes, rest;
-    std::vector<int64_t> extent;
-    for (const Axis &a : stage.axes) {
-        axes.push_back(a.name());
-        extent.push_back(*constant_extent(a));
-    }
-    const Reads reads = reads_of(op, stage, kept);
-    // Rows that do not fill their blocks in DRAM are fused with the axis outside. A row that all
-    // rows read is then needed at as many phases as there are block starts within it. That many
-    // tiles pass before the same words are needed again, and LM must have room for them.
-    int64_t phases = 1, most_words = p.words;
-    for (size_t d = stage.axes.size(); d-- > 1 && !fills_rows(extent, stage.type, machine);) {
-        const Join how = joins(op, stage, reads, d - 1);
-        if (how == Join::No || (how == Join::Rows && !kept.empty())) break;
-        if (how == Join::Rows) {
-            for (phases = extent[d]; phases % 2 == 0; phases /= 2) {
-            }
-            int64_t all = extent[d] * extent[d - 1]; // rounds of one word per unit
-            for (const char *level : {"PE", "MAB", "L1B", "L2B", "group"}) all /= machine.unit(level).count;
-            if (phases * 8 / narrowest(op) > all) phases = int64_t(1) << 32;
-            while (most_words > 4 && phases * most_words > machine.level("LM0").bytes / 8 / 2) most_words /= 2;
-            if (phases * most_words > machine.level("LM0").bytes / 8 / 2) {
-                phases = 1, most_words = p.words;
-                break;
-            }
-        }
-        C.fuse(axes[d - 1], axes[d], axes[d - 1] + "_" + axes[d]);
-        axes[d - 1] += "_" + axes[d];
-        extent[d - 1] *= extent[d];
-        axes.pop_back();
-        extent.pop_back();
-        if (phases > 1 && d > 1) break; // the outer rows stay apart
-    }
-    rest = axes;
-    const auto cut = [&](size_t axis, int64_t factor, const std::string &name) {
-        const std::string base = axes[axis];
-        C.split(rest[axis], factor, {base + "." + name + ".o", base + "." + name});
-        rest[axis] = base + "." + name + ".o";
-        extent[axis] = (extent[axis] + factor - 1) / factor;
-        return base + "." + name;
-    };
-    const size_t last = rest.size() - 1;
-    // The order in which the tree distributes neighbours along the last axis: lanes, PEs, two MABs,
-    // L1Bs; then, up to blocks of 64 LW, more MABs and words of a PE. The remaining MABs take
-    // neighbouring blocks. Groups take 16 blocks each in turn, as DRAM interleaves them.
-    const int64_t mabs = machine.unit("MAB").count, l1bs = machine.unit("L1B").count;
-    const int64_t pair = std::min<int64_t>(2, mabs), others = mabs / pair;
-    const std::string lanes = cut(last, 8 / narrowest(op), "v");
-    std::vector<std::pair<std::string, std::string>> bound; // (loop, level), innermost first
-    const auto bind = [&](size_t axis, int64_t count, const std::string &level, const std::string &name) {
-        bound.push_back({cut(axis, count, name), level});
-    };
-    bind(last, machine.unit("PE").count, "PE", "PE");
-    bind(last, pair, "MAB", "MAB");
-    bind(last, l1bs, "L1B", "L1B");
-    const int64_t missing = std::max<int64_t>(1, 64 / (4 * pair * l1bs)), near = std::min(others, missing);
-    bind(last, near, "MAB", "MABn");
-    std::vector<std::string> words; // loops over words of a PE, innermost first
-    if (missing > near) words.push_back(cut(last, missing / near, "b"));
-    // Groups divide rows; for a tensor of one axis, or of few rows, they divide blocks.
-    size_t turns = last;
-    for (size_t d = 0; d < last; d++) {
-        if (extent[d] >= 4 && (turns == last || extent[d] > extent[turns])) turns = d;
-    }
-    int64_t groups = machine.unit("group").count;
-    const int64_t far = others / near;
-    // With few long rows, each group takes the rows in its own DRAM, so that all groups work; the
-    // units below share a row.
-    std::string row_of_group;
-    for (size_t d = 0; d < last && kept.empty(); d++) {
-        const int64_t rows =
-            std::accumulate(extent.begin(), extent.begin() + int64_t(last), int64_t(1), std::multiplies());
-        if (extent[d] == 1 || extent[d] != rows || rows >= 16 * groups || extent[last] < 2 * far) continue;
-        int64_t together = 1; // rows in the same group, as in DRAM
-        while (2 * together * groups <= rows) together *= 2;
-        if (together > 1) row_of_group = cut(d, together, "s");
-        bind(d, std::min(groups, extent[d]), "group", "group");
-        turns = last;
-        groups = 1;
-    }
-    // MABs prefer blocks of the same row over blocks of different rows. If kept stages hold values
-    // per row, as many blocks are taken as waste at most an eighth.
-    int64_t beside = turns == last || extent[last] >= far ? far : 1;
-    if (!kept.empty() && turns != last) {
-        for (beside = far; beside > 1; beside /= 2) {
-            if (8 * ((extent[last] + beside - 1) / beside * beside) <= 9 * extent[last]) break;
-        }
-    }
-    const bool along = beside == far;
-    bind(last, beside, "MAB", "MABf");
-    bind(turns, far / beside, "MAB", "MABg");
-    const auto at_most = [&](int64_t n, int64_t limit) { // n is a power of 2
-        while (n > 4 && n / 2 >= limit) n /= 2;
-        return std::max<int64_t>(n, 1);
-    };
-    int64_t left = most_words / (words.empty() ? 1 : missing / near);
-    // First the blocks of a row tile that one group owns, then the next tile in the memory of that
-    // group.
-    const bool rows = along && turns != last;
-    const int64_t turn =
-        groups == 1 ? 1
-        : rows      ? at_most(std::min<int64_t>(16, left), extent[turns])
-                    : std::min<int64_t>(std::max<int64_t>(1, 16 / (turns == last ? far : far / beside)), left / 4);
-    if (!kept.empty() && !along_row && left / turn > 1 &&
-        extent[last] > 1) { // more of a row, whose blocks share the kept values
-        const int64_t tiles = (extent[last] + left / turn - 1) / (left / turn);
-        words.push_back(cut(last, (extent[last] + tiles - 1) / tiles, "r"));
-    }
-    const std::string deinterleaved = turn > 1 ? cut(turns, turn, "t") : "";
-    left = kept.empty() ? at_most(left / std::max<int64_t>(turn, 1), extent[turns]) : 1;
-    if (turns == last) { // leave work for all units
-        const int64_t units = phases * groups * machine.unit("L2B").count;
-        while (left > 1 && left / 2 * units >= extent[turns]) left /= 2;
-    }
-    if (groups > 1) bind(turns, groups, "group", "group");
-    const std::string word = left > 1 ? cut(turns, left, "w") : "";
-    size_t above = turns; // L2Bs divide it further, or another axis if it is used up
-    for (size_t d = 0; d < last; d++) {
-        if (!kept.empty() && extent[above] == 1 && extent[d] > 1) above = d;
-    }
-    bind(above, machine.unit("L2B").count, "L2B", "L2B");
-    for (const std::string &w : rows ? std::vector{deinterleaved, word} : std::vector{word, deinterleaved}) {
-        if (!w.empty()) words.push_back(w);
-    }
-    const std::string phase = phases > 1 ? cut(last, phases, "phase") : "";
-    // A kept stage distributes the last axis in the same way, inside the loop at which it is
-    // computed.
-    std::vector<LoopName> order, along_last;
-    for (const char *level : {"group", "L2B", "L1B", "MAB", "PE"}) {
-        for (size_t b = bound.size(); b-- > 0;) {
-            if (bound[b].second != level) continue;
-            (along_row && bound[b].first.starts_with(axes[last] + ".") ? along_last : order).push_back(bound[b].first);
-        }
-    }
-    if (!row_of_group.empty()) order.push_back(row_of_group);
-    for (const std::string &r : rest) order.push_back(r);
-    const std::string at = phase.empty() ? rest.back() : phase;
-    if (!phase.empty()) order.push_back(phase);
-    order.insert(order.end(), along_last.begin(), along_last.end());
-    order.insert(order.end(), words.rbegin(), words.rend());
-    order.push_back(lanes);
-    C.reorder(order);
-    for (const auto &[loop, level] : bound) C.bind(loop, level);
-    C.vectorize(lanes);
-    for (size_t n = op.stages().size(); n-- > 0;) { // consumers before producers
-        const Stage &other = op.stages()[n];
-        if (!kept.contains(other.name)) continue;
-        StageHandle S = s.stage(other.name);
-        S.compute_at(out, at);
-        S.place_in("LM1");
-        std::string dealt;
-        for (const Axis &a : other.axes) {
-            if (a.name() == axes[last]) dealt = a.name();
-        }
-        for (const Axis &a : other.axes) { // its operands are copied around this loop
-            const int64_t reach = (turn - 1) * (far / beside) + 1;
-            if (a.name() == axes[turns] && a.name() != dealt && reach > 1) S.split(a.name(), reach);
-        }
-        if (dealt.empty()) continue;
-        std::vector<LoopName> own;
-        std::string left_over = dealt;
-        const std::vector<Relation> relations = C.state().relations;
-        for (const auto &r : relations) { // split as the output, from the lanes on
-            const auto *split = std::get_if<SplitRelation>(&r);
-            if (!split || (split->parent != dealt && !split->parent.starts_with(dealt + "."))) continue;
-            S.split(left_over, split->factor, {split->outer, split->inner});
-            left_over = split->outer;
-            own.insert(own.begin(), split->inner);
-        }
-        own.insert(own.begin(), left_over);
-        for (size_t l = own.size(); l-- > 0;) {
-            for (const auto &[loop, level] : bound) {
-                if (own[l].name == loop) S.bind(loop, level);
-            }
-        }
-        S.vectorize(lanes);
-    }
-    int n = 0;
-    for (const std::string &in : operands(reads, op)) {
-        const char *level = n++ % 2 ? "LM1" : "LM0";
-        // one copy for all phases
-        const bool row = phases > 1 && op.find_input(in)->axes.size() == 1;
-        row ? s.place_in(in, level, out, rest.back()) : s.place_in(in, level, out, at).double_buffer();
-    }
-    for (const Stage &other : op.stages()) {
-        if (!kept.contains(other.name)) continue;
-        for (const std::string &in : operands(reads_of(op, other, kept), op))
-            s.place_in(in, "LM0", other.name, s.state().stage(other.name).order.front());
-    }
-    return s;
+    return ChipElementwiseLoops(op, machine, p).schedule();
 }
 
 } // namespace kumiko::library

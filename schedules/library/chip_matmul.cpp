@@ -253,9 +253,9 @@ ChipMatmulParameters chip_matmul_parameters(const Op &op, const Machine &machine
     return p;
 }
 
-Schedule schedule_chip_matmul(const Op &op, const Machine &machine, const ChipMatmulParameters &p) {
-    const ChipMatmulNumbers n(machine);
-    const ChipMatmulRoles r = taken(*chip_matmul_roles(op), n, point_of(p));
+namespace {
+
+void check_parameters(const Op &op, const ChipMatmulRoles &r, const ChipMatmulParameters &p) {
     if (p.halves && (p.sides || p.twice || p.pieces != 1))
         throw UserError("parameters of " + op.name() + ": halves=true goes with sides=false, twice=false and pieces=1");
     if (p.sides && p.pieces * r.of_piece() % 4)
@@ -263,27 +263,64 @@ Schedule schedule_chip_matmul(const Op &op, const Machine &machine, const ChipMa
             fmt::format("parameters of {}: with sides=true, four neighbouring MABs have columns of their own; "
                         "pieces is then a multiple of {}, not {}",
                         op.name(), 4 / r.of_piece(), int64_t(p.pieces)));
+}
+
+// The operand with the reduction as its last axis, pre-packed if it has another last axis.
+std::string in_rows(Schedule &s, const ChipMatmulRoles &r, const Operand &o) {
+    const std::vector<Axis> &axes = s.op().find_input(o.tensor)->axes;
+    std::vector<std::string> order;
+    std::string last;
+    for (size_t d = 0; d < axes.size(); d++) {
+        const bool reduced = o.indices[d].as<Halide::Internal::Variable>()->name == r.k;
+        if (reduced && d + 1 == axes.size()) return o.tensor;
+        if (reduced)
+            last = axes[d].name();
+        else
+            order.push_back(axes[d].name());
+    }
+    order.push_back(last);
+    s.prepack(o.tensor, order);
+    return o.tensor + ".packed";
+}
+
+// Whether a piece has a loop over its two matrices; with `sides` or `halves` that loop is bound to
+// MABs, beside the reduction.
+bool has_loop_of_matrices(const ChipMatmulRoles &r, const ChipMatmulParameters &p) {
+    return p.halves ? r.narrow == 1 : r.of_piece() == 2;
+}
+
+// All loops, outermost first; `it`, `jt` and `kt` are those over tiles.
+std::vector<LoopName> order_of_loops(const ChipMatmulRoles &r, const ChipMatmulParameters &p, const std::string &it,
+                                     const std::string &jt, const std::string &kt) {
+    const std::string i = r.i, j = r.j, k = r.k;
+    const bool apart = has_loop_of_matrices(r, p), beside = p.sides || p.halves;
+    std::vector<LoopName> order = {i + ".group", j + ".group", i + ".L2B", j + ".L2B"};
+    if (p.halves) order.push_back(k + ".L1B");
+    order.push_back(j + ".L1B");
+    if (!p.halves) order.push_back(k + ".MAB");
+    if (beside) order.push_back(j + ".MAB");
+    if (beside && apart) order.push_back(j + ".e");
+    for (const std::string &batch : r.batches) order.push_back(batch);
+    order.insert(order.end(), {jt, it, kt});
+    if (p.halves)
+        order.insert(order.end(), {k + ".h", k + ".b"});
+    else
+        order.push_back(j + ".b");
+    if (apart && !beside) order.push_back(j + ".e");
+    order.insert(order.end(), {i + ".v", j + ".i", k + ".i"});
+    return order;
+}
+
+} // namespace
+
+Schedule schedule_chip_matmul(const Op &op, const Machine &machine, const ChipMatmulParameters &p) {
+    const ChipMatmulNumbers n(machine);
+    const ChipMatmulRoles r = taken(*chip_matmul_roles(op), n, point_of(p));
+    check_parameters(op, r, p);
     const std::string i = r.i, j = r.j, k = r.k;
     Schedule s(op, machine);
     StageHandle C = s.stage(r.contraction.sum->name);
-    // The operand with the reduction as its last axis, pre-packed if it is not.
-    const auto rows = [&](const Operand &o) {
-        const std::vector<Axis> &axes = op.find_input(o.tensor)->axes;
-        std::vector<std::string> order;
-        std::string last;
-        for (size_t d = 0; d < axes.size(); d++) {
-            const bool reduced = o.indices[d].as<Halide::Internal::Variable>()->name == k;
-            if (reduced && d + 1 == axes.size()) return o.tensor;
-            if (reduced)
-                last = axes[d].name();
-            else
-                order.push_back(axes[d].name());
-        }
-        order.push_back(last);
-        s.prepack(o.tensor, order);
-        return o.tensor + ".packed";
-    };
-    const std::string a = rows(r.a), b = r.across ? r.b.tensor : rows(r.b);
+    const std::string a = in_rows(s, r, r.a), b = r.across ? r.b.tensor : in_rows(s, r, r.b);
     int cuts = 0;
     std::string rest;
     const auto split = [&](int64_t factor, const std::string &inner) {
@@ -322,25 +359,8 @@ Schedule schedule_chip_matmul(const Op &op, const Machine &machine, const ChipMa
         split(p.sides ? n.mabs / 4 : n.mabs, k + ".MAB");
     }
     const std::string kt = rest;
-    // Whether a piece has a loop over its two matrices; with `sides` or `halves` that loop is bound
-    // to MABs, beside the reduction.
-    const bool apart = p.halves ? r.narrow == 1 : r.of_piece() == 2;
-    std::vector<LoopName> order = {i + ".group", j + ".group", i + ".L2B", j + ".L2B"};
-    if (p.halves) order.push_back(k + ".L1B");
-    order.push_back(j + ".L1B");
-    if (!p.halves) order.push_back(k + ".MAB");
-    const bool beside = p.sides || p.halves;
-    if (beside) order.push_back(j + ".MAB");
-    if (beside && apart) order.push_back(j + ".e");
-    for (const std::string &batch : r.batches) order.push_back(batch);
-    order.insert(order.end(), {jt, it, kt});
-    if (p.halves)
-        order.insert(order.end(), {k + ".h", k + ".b"});
-    else
-        order.push_back(j + ".b");
-    if (apart && !beside) order.push_back(j + ".e");
-    order.insert(order.end(), {i + ".v", j + ".i", k + ".i"});
-    C.reorder(order);
+    const bool apart = has_loop_of_matrices(r, p), beside = p.sides || p.halves;
+    C.reorder(order_of_loops(r, p, it, jt, kt));
     for (const std::string &axis : {i, j}) {
         for (const char *level : {"group", "L2B"}) C.bind(axis + "." + level, level);
     }

@@ -223,124 +223,170 @@ ChipReduceParameters chip_reduce_parameters(const Op &op, const Machine &machine
     return p;
 }
 
-Schedule schedule_chip_reduce(const Op &op, const Machine &machine, const ChipReduceParameters &p) {
-    const Fold f = *find_fold(op);
-    const ReduceDealing d = deal(f, machine, p.points);
-    Schedule s(op, machine);
-    StageHandle Y = s.stage(f.output->name), R = s.stage(f.reduction->name);
-    const bool whole = f.output == f.reduction;
-    std::map<std::string, std::string> rest; // axis to the loop that remains after its splits
-    const auto split = [&](StageHandle &S, const std::string &axis, bool all) {
-        rest[axis] = axis;
-        const auto cuts = d.cuts.find(axis);
-        if (cuts == d.cuts.end()) return;
+namespace {
+
+// The loops of the reduction and, if it is another stage, of the output.
+class ChipReduceLoops {
+public:
+    ChipReduceLoops(const Op &op, const Fold &f, const ReduceDealing &d, const Machine &machine, int64_t steps)
+        : op_(op), f_(f), d_(d), steps_(steps), s_(op, machine) {}
+
+    Schedule schedule() {
+        std::vector<LoopName> order = bound(d_.kept, false);
+        for (const std::string &a : d_.kept) {
+            split(output(), a, true);
+            order.push_back(rest_[a]);
+            at_ = rest_[a];
+        }
+        if (f_.output == f_.reduction) {
+            append_reduction(order);
+            output().reorder(order).vectorize(lanes_);
+            if (!at_.empty()) s_.accumulate_in(f_.output->name, "GRF0", at_);
+        } else {
+            finish_output(order);
+            schedule_reduction();
+        }
+        for (const Input &in : op_.inputs()) {
+            const auto readers = s_.state().consumers(in.name);
+            if (std::find(readers.begin(), readers.end(), f_.reduction->name) != readers.end())
+                s_.place_in(in.name, "LM0", f_.reduction->name, tile_).double_buffer();
+        }
+        return std::move(s_);
+    }
+
+private:
+    StageHandle output() { return s_.stage(f_.output->name); }
+    StageHandle reduction() { return s_.stage(f_.reduction->name); }
+
+    // Splits an axis of the stage over the units; rest_ gets the loop that remains. Without `all`,
+    // only the cuts inside the loop at which the reduction is computed.
+    void split(StageHandle S, const std::string &axis, bool all) {
+        rest_[axis] = axis;
+        const auto cuts = d_.cuts.find(axis);
+        if (cuts == d_.cuts.end()) return;
         for (const ReduceDealing::Cut &c : cuts->second) {
             if (!all && !c.inside) continue;
-            S.split(rest[axis], c.factor, {c.name + ".o", c.name});
-            rest[axis] = c.name + ".o";
+            S.split(rest_[axis], c.factor, {c.name + ".o", c.name});
+            rest_[axis] = c.name + ".o";
             if (!c.level.empty()) S.bind(c.name, c.level);
         }
-    };
-    const auto bound = [&](const std::vector<std::string> &axes, bool inside) {
+    }
+
+    // The loops of these axes that are bound to units, outermost first.
+    std::vector<LoopName> bound(const std::vector<std::string> &axes, bool inside) const {
         std::vector<LoopName> loops;
         for (const char *level : {"group", "L2B", "L1B", "MAB", "PE"}) {
             for (const std::string &axis : axes) {
-                const auto cuts = d.cuts.find(axis);
-                for (size_t c = cuts == d.cuts.end() ? 0 : cuts->second.size(); c-- > 0;) {
+                const auto cuts = d_.cuts.find(axis);
+                for (size_t c = cuts == d_.cuts.end() ? 0 : cuts->second.size(); c-- > 0;) {
                     if (cuts->second[c].level == level && cuts->second[c].inside == inside)
                         loops.push_back(cuts->second[c].name);
                 }
             }
         }
         return loops;
-    };
-    const auto append = [](std::vector<LoopName> &to, const std::vector<LoopName> &more) {
-        to.insert(to.end(), more.begin(), more.end());
-    };
-    std::vector<std::string> axes = d.kept;
-    axes.insert(axes.end(), d.reduced.begin(), d.reduced.end());
-    std::vector<LoopName> order = bound(d.kept, false);
-    std::string at;
-    for (const std::string &a : d.kept) {
-        split(Y, a, true);
-        order.push_back(rest[a]);
-        at = rest[a];
     }
-    const std::string lanes = f.last + ".v", column = f.last + ".t", row = d.row.empty() ? "" : d.row + ".row";
-    const bool keeps_last = !f.reduces(f.last);
-    // The reduction loops and the loops over their results: tiles in time, then elements in LM.
-    std::string tile;
-    const auto reducing = [&](std::vector<LoopName> &loops) {
+
+    // Appends the reduction loops and the loops over their results: tiles in time, then elements in
+    // LM.
+    void append_reduction(std::vector<LoopName> &loops) {
+        std::vector<std::string> axes = d_.kept;
+        axes.insert(axes.end(), d_.reduced.begin(), d_.reduced.end());
         append(loops, bound(axes, true));
         std::vector<std::string> outer, inner;
-        int64_t steps = p.steps;
-        for (size_t n = d.reduced.size(); n-- > 0;) {
-            const std::string &a = d.reduced[n];
-            split(R, a, true);
-            const int64_t left = d.left.at(a), tiles = ceil_div(left, steps);
+        split_reduction_axes(outer, inner);
+        tile_ = outer.back();
+        for (const std::string &l : outer) loops.push_back(l);
+        if (!d_.run.empty()) {
+            const auto step = std::find_if(inner.begin(), inner.end(), [&](const std::string &l) {
+                return l == d_.run + ".step" || l == rest_[d_.run];
+            });
+            inner.insert(step == inner.end() ? step : step + 1, d_.run + ".run");
+        }
+        for (const std::string &l : inner) loops.push_back(l);
+        if (!row_.empty()) loops.push_back(row_);
+        if (keeps_last_) loops.push_back(column_);
+        loops.push_back(lanes_);
+    }
+
+    // Splits the reduction axes into loops over tiles and loops inside of a tile, of `steps_`
+    // iterations together.
+    void split_reduction_axes(std::vector<std::string> &outer, std::vector<std::string> &inner) {
+        int64_t steps = steps_;
+        for (size_t n = d_.reduced.size(); n-- > 0;) {
+            const std::string &a = d_.reduced[n];
+            split(reduction(), a, true);
+            const int64_t left = d_.left.at(a), tiles = ceil_div(left, steps);
             if (n > 0 && tiles == 1) {
-                inner.insert(inner.begin(), rest[a]);
+                inner.insert(inner.begin(), rest_[a]);
                 steps /= left;
                 continue;
             }
             if (steps == 1 && !outer.empty()) {
-                outer.insert(outer.begin(), rest[a]);
+                outer.insert(outer.begin(), rest_[a]);
                 continue;
             }
             // Whole parts of a tile, of 8 steps, are moved at a time.
             const int64_t unit = steps >= 8 ? 8 : 1;
             const int64_t block = tiles == 1 ? left : balanced_block(left, steps / unit * unit, unit);
-            R.split(rest[a], block, {a + ".tile", a + ".step"});
+            reduction().split(rest_[a], block, {a + ".tile", a + ".step"});
             outer.insert(outer.begin(), a + ".tile");
             inner.insert(inner.begin(), a + ".step");
             steps = 1;
         }
-        tile = outer.back();
-        for (const std::string &l : outer) loops.push_back(l);
-        if (!d.run.empty()) {
-            const auto step = std::find_if(inner.begin(), inner.end(), [&](const std::string &l) {
-                return l == d.run + ".step" || l == rest[d.run];
-            });
-            inner.insert(step == inner.end() ? step : step + 1, d.run + ".run");
+    }
+
+    // The loops of an output that reads the results of the reduction.
+    void finish_output(std::vector<LoopName> &order) {
+        if (keeps_last_) {
+            append(order, bound(d_.kept, true));
+            if (!row_.empty()) order.push_back(row_);
+            order.push_back(column_);
+            order.push_back(lanes_);
+        } else if (!row_.empty()) { // all lanes and PEs hold the results: each stores some
+            output().split(row_, f_.lanes, {row_ + ".w", row_ + ".v"});
+            order.push_back(row_ + ".w");
+            order.push_back(row_ + ".v");
         }
-        for (const std::string &l : inner) loops.push_back(l);
-        if (!row.empty()) loops.push_back(row);
-        if (keeps_last) loops.push_back(column);
-        loops.push_back(lanes);
-    };
-    if (whole) {
-        reducing(order);
-        Y.reorder(order);
-        Y.vectorize(lanes);
-        if (!at.empty()) s.accumulate_in(Y.name(), "GRF0", at);
-    } else {
-        if (keeps_last) {
-            append(order, bound(d.kept, true));
-            if (!row.empty()) order.push_back(row);
-            order.push_back(column);
-            order.push_back(lanes);
-        } else if (!row.empty()) { // all lanes and PEs hold the results: each stores some
-            Y.split(row, f.lanes, {row + ".w", row + ".v"});
-            order.push_back(row + ".w");
-            order.push_back(row + ".v");
-        }
-        if (!order.empty()) Y.reorder(order).vectorize(keeps_last ? lanes : row + ".v");
-        if (!at.empty()) R.compute_at(Y.name(), at);
+        if (!order.empty()) output().reorder(order).vectorize(keeps_last_ ? lanes_ : row_ + ".v");
+    }
+
+    // The loops of a reduction whose results the output reads.
+    void schedule_reduction() {
+        StageHandle R = reduction();
+        if (!at_.empty()) R.compute_at(f_.output->name, at_);
         std::vector<LoopName> own;
-        for (const std::string &a : d.kept) {
+        for (const std::string &a : d_.kept) {
             split(R, a, false);
-            own.push_back(rest[a]);
+            own.push_back(rest_[a]);
         }
-        reducing(own);
-        R.reorder(own).vectorize(lanes);
-        if (!at.empty()) R.place_in("GRF1");
+        append_reduction(own);
+        R.reorder(own).vectorize(lanes_);
+        if (!at_.empty()) R.place_in("GRF1");
     }
-    for (const Input &in : op.inputs()) {
-        const auto readers = s.state().consumers(in.name);
-        if (std::find(readers.begin(), readers.end(), R.name()) != readers.end())
-            s.place_in(in.name, "LM0", R.name(), tile).double_buffer();
+
+    static void append(std::vector<LoopName> &to, const std::vector<LoopName> &more) {
+        to.insert(to.end(), more.begin(), more.end());
     }
-    return s;
+
+    const Op &op_;
+    const Fold &f_;
+    const ReduceDealing &d_;
+    const int64_t steps_;
+    Schedule s_;
+    const std::string lanes_ = f_.last + ".v", column_ = f_.last + ".t", row_ = d_.row.empty() ? "" : d_.row + ".row";
+    const bool keeps_last_ = !f_.reduces(f_.last);
+    std::map<std::string, std::string> rest_; // axis to the loop that remains after its splits
+    std::string at_;   // the output's loop at which the reduction is computed; "" if there is none
+    std::string tile_; // the reduction's loop at which inputs are copied
+};
+
+} // namespace
+
+Schedule schedule_chip_reduce(const Op &op, const Machine &machine, const ChipReduceParameters &p) {
+    const Fold f = *find_fold(op);
+    const ReduceDealing d = deal(f, machine, p.points);
+    return ChipReduceLoops(op, f, d, machine, p.steps).schedule();
 }
 
 } // namespace kumiko::library

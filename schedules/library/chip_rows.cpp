@@ -219,123 +219,169 @@ ChipRowsParameters chip_rows_parameters(const Op &op, const Machine &machine) {
     return p;
 }
 
-Schedule schedule_chip_rows(const Op &op, const Machine &machine, const ChipRowsParameters &p) {
-    const ChipRowsRoles r = *chip_rows_roles(op);
-    const bool pass = p.steps > 0, wide = pass && p.wide; // rows pass through LM
-    const int64_t l1bs = machine.find_unit("L1B")->count;
-    Schedule s(op, machine);
-    for (const Stage &stage : op.stages()) {
-        if (!kept(s, r, stage, pass)) s.stage(stage.name).inline_into();
+namespace {
+
+// The loops of the output over blocks of rows, and those of the stages kept inside of them.
+class ChipRowsLoops {
+public:
+    ChipRowsLoops(const Op &op, const Machine &machine, const ChipRowsRoles &r, const ChipRowsParameters &p)
+        : op_(op), machine_(machine), r_(r), p_(p), s_(op, machine) {}
+
+    Schedule schedule() {
+        for (const Stage &stage : op_.stages()) {
+            if (!kept(s_, r_, stage, pass_)) s_.stage(stage.name).inline_into();
+        }
+        std::vector<LoopName> order = distribute_rows();
+        append_row(order);
+        around_[r_.output->name] = at_;
+        for (size_t n = op_.stages().size(); n-- > 0;) { // consumers before producers
+            const Stage &stage = op_.stages()[n];
+            if (stage.name != r_.output->name && kept(s_, r_, stage, pass_)) schedule_kept(stage);
+        }
+        place_inputs();
+        return std::move(s_);
     }
-    StageHandle Y = s.stage(r.output->name);
-    const int64_t pes = machine.find_unit("PE")->count, all_mabs = machine.find_unit("MAB")->count;
-    const bool twice =
-        fits(op, machine, r, p.rows, p.mabs, p.steps, true) || !fits(op, machine, r, p.rows, p.mabs, p.steps, false);
-    const std::string dealt = r.output->axes[r.dealt].name();
-    // Rows: some per L1B at a time; its other MABs, L1Bs, L2Bs and groups take others.
-    Y.split(dealt, p.rows, {"rows", "row"});
-    std::string rest = "rows";
-    std::vector<LoopName> order;
-    const auto deal = [&](int64_t count, const std::string &name, const std::string &level) {
-        Y.split(rest, count, {name + ".o", name});
-        rest = name + ".o";
-        Y.bind(name, level);
-        order.insert(order.begin(), name);
-    };
-    if (p.mabs < all_mabs) deal(all_mabs / p.mabs, "rows.mab", "MAB");
-    if (!wide) deal(l1bs, "rows.l1b", "L1B");
-    deal(machine.find_unit("L2B")->count, "rows.l2b", "L2B");
-    deal(machine.find_unit("group")->count, "rows.group", "group");
-    for (size_t d = 0; d < r.leading; d++) {
-        if (d != r.dealt) order.push_back(r.output->axes[d].name());
+
+private:
+    StageHandle output() { return s_.stage(r_.output->name); }
+
+    // Some rows per L1B at a time; its other MABs, L1Bs, L2Bs and groups take others. Returns the
+    // loops, outermost first, down to the loop over blocks of rows, which becomes at_.
+    std::vector<LoopName> distribute_rows() {
+        StageHandle Y = output();
+        Y.split(rows_axis_, p_.rows, {"rows", "row"});
+        at_ = "rows";
+        std::vector<LoopName> order;
+        const auto distribute = [&](int64_t count, const std::string &name, const std::string &level) {
+            Y.split(at_, count, {name + ".o", name});
+            at_ = name + ".o";
+            Y.bind(name, level);
+            order.insert(order.begin(), name);
+        };
+        const int64_t all_mabs = machine_.find_unit("MAB")->count;
+        if (p_.mabs < all_mabs) distribute(all_mabs / p_.mabs, "rows.mab", "MAB");
+        if (!wide_) distribute(l1bs_, "rows.l1b", "L1B");
+        distribute(machine_.find_unit("L2B")->count, "rows.l2b", "L2B");
+        distribute(machine_.find_unit("group")->count, "rows.group", "group");
+        for (size_t d = 0; d < r_.leading; d++) {
+            if (d != r_.dealt) order.push_back(r_.output->axes[d].name());
+        }
+        order.push_back(at_);
+        return order;
     }
-    order.push_back(rest);
-    const std::string at = rest;
+
     // Distributes an axis along the row over lanes, PEs and MABs. The rest stays in time, in loop
     // "<axis>.t", or in tiles of it.
-    const auto along = [&](StageHandle &S, const std::string &axis) {
-        S.split(axis, r.lanes, {axis + ".w", axis + ".v"});
-        S.split(axis + ".w", pes, {axis + ".m", axis + ".pe"});
-        S.split(axis + ".m", p.mabs, {axis + (pass ? ".u" : ".t"), axis + ".mab"});
-        if (pass) {
-            const int64_t units = wide ? p.mabs * l1bs : p.mabs;
-            const std::string rest = axis + (wide ? ".l" : ".u");
-            if (wide) {
-                S.split(axis + ".u", l1bs, {rest, axis + ".l1b"});
+    void distribute_along(StageHandle S, const std::string &axis) {
+        S.split(axis, r_.lanes, {axis + ".w", axis + ".v"});
+        S.split(axis + ".w", pes_, {axis + ".m", axis + ".pe"});
+        S.split(axis + ".m", p_.mabs, {axis + (pass_ ? ".u" : ".t"), axis + ".mab"});
+        if (pass_) {
+            const int64_t units = wide_ ? p_.mabs * l1bs_ : int64_t(p_.mabs);
+            const std::string rest = axis + (wide_ ? ".l" : ".u");
+            if (wide_) {
+                S.split(axis + ".u", l1bs_, {rest, axis + ".l1b"});
                 S.bind(axis + ".l1b", "L1B");
             }
             const int64_t steps =
-                balanced_block(words_of_row(machine, r, units), p.steps, unit_of_steps(machine, units));
+                balanced_block(words_of_row(machine_, r_, units), p_.steps, unit_of_steps(machine_, units));
             S.split(rest, steps, {axis + ".tile", axis + ".t"});
         }
         S.vectorize(axis + ".v").bind(axis + ".pe", "PE").bind(axis + ".mab", "MAB");
-    };
-    // stages that rows stream through: the loop over tiles
-    std::map<std::string, std::string> tiles;
-    const bool reduces = r.output->is_reduction();
-    if (reduces || r.whole_row) {
-        const std::string j = reduces ? r.output->reduction_axes.front().name() : r.output->axes.back().name();
-        along(Y, j);
-        if (wide) order.push_back(j + ".l1b");
-        order.insert(order.end(), {j + ".mab", j + ".pe"});
-        if (pass) order.push_back(tiles[Y.name()] = j + ".tile");
-        order.insert(order.end(), {"row", j + ".t", j + ".v"});
-    } else {
-        // All PEs hold the values of rows: each PE stores some, each lane one.
-        Y.split("row", r.lanes, {"row.w", "row.v"});
-        if (p.rows >= r.lanes * pes) {
-            Y.split("row.w", pes, {"row.t", "row.pe"});
-            Y.bind("row.pe", "PE");
-            for (const char *l : {"row.pe", "row.t", "row.v"}) order.push_back(l);
-        } else {
-            for (const char *l : {"row.w", "row.v"}) order.push_back(l);
-        }
     }
-    Y.reorder(order);
-    if (!reduces && !r.whole_row) Y.vectorize("row.v");
-    if (reduces) s.accumulate_in(Y.name(), "GRF0", at);
-    std::map<std::string, std::string> around; // stage to the loop at which its operands are copied
-    around[Y.name()] = at;
-    for (size_t n = op.stages().size(); n-- > 0;) { // consumers before producers
-        const Stage &stage = op.stages()[n];
-        if (stage.name == r.output->name || !kept(s, r, stage, pass)) continue;
-        StageHandle S = s.stage(stage.name);
-        S.compute_at(Y.name(), at);
-        S.split(dealt, p.rows, {"rows", "row"});
-        around[stage.name] = "rows";
-        std::vector<LoopName> own;
-        const bool has = r.has_row_axis(stage);
-        const std::string j = stage.is_reduction() ? stage.reduction_axes.front().name() : stage.axes.back().name();
-        if (has) {
-            along(S, j);
-            own = {j + ".mab", j + ".pe"};
-            if (wide) own.insert(own.begin(), j + ".l1b");
+
+    // Appends the output's loops inside of a block of rows, and sets their order.
+    void append_row(std::vector<LoopName> &order) {
+        StageHandle Y = output();
+        const bool reduces = r_.output->is_reduction();
+        if (reduces || r_.whole_row) {
+            const std::string j = reduces ? r_.output->reduction_axes.front().name() : r_.output->axes.back().name();
+            distribute_along(Y, j);
+            if (wide_) order.push_back(j + ".l1b");
+            order.insert(order.end(), {j + ".mab", j + ".pe"});
+            if (pass_) order.push_back(tiles_[r_.output->name] = j + ".tile");
+            order.insert(order.end(), {"row", j + ".t", j + ".v"});
+        } else {
+            // All PEs hold the values of rows: each PE stores some, each lane one.
+            Y.split("row", r_.lanes, {"row.w", "row.v"});
+            if (p_.rows >= r_.lanes * pes_) {
+                Y.split("row.w", pes_, {"row.t", "row.pe"});
+                Y.bind("row.pe", "PE");
+                for (const char *l : {"row.pe", "row.t", "row.v"}) order.push_back(l);
+            } else {
+                for (const char *l : {"row.w", "row.v"}) order.push_back(l);
+            }
         }
-        for (size_t d = 0; d < r.leading; d++) {
-            if (d != r.dealt) own.push_back(stage.axes[d].name());
+        Y.reorder(order);
+        if (!reduces && !r_.whole_row) Y.vectorize("row.v");
+        if (reduces) s_.accumulate_in(r_.output->name, "GRF0", at_);
+    }
+
+    // The loops of a stage that is computed for each block of rows.
+    void schedule_kept(const Stage &stage) {
+        StageHandle S = s_.stage(stage.name);
+        S.compute_at(r_.output->name, at_);
+        S.split(rows_axis_, p_.rows, {"rows", "row"});
+        around_[stage.name] = "rows";
+        std::vector<LoopName> own;
+        const bool has_row = r_.has_row_axis(stage);
+        const std::string j = stage.is_reduction() ? stage.reduction_axes.front().name() : stage.axes.back().name();
+        if (has_row) {
+            distribute_along(S, j);
+            own = {j + ".mab", j + ".pe"};
+            if (wide_) own.insert(own.begin(), j + ".l1b");
+        }
+        for (size_t d = 0; d < r_.leading; d++) {
+            if (d != r_.dealt) own.push_back(stage.axes[d].name());
         }
         own.push_back("rows");
-        if (has && pass) own.push_back(tiles[stage.name] = j + ".tile");
+        if (has_row && pass_) own.push_back(tiles_[stage.name] = j + ".tile");
         own.push_back("row");
-        if (has) {
+        if (has_row) {
             own.push_back(j + ".t");
             own.push_back(j + ".v");
         }
         S.reorder(own);
-        const bool scalar = stage.is_reduction() || !has;
-        S.place_in(scalar && scalars_in_registers(s, machine, r, p.rows) ? "GRF1" : "LM1");
+        const bool scalar = stage.is_reduction() || !has_row;
+        S.place_in(scalar && scalars_in_registers(s_, machine_, r_, p_.rows) ? "GRF1" : "LM1");
     }
 
-    for (const Input &in : op.inputs()) {
-        for (const auto &[stage, loop] : around) {
-            const auto readers = s.state().consumers(in.name);
-            if (std::find(readers.begin(), readers.end(), stage) == readers.end()) continue;
-            const bool passes = r.along(in) && tiles.contains(stage);
-            auto copy = s.place_in(in.name, "LM0", stage, passes ? tiles[stage] : loop);
-            if (twice && (r.by_rows(in) || passes)) copy.double_buffer();
+    void place_inputs() {
+        const bool twice = fits(op_, machine_, r_, p_.rows, p_.mabs, p_.steps, true) ||
+                           !fits(op_, machine_, r_, p_.rows, p_.mabs, p_.steps, false);
+        for (const Input &in : op_.inputs()) {
+            for (const auto &[stage, loop] : around_) {
+                const auto readers = s_.state().consumers(in.name);
+                if (std::find(readers.begin(), readers.end(), stage) == readers.end()) continue;
+                const bool passes = r_.along(in) && tiles_.contains(stage);
+                auto copy = s_.place_in(in.name, "LM0", stage, passes ? tiles_[stage] : loop);
+                if (twice && (r_.by_rows(in) || passes)) copy.double_buffer();
+            }
         }
     }
-    return s;
+
+    const Op &op_;
+    const Machine &machine_;
+    const ChipRowsRoles &r_;
+    const ChipRowsParameters &p_;
+    Schedule s_;
+    // Whether rows pass through LM; whether all L1Bs share a row.
+    const bool pass_ = p_.steps > 0, wide_ = pass_ && p_.wide;
+    const int64_t l1bs_ = machine_.find_unit("L1B")->count, pes_ = machine_.find_unit("PE")->count;
+    // The axis of which each unit takes a part.
+    const std::string rows_axis_ = r_.output->axes[r_.dealt].name();
+    std::string at_; // the output's loop over blocks of rows
+    // Stages that rows stream through: the loop over tiles.
+    std::map<std::string, std::string> tiles_;
+    // Stage to the loop at which its operands are copied.
+    std::map<std::string, std::string> around_;
+};
+
+} // namespace
+
+Schedule schedule_chip_rows(const Op &op, const Machine &machine, const ChipRowsParameters &p) {
+    const ChipRowsRoles r = *chip_rows_roles(op);
+    return ChipRowsLoops(op, machine, r, p).schedule();
 }
 
 } // namespace kumiko::library

@@ -47,7 +47,8 @@ ConvParameters conv_parameters(const Op &op, const Machine &machine) {
     if (needed == 1 || r.other.empty()) vectors = 1; // without channels, rows share the window
     ConvParameters p;
     p.vectors = Tile::nearest(vectors, up_to(4, needed));
-    int64_t tile_rows = 1, tile_channels = std::min(channels, (wide && vectors > 2 ? 24 : registers) / vectors);
+    int64_t tile_rows = 1,
+            tile_channels = std::min(channels, (wide && vectors > 2 ? wide_tile_registers : registers) / vectors);
     if (r.other.empty()) {
         tile_rows = balanced_block(rows, std::min(14, registers + 2), 1);
         // one vector holds an image row: two rows share weights
@@ -77,6 +78,84 @@ ConvParameters conv_parameters(const Op &op, const Machine &machine) {
     p.parallel = Flag(pays_to_share(op, machine));
     return p;
 }
+
+namespace {
+
+// Unrolls the axes of the window that p.unroll names, if they are short.
+void unroll_window(StageHandle Y, const ConvRoles &r, const ConvParameters &p) {
+    constexpr int64_t most_unrolled = 11; // columns or rows of a window
+    const auto small = [&](const std::string &axis) {
+        return extent_of(*r.contraction.sum, axis, 64) <= most_unrolled;
+    };
+    const size_t n = r.window.size();
+    // Window axes share an index of the image with another axis. Channels come first in NCHW, last
+    // in NHWC.
+    const std::string kx = r.nhwc && n >= 2 ? r.window[n - 2] : r.window[n - 1];
+    const std::string ky = r.row.empty() ? "" : r.nhwc && n >= 3 ? r.window[n - 3] : n >= 2 ? r.window[n - 2] : "";
+    if (!p.unroll.is("none") && small(kx) && !r.nhwc) Y.unroll(kx);
+    if (p.unroll.is("ky kx") && !ky.empty() && small(ky) && !r.nhwc) Y.unroll(ky);
+}
+
+// Stages that store a padded image or padded weights. `image`: the loop over images and groups of
+// channels.
+void schedule_paddings(Schedule &s, const ConvRoles &r, const ConvParameters &p, const LoopName &image, int lanes) {
+    if (!r.weights_padding.empty()) {
+        StageHandle W = s.stage(r.weights_padding);
+        W.compute_root();
+        if (lanes > 1 && r.nhwc) W.vectorize(W.state().def.axes.back().name(), lanes);
+    }
+    if (!r.padding.empty() && !p.pad.is("inline")) {
+        StageHandle X = s.stage(r.padding);
+        const std::vector<Axis> axes = X.state().def.axes;
+        const LoopName last = axes.back().name();
+        if (p.pad.is("whole")) {
+            X.compute_root();
+            if (p.parallel && axes.size() > 2) {
+                for (size_t d = 0; d + 2 < axes.size(); d++) {
+                    const auto e = Halide::Internal::as_const_int(axes[d].extent());
+                    if (!e || *e > 1) {
+                        X.parallel(axes[d].name());
+                        break;
+                    }
+                }
+            }
+        } else {
+            X.compute_at(r.contraction.sum->name, image);
+        }
+        if (lanes > 1) X.vectorize(last, lanes);
+    }
+}
+
+// Packs the weights in blocks of the channels of a tile, inside of the outermost loops that they do
+// not depend on.
+void pack_weights(Schedule &s, const ConvRoles &r, const ConvParameters &p, const std::vector<LoopName> &outside) {
+    std::string at = outside.empty() ? "" : outside.front().name;
+    for (const LoopName &l : outside) {
+        if (r.weights.axes.count(l.name)) at = l.name;
+    }
+    if (at.empty()) return;
+    const std::string weights = tensor_by_axes(s, r.contraction.sum->name, r.weights);
+    StageHandle W = s.place_in(weights, "L2", r.contraction.sum->name, at);
+    std::vector<std::string> layout;
+    const std::string block = std::to_string(p.channels.value());
+    for (const Axis &a : W.state().def.axes) {
+        if (a.name() == r.other)
+            layout.insert(layout.begin(), r.other + "/" + block);
+        else
+            layout.push_back(a.name());
+    }
+    layout.push_back(r.other + "%" + block);
+    W.layout(layout);
+}
+
+// A stage that reads the results but is not their epilogue.
+void schedule_reader(StageHandle R, const ConvParameters &p, int lanes, int64_t threads) {
+    const std::vector<std::string> loops = R.state().order;
+    if (p.parallel) share_out(R, {loops.begin(), loops.end() - 1}, threads);
+    if (lanes > 1) R.vectorize(loops.back(), lanes);
+}
+
+} // namespace
 
 Schedule schedule_conv(const Op &op, const Machine &machine, const ConvParameters &p) {
     const ConvRoles r = *conv_roles(op);
@@ -121,72 +200,17 @@ Schedule schedule_conv(const Op &op, const Machine &machine, const ConvParameter
     if (!copies.name.empty()) Y.unroll(copies);
     if (!other_in.name.empty()) Y.unroll(other_in);
     if (!row_in.name.empty()) Y.unroll(row_in);
-    const auto small = [&](const std::string &axis) { return extent_of(*c.sum, axis, 64) <= 11; };
-    const size_t n = r.window.size();
-    // Window axes share an index of the image with another axis. Channels come first in NCHW, last
-    // in NHWC.
-    const std::string kx = r.nhwc && n >= 2 ? r.window[n - 2] : r.window[n - 1];
-    const std::string ky = r.row.empty() ? "" : r.nhwc && n >= 3 ? r.window[n - 3] : n >= 2 ? r.window[n - 2] : "";
-    if (!p.unroll.is("none") && small(kx) && !r.nhwc) Y.unroll(kx);
-    if (p.unroll.is("ky kx") && !ky.empty() && small(ky) && !r.nhwc) Y.unroll(ky);
+    unroll_window(Y, r, p);
     if (lanes > 1) Y.vectorize(run_in, lanes);
 
     if (p.parallel) share_out(Y, order, threads_of(machine));
 
-    if (!r.weights_padding.empty()) {
-        StageHandle W = s.stage(r.weights_padding);
-        W.compute_root();
-        if (lanes > 1 && r.nhwc) W.vectorize(W.state().def.axes.back().name(), lanes);
-    }
-    if (!r.padding.empty() && !p.pad.is("inline")) {
-        StageHandle X = s.stage(r.padding);
-        const std::vector<Axis> axes = X.state().def.axes;
-        const LoopName last = axes.back().name();
-        if (p.pad.is("whole")) {
-            X.compute_root();
-            if (p.parallel && axes.size() > 2) {
-                for (size_t d = 0; d + 2 < axes.size(); d++) {
-                    const auto e = Halide::Internal::as_const_int(axes[d].extent());
-                    if (!e || *e > 1) {
-                        X.parallel(axes[d].name());
-                        break;
-                    }
-                }
-            }
-        } else {
-            X.compute_at(Y.name(), outside.back());
-        }
-        if (lanes > 1) X.vectorize(last, lanes);
-    }
-    if (p.pack_weights) {
-        std::string at = outside.empty() ? "" : outside.front().name;
-        for (const LoopName &l : outside) {
-            if (r.weights.axes.count(l.name)) at = l.name;
-        }
-        if (!at.empty()) {
-            const std::string weights = tensor_by_axes(s, Y.name(), r.weights);
-            StageHandle W = s.place_in(weights, "L2", Y.name(), at);
-            std::vector<std::string> layout;
-            const std::string block = std::to_string(p.channels.value());
-            for (const Axis &a : W.state().def.axes) {
-                if (a.name() == r.other)
-                    layout.insert(layout.begin(), r.other + "/" + block);
-                else
-                    layout.push_back(a.name());
-            }
-            layout.push_back(r.other + "%" + block);
-            W.layout(layout);
-        }
-    }
+    schedule_paddings(s, r, p, outside.empty() ? LoopName("") : outside.back(), lanes);
+    if (p.pack_weights) pack_weights(s, r, p, outside);
     s.accumulate_in(Y.name(), "registers", innermost_tile);
     if (!c.consumer.empty()) Y.finish_in(c.consumer);
     schedule_pool(s, c, p.parallel);
-    if (!c.reader.empty()) {
-        StageHandle R = s.stage(c.reader);
-        const std::vector<std::string> loops = R.state().order;
-        if (p.parallel) share_out(R, {loops.begin(), loops.end() - 1}, threads_of(machine));
-        if (lanes > 1) R.vectorize(loops.back(), lanes);
-    }
+    if (!c.reader.empty()) schedule_reader(s.stage(c.reader), p, lanes, threads_of(machine));
     return s;
 }
 

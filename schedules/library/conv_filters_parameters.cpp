@@ -165,115 +165,168 @@ bool rows_follow(const Stage &sum, const ConvRoles &r) {
     return false;
 }
 
+// The default parameters. choose() takes the decisions in order; each reads those before it.
+class ConvFiltersDefaults {
+public:
+    ConvFiltersDefaults(const Op &op, const Machine &machine, PackedBy packed_by)
+        : op_(op), machine_(machine), packed_by_(packed_by), r_(*conv_filters_roles(op)) {}
+
+    ConvFiltersParameters choose() {
+        choose_multiply();
+        choose_tile();
+        choose_depth();
+        p_.outer = Choice("filters", {"filters", "rows"});
+        choose_image();
+        choose_weights();
+        // Unrolled columns of a window share image elements if few registers hold results; with
+        // wide tiles they would spill these.
+        constexpr int64_t most_unrolled = 11; // columns
+        p_.unroll = through_window_ ? Choice(columns_ <= most_unrolled && !wide_ ? "kx" : "none", {"none", "kx"})
+                                    : Choice(way_.group > 1 ? "none" : "channels", {"none", "channels"});
+        p_.parallel = Flag(pays_to_share(op_, machine_));
+        const auto narrow = way_.instruction.empty() ? std::nullopt : narrow_way_of(op_, r_, machine_);
+        p_.narrow = narrow ? Flag(pixels_of(sum_, r_) >= fewest_results) : Flag(false, {false});
+        return p_;
+    }
+
+private:
+    void choose_multiply() {
+        ways_ = multiply_strategies(r_.contraction, op_, r_.image, r_.weights, machine_, true);
+        std::erase_if(ways_, [&](const std::string &w) {
+            return !takes_steps(op_, r_, w, machine_) ||
+                   (packed_by_ == PackedBy::Caller && !packs_groups(op_, r_, w, machine_));
+        });
+        p_.multiply = Choice(ways_.front(), ways_);
+        way_ = product(p_.multiply, r_.contraction, op_, r_.image, r_.weights, machine_);
+    }
+
+    void choose_tile() {
+        const int64_t filter_vectors = (filters_ + lanes_ - 1) / lanes_;
+        // An instruction's sum of products is added to the accumulator by another instruction; with
+        // unrolled steps, that takes registers in between.
+        through_window_ = columns_ > 1 && !r_.nhwc;
+        const bool in_two = way_.group > 1 && !sum_.type.is_float();
+        // a copy of every other pixel, in runs as long as the image's
+        const bool gathered = !r_.dense && !through_window_;
+        const int between = !in_two ? 0 : wide_ && !gathered ? 4 : through_window_ ? 2 : 0;
+        vectors_ =
+            std::min<int64_t>(wide_ && in_two && through_window_ ? 3 : 2, std::max<int64_t>(1, filters_ / lanes_));
+        // Tiles may be as wide as high if results are stored as they are summed, or if few are.
+        if (wide_ && (r_.nhwc || (!in_two && !gathered))) vectors_ = balanced_vectors(filter_vectors);
+        const int registers = vectors_ > 2 ? wide_tile_registers : accumulator_registers(machine_) - between;
+        p_.vectors = Tile::nearest(vectors_, up_to(4, filter_vectors));
+        follow_ = rows_follow(sum_, r_);
+        p_.pool_rows = follow_ ? rows_of_pool(op_, r_, machine_, vectors_ * lanes_) : Tile(0, {0});
+        // Runs of results that continue in the next row waste less, and their neighbours share no
+        // element that registers would have to keep.
+        const int64_t tile = registers / vectors_, height = follow_ ? rows_together(op_, r_, p_.pool_rows) : 1;
+        p_.through_rows = follow_ ? Flag(true) : Flag(false, {false});
+        p_.pixels = Tile::nearest(best_run(row_ * height, std::min(row_ * height, tile), vectors_).pixels,
+                                  up_to(16, row_ * height));
+    }
+
+    // The most channels in a block. The next run of pixels reads the weights of a tile, and its
+    // rows of the image, again; until then they stay in L2.
+    int64_t most_channels() const {
+        int64_t rows = 1;
+        for (const std::string &w : r_.window) {
+            if (w != channels_) rows = std::max(rows, extent_of(sum_, w, 1));
+        }
+        // If a window skips elements of rows, L1 holds the weights and rows of few channels only.
+        // Channels that are the last axis are read in runs, which should not be short.
+        const bool skips = !r_.dense && !r_.nhwc;
+        const int64_t read = skips ? 2 * row_ : row_;
+        const int64_t bytes = (window_ * vectors_ * lanes_ + rows * read) * sum_.type.bytes();
+        const int64_t first = cache_bytes(machine_, "L1", 32 << 10);
+        // If results are revisited in L2 (NHWC, or tiles of a pool), operands may take half of it;
+        // otherwise an eighth.
+        const int64_t share = r_.nhwc || p_.pool_rows > 0 ? 2 : 8;
+        // Weights of wide tiles are used for fewer pixels at a time, and may come from L2.
+        const int64_t near = vectors_ > 2 ? 2 * first : first;
+        constexpr int64_t fewest = 16; // channels that pay for another visit of the results
+        return window_ == 1 ? near / (vectors_ * lanes_ * sum_.type.bytes())
+                            : std::max(fewest, (skips ? first * 5 / 8 : l2_ / share) / bytes);
+    }
+
+    void choose_depth() {
+        for (const std::string &w : r_.window) {
+            if (w != channels_) window_ *= extent_of(sum_, w, 1);
+        }
+        const int64_t most = most_channels();
+        const int64_t unit = channels_.empty() ? 1 : unit_of_depth(op_, r_, ways_, machine_);
+        const int64_t steps = std::lcm(int64_t(4), unit);
+        int64_t depth = std::min(all_channels_, balanced_block(all_channels_, most, steps));
+        // Prefers whole blocks, whose weights are contiguous, if they are not much smaller.
+        const int64_t whole = all_channels_ % steps ? 0 : steps * largest_divisor(all_channels_ / steps, most / steps);
+        if (r_.nhwc && depth < all_channels_ && whole >= most / 2 && whole > 0) depth = whole;
+        std::vector<int64_t> depths = Tile::sizes(all_channels_, std::min<int64_t>(all_channels_, 16), all_channels_);
+        std::erase_if(depths, [&](int64_t d) { return d % unit != 0 || d >= all_channels_; });
+        depths.insert(depths.end(), {depth, all_channels_});
+        std::sort(depths.begin(), depths.end());
+        depths.erase(std::unique(depths.begin(), depths.end()), depths.end());
+        p_.depth = Tile(depth, depths);
+    }
+
+    // A window that skips elements would load the skipped ones for each vector of filters too.
+    // Images that are multiplied in another type are copied in any case.
+    void choose_image() {
+        std::vector<std::string> images;
+        // Whether all weights stay in L2.
+        const bool stay = all_channels_ * window_ * filters_ * way_.b.bytes() <= l2_ / 2;
+        const bool tiles_in_place = reads_tiles_in_place(r_) || (stay && fills_tiles_by_rows(r_, way_));
+        if (way_.tiles() ? tiles_in_place : way_.instruction.empty() || reads_groups(op_, r_, way_))
+            images.push_back("direct");
+        if (r_.padding.empty() || is_narrow(op_, r_)) images.push_back("copied");
+        if (r_.padding.empty() && window_ == 1 && follow_) images.push_back("packed");
+        const auto offers = [&](const char *image) {
+            return std::find(images.begin(), images.end(), image) != images.end();
+        };
+        const bool pack = offers("packed") && !r_.nhwc && (!r_.dense || filters_ >= sharing_filters);
+        const bool copy = offers("copied") && ((!r_.dense && window_ == 1 && !r_.nhwc) || p_.multiply.is("widened"));
+        p_.image = Choice(pack ? "packed" : copy ? "copied" : images.front(), images);
+        if (!way_.tiles()) return;
+        p_.outer = Choice(stay ? "rows" : "filters", {"filters", "rows"});
+        p_.vectors = Tile::nearest(stay ? 2 : 4, up_to(4, (filters_ + lanes_ - 1) / lanes_));
+        p_.pool_rows = Tile(0, {0});
+    }
+
+    // Weights with filters as the last axis may be read in place, which pays if few results share
+    // them.
+    void choose_weights() {
+        std::vector<std::string> orders = {"copied", "ahead"};
+        const bool in_place = r_.nhwc && way_.group == 1 && way_.b == op_.find_input(r_.weights.tensor)->type;
+        if (in_place) orders.push_back("direct");
+        p_.weights = Choice(in_place && pixels_of(sum_, r_) < fewest_results ? "direct" : "copied", orders);
+    }
+
+    const Op &op_;
+    const Machine &machine_;
+    const PackedBy packed_by_;
+    const ConvRoles r_;
+    const Stage &sum_ = *r_.contraction.sum;
+    static constexpr int64_t unknown = 64; // stands for an extent that only a run knows
+    const int64_t filters_ = extent_of(sum_, r_.other, unknown), row_ = extent_of(sum_, r_.vector, unknown),
+                  columns_ = extent_of(sum_, window_columns(r_), unknown); // of the window
+    const std::string channels_ = channels_of(r_);
+    const int64_t all_channels_ = channels_.empty() ? 1 : extent_of(sum_, channels_, unknown);
+    const int lanes_ = vector_lanes(machine_, sum_.type);
+    const bool wide_ = has_wide_tiles(machine_);
+    const int64_t l2_ = cache_bytes(machine_, "L2", 512 << 10);
+    ConvFiltersParameters p_;
+    std::vector<std::string> ways_; // multiplication strategies
+    Product way_;                   // by the chosen one
+    int64_t vectors_ = 1;           // of a tile
+    int64_t window_ = 1;            // elements of the window in one channel
+    bool through_window_ = false;   // the window's columns are steps beside the channels
+    bool follow_ = false;           // rows and columns of results are adjacent
+};
+
 } // namespace
 
 bool is_conv_for_filters(const Op &op) { return conv_filters_roles(op).has_value(); }
 
 ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machine, PackedBy packed_by) {
-    const ConvRoles r = *conv_filters_roles(op);
-    const Stage &sum = *r.contraction.sum;
-    const int lanes = vector_lanes(machine, sum.type);
-    const bool narrow = is_narrow(op, r);
-    const int64_t filters = extent_of(sum, r.other, 64), row = extent_of(sum, r.vector, 64);
-    ConvFiltersParameters p;
-    auto ways = multiply_strategies(r.contraction, op, r.image, r.weights, machine, true);
-    std::erase_if(ways, [&](const std::string &w) {
-        return !takes_steps(op, r, w, machine) || (packed_by == PackedBy::Caller && !packs_groups(op, r, w, machine));
-    });
-    p.multiply = Choice(ways.front(), ways);
-    const Product way = product(p.multiply, r.contraction, op, r.image, r.weights, machine);
-    // An instruction's sum of products is added to the accumulator by another instruction; with
-    // unrolled steps, that takes registers in between.
-    const int64_t columns = extent_of(sum, window_columns(r), 64);
-    const bool through_window = columns > 1 && !r.nhwc, in_two = way.group > 1 && !sum.type.is_float();
-    const bool wide = has_wide_tiles(machine);
-    // a copy of every other pixel, in runs as long as the image's
-    const bool gathered = !r.dense && !through_window;
-    const int between = !in_two ? 0 : wide && !gathered ? 4 : through_window ? 2 : 0;
-    int64_t vectors =
-        std::min<int64_t>(wide && in_two && through_window ? 3 : 2, std::max<int64_t>(1, filters / lanes));
-    // Tiles may be as wide as high if results are stored as they are summed, or if few are.
-    if (wide && (r.nhwc || (!in_two && !gathered))) vectors = balanced_vectors((filters + lanes - 1) / lanes);
-    const int registers = vectors > 2 ? 24 : accumulator_registers(machine) - between;
-    p.vectors = Tile::nearest(vectors, up_to(4, (filters + lanes - 1) / lanes));
-    const bool follow = rows_follow(sum, r);
-    p.pool_rows = follow ? rows_of_pool(op, r, machine, vectors * lanes) : Tile(0, {0});
-    // Runs of results that continue in the next row waste less, and their neighbours share no
-    // element that registers would have to keep.
-    const int64_t tile = registers / vectors, height = follow ? rows_together(op, r, p.pool_rows) : 1;
-    p.through_rows = follow ? Flag(true) : Flag(false, {false});
-    p.pixels =
-        Tile::nearest(best_run(row * height, std::min(row * height, tile), vectors).pixels, up_to(16, row * height));
-    // The next run of pixels reads the weights of a tile, and its rows of the image, again; until
-    // then they stay in L2.
-    const std::string channels = channels_of(r);
-    const int64_t all = channels.empty() ? 1 : extent_of(sum, channels, 64);
-    int64_t window = 1, rows = 1;
-    for (const std::string &w : r.window) {
-        if (w == channels) continue;
-        window *= extent_of(sum, w, 1);
-        rows = std::max(rows, extent_of(sum, w, 1));
-    }
-    // If a window skips elements of rows, L1 holds the weights and rows of few channels only.
-    // Channels that are the last axis are read in runs, which should not be short.
-    const bool skips = !r.dense && !r.nhwc;
-    const int64_t read = skips ? 2 * row : row;
-    const int64_t bytes = (window * vectors * lanes + rows * read) * sum.type.bytes();
-    const int64_t first = cache_bytes(machine, "L1", 32 << 10), second = cache_bytes(machine, "L2", 512 << 10);
-    // If results are revisited in L2 (NHWC, or tiles of a pool), operands may take half of it;
-    // otherwise an eighth.
-    const int64_t share = r.nhwc || p.pool_rows > 0 ? 2 : 8;
-    // Weights of wide tiles are used for fewer pixels at a time, and may come from L2.
-    const int64_t near = vectors > 2 ? 2 * first : first;
-    const int64_t most = window == 1 ? near / (vectors * lanes * sum.type.bytes())
-                                     : std::max<int64_t>(16, (skips ? first * 5 / 8 : second / share) / bytes);
-    const int64_t unit = channels.empty() ? 1 : unit_of_depth(op, r, ways, machine);
-    const int64_t steps = std::lcm(int64_t(4), unit);
-    int64_t depth = std::min(all, balanced_block(all, most, steps));
-    // Prefers whole blocks, whose weights are contiguous, if they are not much smaller.
-    const int64_t whole = all % steps ? 0 : steps * largest_divisor(all / steps, most / steps);
-    if (r.nhwc && depth < all && whole >= most / 2 && whole > 0) depth = whole;
-    std::vector<int64_t> depths = Tile::sizes(all, std::min<int64_t>(all, 16), all);
-    std::erase_if(depths, [&](int64_t d) { return d % unit != 0 || d >= all; });
-    depths.insert(depths.end(), {depth, all});
-    std::sort(depths.begin(), depths.end());
-    depths.erase(std::unique(depths.begin(), depths.end()), depths.end());
-    p.depth = Tile(depth, depths);
-    p.outer = Choice("filters", {"filters", "rows"});
-    // A window that skips elements would load the skipped ones for each vector of filters too.
-    // Images that are multiplied in another type are copied in any case.
-    std::vector<std::string> images;
-    // Whether all weights stay in L2.
-    const bool stay = all * window * filters * way.b.bytes() <= second / 2;
-    const bool tiles_in_place = reads_tiles_in_place(r) || (stay && fills_tiles_by_rows(r, way));
-    if (way.tiles() ? tiles_in_place : way.instruction.empty() || reads_groups(op, r, way)) images.push_back("direct");
-    if (r.padding.empty() || narrow) images.push_back("copied");
-    if (r.padding.empty() && window == 1 && follow) images.push_back("packed");
-    const auto offers = [&](const char *image) {
-        return std::find(images.begin(), images.end(), image) != images.end();
-    };
-    const bool pack = offers("packed") && !r.nhwc && (!r.dense || filters >= sharing_filters);
-    const bool copy = offers("copied") && ((!r.dense && window == 1 && !r.nhwc) || p.multiply.is("widened"));
-    p.image = Choice(pack ? "packed" : copy ? "copied" : images.front(), images);
-    if (way.tiles()) {
-        p.outer = Choice(stay ? "rows" : "filters", {"filters", "rows"});
-        p.vectors = Tile::nearest(stay ? 2 : 4, up_to(4, (filters + lanes - 1) / lanes));
-        p.pool_rows = Tile(0, {0});
-    }
-    // Weights with filters as the last axis may be read in place, which pays if few results share
-    // them.
-    std::vector<std::string> orders = {"copied", "ahead"};
-    const bool in_place = r.nhwc && way.group == 1 && way.b == op.find_input(r.weights.tensor)->type;
-    if (in_place) orders.push_back("direct");
-    p.weights = Choice(in_place && pixels_of(sum, r) < fewest_results ? "direct" : "copied", orders);
-    // Unrolled columns of a window share image elements if few registers hold results; with wide
-    // tiles they would spill these.
-    p.unroll = through_window ? Choice(columns <= 11 && !wide ? "kx" : "none", {"none", "kx"})
-                              : Choice(way.group > 1 ? "none" : "channels", {"none", "channels"});
-    p.parallel = Flag(pays_to_share(op, machine));
-    const auto narrow_products = way.instruction.empty() ? std::nullopt : narrow_way_of(op, r, machine);
-    p.narrow = narrow_products ? Flag(pixels_of(sum, r) >= fewest_results) : Flag(false, {false});
-    return p;
+    return ConvFiltersDefaults(op, machine, packed_by).choose();
 }
 
 } // namespace kumiko::library

@@ -54,7 +54,7 @@ DepthwiseLastParameters depthwise_last_parameters(const Op &op, const Machine &m
     // Two vectors share the loop overhead. An image of many pixels is read one line of memory at a
     // time, whether tiles are one or two vectors wide. Products need registers beside the sums.
     const int64_t pixels = extent_of(sum, r.row, 64) * columns;
-    const bool many = accumulator_registers(machine) >= 24;
+    const bool many = has_wide_tiles(machine);
     const bool two = (pixels <= 1024 || !many) && taps <= 9 && channels >= 2 * lanes;
     p.vectors = Tile::nearest(two ? 2 : 1, {1, 2, 4});
     p.pixels = Tile::nearest(balanced_block(columns, many || !two ? 8 : 4, 1), up_to(14, columns));

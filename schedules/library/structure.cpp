@@ -199,10 +199,11 @@ bool tail_may_overlap(const Op &op) {
 int vector_lanes(const Machine &machine, Type type) { return machine.lanes(std::max(type.bits(), 8)); }
 
 int accumulator_registers(const Machine &machine) {
-    return machine.vector_registers >= 32 ? 28 : machine.vector_registers >= 16 ? 12 : 6;
+    constexpr int of_32 = 28, of_16 = 12, of_8 = 6; // the others hold operands
+    return machine.vector_registers >= 32 ? of_32 : machine.vector_registers >= 16 ? of_16 : of_8;
 }
 
-bool has_wide_tiles(const Machine &machine) { return accumulator_registers(machine) >= 24; }
+bool has_wide_tiles(const Machine &machine) { return accumulator_registers(machine) >= wide_tile_registers; }
 
 int64_t balanced_vectors(int64_t all) {
     int64_t best = 1, least = all;

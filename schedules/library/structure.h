@@ -76,6 +76,9 @@ int vector_lanes(const Machine &machine, Type type);
 int fitting_lanes(Type type, int lanes, std::optional<int64_t> extent);
 // The number of one-vector accumulators that fit the registers, with room for operands.
 int accumulator_registers(const Machine &machine);
+// Accumulators of a tile of three or four vectors, that is 8 or 6 rows: as many as 32 registers
+// hold beside the operands.
+inline constexpr int wide_tile_registers = 24;
 // Whether tiles can be as wide as high and still have enough rows to hide the instruction's
 // latency.
 bool has_wide_tiles(const Machine &machine);

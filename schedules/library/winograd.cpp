@@ -41,7 +41,7 @@ WinogradParameters winograd_parameters(const Op &op, const Machine &machine) {
     const bool wide = has_wide_tiles(machine);
     const int64_t vectors = wide ? balanced_vectors((filters + lanes - 1) / lanes)
                                  : std::min<int64_t>(2, std::max<int64_t>(1, filters / lanes));
-    const int64_t sums = vectors > 2 ? 24 : registers;
+    const int64_t sums = vectors > 2 ? wide_tile_registers : registers;
     WinogradParameters p;
     p.vectors = Tile::nearest(vectors, up_to(4, (filters + lanes - 1) / lanes));
     // The data that a block of rows reads and writes stays in L2 if its tiles are enough for the
