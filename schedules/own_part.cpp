@@ -4,7 +4,7 @@
 #include "dsl/reads.h"
 #include "dsl/recurrence.h"
 #include "schedules/parts.h"
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 #include "schedules/shared_loops.h"
 
 namespace kumiko {

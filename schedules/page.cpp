@@ -132,20 +132,19 @@ std::string primitives_page() {
     std::ostringstream out;
     out << primitives_preface;
     out << "| group | primitives |\n|---|---|\n";
-    const std::vector<const char *> groups = {"loops", "stages", "memory", "machine", "facts"};
-    for (const char *g : groups) {
+    for (const std::string &g : primitive_groups()) {
         out << "| " << g << " |";
         for (const Primitive *p : primitives()) {
-            if (!strcmp(p->group, g)) out << " [`" << p->name << "`](#" << p->name << ")";
+            if (p->group == g) out << " [`" << p->name << "`](#" << p->name << ")";
         }
         out << " |\n";
     }
-    for (const char *g : groups) {
+    for (const std::string &g : primitive_groups()) {
         std::string title = g;
         title[0] = static_cast<char>(toupper(title[0]));
         out << "\n## " << title << "\n\n";
         for (const Primitive *p : primitives()) {
-            if (!strcmp(p->group, g)) section(out, *p);
+            if (p->group == g) section(out, *p);
         }
     }
     return out.str();

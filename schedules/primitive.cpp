@@ -9,6 +9,8 @@
 
 namespace kumiko {
 
+std::vector<const Primitive *> primitive_list(); // schedules/primitives.cmake
+
 namespace {
 
 const char *what_is_needed(ArgumentKind kind) {
@@ -78,12 +80,32 @@ Directive directive_of(const nlohmann::json &j, std::source_location where) {
     return d;
 }
 
+const std::vector<std::string> &primitive_groups() {
+    static const std::vector<std::string> groups = {"loops", "stages", "memory", "machine", "facts"};
+    return groups;
+}
+
+const std::vector<const Primitive *> &primitives() {
+    static const std::vector<const Primitive *> sorted = [] {
+        std::vector<const Primitive *> all = primitive_list();
+        const auto key = [](const Primitive *p) {
+            const auto &groups = primitive_groups();
+            const auto group = std::find(groups.begin(), groups.end(), p->group);
+            if (group == groups.end()) throw InternalError(std::string(p->name) + " has no group " + p->group);
+            return std::make_tuple(group - groups.begin(), p->details.order, std::string(p->name));
+        };
+        std::sort(all.begin(), all.end(), [&](const Primitive *a, const Primitive *b) { return key(a) < key(b); });
+        return all;
+    }();
+    return sorted;
+}
+
 const Primitive &primitive(const std::string &name) {
-    std::vector<std::string> all;
     for (const Primitive *p : primitives()) {
         if (name == p->name) return *p;
-        all.push_back(p->name);
     }
+    std::vector<std::string> all;
+    for (const Primitive *p : primitives()) all.push_back(p->name);
     throw UserError("there is no primitive \"" + name + "\"" + suggest(name, all));
 }
 

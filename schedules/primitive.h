@@ -1,6 +1,7 @@
 // A scheduling primitive is one record: name, parameters, requirements, implementation and
 // documentation. The saved form, the reference page and the generic Schedule::apply are driven by
-// the record. Each primitive is in schedules/primitives/<name>.cpp.
+// the record. Each file schedules/primitives/<name>.cpp is one primitive and defines
+// `const Primitive &<name>_primitive()`. The build finds it by its name.
 #pragma once
 
 #include "schedules/state.h"
@@ -58,10 +59,15 @@ struct PrimitiveExample {
     Directive call;
 };
 
+// What a record says beyond its parameters. All of it is optional.
+struct PrimitiveDetails {
+    int order = 0; // position in the group on the reference page; steps of 10 leave room
+};
+
 // The record of a primitive: its parameters, checks, implementation and documentation.
 struct Primitive {
     const char *name;
-    const char *group; // "loops", "stages", "memory", "machine", "facts"
+    const char *group; // one of primitive_groups()
     const char *summary;
     const char *requires_; // preconditions, for the reference page
     std::vector<Parameter> parameters;
@@ -69,8 +75,11 @@ struct Primitive {
     // directive in the schedule.
     void (*apply)(ScheduleState &state, const Directive &directive, size_t index);
     PrimitiveExample example;
+    PrimitiveDetails details = {};
 };
 
+// The groups in the order of the reference page: "loops", "stages", "memory", "machine", "facts".
+const std::vector<std::string> &primitive_groups();
 // All primitives, in the order of the reference page.
 const std::vector<const Primitive *> &primitives();
 // Throws UserError with a suggestion for an unknown name.

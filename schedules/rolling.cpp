@@ -1,6 +1,6 @@
 #include "schedules/rolling.h"
 
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 #include "schedules/shared_loops.h"
 
 namespace kumiko {

@@ -1,7 +1,7 @@
 #include "machine/machine.h"
 #include "schedules/facts.h"
 #include "schedules/loop_geometry.h"
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 #include "schedules/storage.h"
 
 namespace kumiko {
@@ -121,6 +121,7 @@ const Primitive &accumulate_in_primitive() {
          {{"tile", {{"stage", "C"}, {"loops", {"i", "j"}}, {"factors", {4, 16}}}, {}},
           {"reorder", {{"stage", "C"}, {"loops", {"i.o", "j.o", "k", "i.i", "j.i"}}}, {}}},
          {"accumulate_in", {{"stage", "C"}, {"level", "registers"}, {"loop", "j.o"}}, {}}},
+        {.order = 20},
     };
     return record;
 }

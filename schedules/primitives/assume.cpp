@@ -1,6 +1,6 @@
 #include "schedules/condition.h"
 #include "schedules/facts.h"
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 #include "schedules/reads.h"
 #include "support/error.h"
 
@@ -53,6 +53,7 @@ const Primitive &assume_primitive() {
         {"matmul_any",
          {{"split", {{"stage", "C"}, {"loop", "i"}, {"factor", 16}}, {}}},
          {"assume", {{"condition", "M % 16 == 0"}}, {}}},
+        {.order = 10},
     };
     return record;
 }

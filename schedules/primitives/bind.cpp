@@ -1,5 +1,5 @@
 #include "machine/machine.h"
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 
 namespace kumiko {
 
@@ -27,7 +27,7 @@ void apply_bind(ScheduleState &state, const Directive &d, size_t) {
     if (level == "core") { // cores are independent: a parallel loop of any extent
         Directive parallel = d;
         parallel.arguments.erase("level");
-        parallel_primitive().apply(state, parallel, 0);
+        primitive("parallel").apply(state, parallel, 0);
         return;
     }
     const auto extent = known_extent(state, loop);
@@ -83,6 +83,7 @@ const Primitive &bind_primitive() {
          {"level", ArgumentKind::Text, "the unit level, a name in the machine's table"}},
         apply_bind,
         {"matmul", {}, {"bind", {{"stage", "C"}, {"loop", "i"}, {"level", "core"}}, {}}},
+        {.order = 10},
     };
     return record;
 }

@@ -1,6 +1,6 @@
 #include "schedules/online.h"
 #include "schedules/own_part.h"
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 #include "schedules/shared_loops.h"
 
 namespace kumiko {
@@ -203,6 +203,7 @@ const Primitive &compute_at_primitive() {
          {"loop", ArgumentKind::Text, "the loop of the consumer"}},
         apply_compute_at,
         {"chain", {}, {"compute_at", {{"stage", "T"}, {"consumer", "Y"}, {"loop", "i"}}, {}}},
+        {.order = 10},
     };
     return record;
 }

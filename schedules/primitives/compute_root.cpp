@@ -1,4 +1,4 @@
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 
 namespace kumiko {
 
@@ -35,6 +35,7 @@ const Primitive &compute_root_primitive() {
         {{"stage", ArgumentKind::Stage, "the stage"}},
         apply_compute_root,
         {"conv", {}, {"compute_root", {{"stage", "X.padded"}}, {}}},
+        {.order = 30},
     };
     return record;
 }

@@ -1,4 +1,4 @@
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 #include "schedules/shared_loops.h"
 
 namespace kumiko {
@@ -56,6 +56,7 @@ const Primitive &compute_with_primitive() {
          {"loop", ArgumentKind::Text, "the innermost loop that they share"}},
         apply_compute_with,
         {"extremes", {}, {"compute_with", {{"stage", "high"}, {"with", "low"}, {"loop", "j"}}, {}}},
+        {.order = 40},
     };
     return record;
 }

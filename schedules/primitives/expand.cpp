@@ -2,8 +2,8 @@
 
 #include "dsl/print.h"
 #include "dsl/types.h"
-#include "schedules/primitives/factors.h"
-#include "schedules/primitives/table.h"
+#include "schedules/factors.h"
+#include "schedules/primitives/steps.h"
 
 #include <fmt/format.h>
 
@@ -138,6 +138,7 @@ const Primitive &expand_primitive() {
         {{"stage", ArgumentKind::Stage, "the sum"}},
         apply_expand,
         {"matmul_zero_points", {}, {"expand", {{"stage", "C"}}, {}}},
+        {.order = 130},
     };
     return record;
 }

@@ -1,8 +1,8 @@
 #include "dsl/print.h"
 #include "dsl/reach.h"
 #include "dsl/reads.h"
-#include "schedules/primitives/factors.h"
-#include "schedules/primitives/table.h"
+#include "schedules/factors.h"
+#include "schedules/primitives/steps.h"
 #include "support/error.h"
 
 #include <fmt/format.h>
@@ -132,6 +132,7 @@ const Primitive &extend_primitive() {
          {"with", ArgumentKind::Text, "the other factor, which is zero there too", true}},
         apply_extend,
         {"conv_i8", {}, {"extend", {{"stage", "Y"}, {"tensor", "W"}, {"axis", "kx"}, {"steps", 4}}, {}}},
+        {.order = 120},
     };
     return record;
 }

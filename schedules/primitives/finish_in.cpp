@@ -1,5 +1,5 @@
 #include "dsl/reads.h"
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 
 namespace kumiko {
 
@@ -102,6 +102,7 @@ const Primitive &finish_in_primitive() {
         {{"stage", ArgumentKind::Stage, "the reduction"}, {"consumer", ArgumentKind::Text, "the consumer"}},
         apply_finish_in,
         {"dense", {}, {"finish_in", {{"stage", "Y.sum"}, {"consumer", "Y"}}, {}}},
+        {.order = 60},
     };
     return record;
 }

@@ -1,4 +1,4 @@
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 
 namespace kumiko {
 
@@ -57,6 +57,7 @@ const Primitive &fuse_primitive() {
          {"fused", ArgumentKind::Text, "name of the fused loop; <outer>_<inner> by default", true}},
         apply_fuse,
         {"matmul", {}, {"fuse", {{"stage", "C"}, {"outer", "i"}, {"inner", "j"}, {"fused", "ij"}}, {}}},
+        {.order = 20},
     };
     return record;
 }

@@ -1,5 +1,5 @@
 #include "dsl/type_range.h"
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 #include "support/error.h"
 
 namespace kumiko {
@@ -96,6 +96,7 @@ const Primitive &hold_as_primitive() {
           {"reorder", {{"stage", "C"}, {"loops", {"k.o", "i", "j", "k.i"}}}, {}},
           {"place_in", {{"tensor", "B"}, {"level", "L2"}, {"consumer", "C"}, {"loop", "k.o"}}, {}}},
          {"hold_as", {{"stage", "B.L2"}, {"type", "i32"}}, {}}},
+        {.order = 50},
     };
     return record;
 }

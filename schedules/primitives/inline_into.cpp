@@ -1,4 +1,4 @@
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 
 namespace kumiko {
 
@@ -44,6 +44,7 @@ const Primitive &inline_into_primitive() {
         {{"stage", ArgumentKind::Stage, "the stage"}},
         apply_inline_into,
         {"chain", {}, {"inline_into", {{"stage", "T"}}, {}}},
+        {.order = 50},
     };
     return record;
 }

@@ -1,4 +1,4 @@
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 
 namespace kumiko {
 
@@ -19,7 +19,7 @@ void apply_interleave(ScheduleState &state, const Directive &d, size_t index) {
     rf.primitive = "rfactor";
     rf.arguments = {{"stage", stage.name()}, {"loop", loop.name + ".n"}};
     const std::string name = stage.name();
-    rfactor_primitive().apply(state, rf, index);
+    primitive("rfactor").apply(state, rf, index);
     for (size_t s = 0; s + 1 < state.stages.size(); s++) {
         if (state.stages[s + 1].name() == name) {
             StageState &made = state.stages[s];
@@ -44,6 +44,7 @@ const Primitive &interleave_primitive() {
          {"n", ArgumentKind::Integer, "the number of accumulators"}},
         apply_interleave,
         {"rowsum", {}, {"interleave", {{"stage", "S"}, {"loop", "j"}, {"n", 4}}, {}}},
+        {.order = 80},
     };
     return record;
 }

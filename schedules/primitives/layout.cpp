@@ -1,4 +1,4 @@
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 
 namespace kumiko {
 
@@ -97,6 +97,7 @@ const Primitive &layout_primitive() {
           {"reorder", {{"stage", "C"}, {"loops", {"k.o", "i", "j", "k.i"}}}, {}},
           {"place_in", {{"tensor", "B"}, {"level", "L2"}, {"consumer", "C"}, {"loop", "k.o"}}, {}}},
          {"layout", {{"stage", "B.L2"}, {"terms", {"j/32", "k", "j%32"}}}, {}}},
+        {.order = 40},
     };
     return record;
 }

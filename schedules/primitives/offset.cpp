@@ -1,8 +1,8 @@
 #include "dsl/print.h"
 #include "dsl/type_range.h"
 #include "dsl/types.h"
-#include "schedules/primitives/factors.h"
-#include "schedules/primitives/table.h"
+#include "schedules/factors.h"
+#include "schedules/primitives/steps.h"
 #include "schedules/values.h"
 #include "support/error.h"
 
@@ -121,6 +121,7 @@ const Primitive &offset_primitive() {
          {"type", ArgumentKind::Text, "the type of the tensor plus the number: \"u8\", …"}},
         apply_offset,
         {"matmul_i16", {}, {"offset", {{"stage", "C"}, {"tensor", "A"}, {"by", 32768}, {"type", "u16"}}, {}}},
+        {.order = 110},
     };
     return record;
 }

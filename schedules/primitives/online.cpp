@@ -1,5 +1,5 @@
 #include "schedules/online.h"
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 
 namespace kumiko {
 
@@ -213,6 +213,7 @@ const Primitive &online_primitive() {
         {"softmax",
          {{"inline_into", {{"stage", "e"}}, {}}, {"split", {{"stage", "total"}, {"loop", "j"}, {"factor", 32}}, {}}},
          {"online", {{"stage", "total"}, {"max", "max"}, {"loop", "j.o"}}, {}}},
+        {.order = 90},
     };
     return record;
 }

@@ -1,4 +1,4 @@
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 
 namespace kumiko {
 
@@ -32,6 +32,7 @@ const Primitive &parallel_primitive() {
         {{"stage", ArgumentKind::Stage, "the stage"}, {"loop", ArgumentKind::Loop, "the loop"}},
         apply_parallel,
         {"matmul", {}, {"parallel", {{"stage", "C"}, {"loop", "i"}}, {}}},
+        {.order = 70},
     };
     return record;
 }

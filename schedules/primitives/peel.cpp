@@ -1,4 +1,4 @@
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 
 namespace kumiko {
 
@@ -51,6 +51,7 @@ const Primitive &peel_primitive() {
          {"last", ArgumentKind::Integer, "the number of iterations at the end"}},
         apply_peel,
         {"conv", {}, {"peel", {{"stage", "Y"}, {"loop", "y"}, {"first", 1}, {"last", 1}}, {}}},
+        {.order = 80},
     };
     return record;
 }

@@ -1,4 +1,4 @@
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 
 namespace kumiko {
 
@@ -64,6 +64,7 @@ const Primitive &pipeline_primitive() {
           {"reorder", {{"stage", "C"}, {"loops", {"k.o", "i", "j", "k.i"}}}, {}},
           {"place_in", {{"tensor", "B"}, {"level", "L2"}, {"consumer", "C"}, {"loop", "k.o"}}, {}}},
          {"pipeline", {{"stage", "C"}, {"loop", "k.o"}, {"stages", 3}}, {}}},
+        {.order = 20},
     };
     return record;
 }

@@ -1,7 +1,7 @@
 #include "machine/machine.h"
 #include "schedules/loop_geometry.h"
 #include "schedules/parts.h"
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 #include "support/error.h"
 
 namespace kumiko {
@@ -303,6 +303,7 @@ const Primitive &place_in_primitive() {
          {{"split", {{"stage", "C"}, {"loop", "k"}, {"factor", 64}}, {}},
           {"reorder", {{"stage", "C"}, {"loops", {"k.o", "i", "j", "k.i"}}}, {}}},
          {"place_in", {{"tensor", "B"}, {"level", "L2"}, {"consumer", "C"}, {"loop", "k.o"}}, {}}},
+        {.order = 10},
     };
     return record;
 }

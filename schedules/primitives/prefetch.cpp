@@ -1,5 +1,5 @@
 #include "schedules/online.h"
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 
 namespace kumiko {
 
@@ -138,6 +138,7 @@ const Primitive &prefetch_primitive() {
          {{"split", {{"stage", "C"}, {"loop", "j"}, {"factor", 16}}, {}},
           {"reorder", {{"stage", "C"}, {"loops", {"i", "j.o", "k", "j.i"}}}, {}}},
          {"prefetch", {{"stage", "C"}, {"tensor", "B"}, {"loop", "k"}, {"distance", 4}}, {}}},
+        {.order = 90},
     };
     return record;
 }

@@ -1,4 +1,4 @@
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 
 namespace kumiko {
 
@@ -87,6 +87,7 @@ const Primitive &prepack_primitive() {
          {"terms", ArgumentKind::Names, "the storage dimensions, outermost first"}},
         apply_prepack,
         {"matmul", {}, {"prepack", {{"tensor", "B"}, {"terms", {"j/32", "k", "j%32"}}}, {}}},
+        {.order = 70},
     };
     return record;
 }

@@ -1,5 +1,5 @@
 #include "schedules/parts.h"
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 
 namespace kumiko {
 
@@ -168,6 +168,7 @@ const Primitive &region_primitive() {
         {"matmul",
          {{"split", {{"stage", "C"}, {"loop", "i"}, {"factor", 14}}, {}}},
          {"region", {{"stage", "C"}, {"loop", "i.o"}, {"first", 9}, {"count", 1}, {"name", "rest"}}, {}}},
+        {.order = 40},
     };
     return record;
 }

@@ -2,7 +2,7 @@
 #include "dsl/float_casts.h"
 #include "dsl/print.h"
 #include "schedules/facts.h"
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 #include "support/error.h"
 
 #include <sstream>
@@ -232,6 +232,7 @@ const Primitive &reindex_primitive() {
          {"groups", ArgumentKind::Names, "the axes in groups, outermost first: \"c ky kx\" makes one axis of three"}},
         apply_reindex,
         {"conv", {}, {"reindex", {{"tensor", "X.padded"}, {"consumer", "Y"}, {"groups", {"c ky kx", "y x"}}}, {}}},
+        {.order = 60},
     };
     return record;
 }

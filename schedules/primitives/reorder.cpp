@@ -1,4 +1,4 @@
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 
 namespace kumiko {
 
@@ -53,6 +53,7 @@ const Primitive &reorder_primitive() {
          {"loops", ArgumentKind::Loops, "loops of the stage, outermost first"}},
         apply_reorder,
         {"matmul", {}, {"reorder", {{"stage", "C"}, {"loops", {"i", "k", "j"}}}, {}}},
+        {.order = 40},
     };
     return record;
 }

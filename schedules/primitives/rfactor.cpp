@@ -1,6 +1,6 @@
 #include "dsl/bounded.h"
 #include "schedules/frame.h"
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 
 namespace kumiko {
 
@@ -162,6 +162,7 @@ const Primitive &rfactor_primitive() {
         {"rowsum",
          {{"split", {{"stage", "S"}, {"loop", "j"}, {"factor", 16}}, {}}},
          {"rfactor", {{"stage", "S"}, {"loop", "j.i"}}, {}}},
+        {.order = 70},
     };
     return record;
 }

@@ -2,7 +2,7 @@
 
 #include "dsl/print.h"
 #include "dsl/stage_builder.h"
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 
 namespace kumiko {
 
@@ -88,6 +88,7 @@ const Primitive &scatter_primitive() {
         {"embedding_gradient",
          {{"reorder", {{"stage", "dW"}, {"loops", {"n", "v", "d"}}}, {}}},
          {"scatter", {{"stage", "dW"}, {"loop", "v"}}, {}}},
+        {.order = 100},
     };
     return record;
 }

@@ -2,7 +2,7 @@
 #include "machine/machine.h"
 #include "schedules/condition.h"
 #include "schedules/facts.h"
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 #include "schedules/reads.h"
 #include "schedules/schedule.h"
 #include "support/error.h"
@@ -102,6 +102,7 @@ const Primitive &specialize_primitive() {
            {"schedule",
             nlohmann::json::array({{{"primitive", "split"}, {"stage", "C"}, {"loop", "i"}, {"factor", 16}}})}},
           {}}},
+        {.order = 20},
     };
     return record;
 }

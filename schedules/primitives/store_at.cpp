@@ -2,7 +2,7 @@
 #include "dsl/extern.h"
 #include "dsl/reads.h"
 #include "schedules/online.h"
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 #include "schedules/rolling.h"
 
 namespace kumiko {
@@ -150,7 +150,7 @@ void apply_store_at(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
     if (stage.is_copy) refuse(state, d, stage.name() + " is a copy", nullptr, "", "stages that compute, and padding");
     stage.stored = false;
-    compute_at_primitive().apply(state, d, index);
+    primitive("compute_at").apply(state, d, index);
     stage.stored = true;
 }
 
@@ -233,6 +233,7 @@ const Primitive &store_at_primitive() {
         {"softmax",
          {{"compute_at", {{"stage", "total"}, {"consumer", "Y"}, {"loop", "i"}}, {}}},
          {"store_at", {{"stage", "e"}, {"consumer", "Y"}, {"loop", "i"}}, {}}},
+        {.order = 20},
     };
     return record;
 }

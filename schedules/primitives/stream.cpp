@@ -1,4 +1,4 @@
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 
 namespace kumiko {
 
@@ -39,6 +39,7 @@ const Primitive &stream_primitive() {
         {{"stage", ArgumentKind::Stage, "the output"}},
         apply_stream,
         {"dense", {}, {"stream", {{"stage", "Y"}}, {}}},
+        {.order = 100},
     };
     return record;
 }

@@ -1,7 +1,7 @@
 #include "dsl/print.h"
 #include "schedules/facts.h"
 #include "schedules/parts.h"
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 #include "schedules/storage.h"
 #include "schedules/tensor_match.h"
 #include "schedules/values.h"
@@ -289,6 +289,7 @@ const Primitive &tensorize_primitive() {
           {"prepack", {{"tensor", "B"}, {"terms", {"j/8", "k/2", "j%8", "k%2"}}}, {}},
           {"accumulate_in", {{"stage", "C"}, {"level", "registers"}, {"loop", "j.o"}}, {}}},
          {"tensorize", {{"stage", "C"}, {"loop", "j.i"}, {"instruction", "avx2.vpmaddwd"}}, {}}},
+        {.order = 50},
     };
     return record;
 }

@@ -1,4 +1,4 @@
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 
 namespace kumiko {
 
@@ -60,6 +60,7 @@ const Primitive &tile_primitive() {
          {"factors", ArgumentKind::Integers, "the extents of the inner loops"}},
         apply_tile,
         {"matmul", {}, {"tile", {{"stage", "C"}, {"loops", {"i", "j"}}, {"factors", {14, 32}}}, {}}},
+        {.order = 30},
     };
     return record;
 }

@@ -1,4 +1,4 @@
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 
 namespace kumiko {
 
@@ -42,6 +42,7 @@ const Primitive &unroll_primitive() {
          {"factor", ArgumentKind::Integer, "the number of copies; all iterations by default", true}},
         apply_unroll,
         {"matmul", {}, {"unroll", {{"stage", "C"}, {"loop", "k"}, {"factor", 4}}, {}}},
+        {.order = 50},
     };
     return record;
 }

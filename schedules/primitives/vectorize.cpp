@@ -1,5 +1,5 @@
 #include "machine/machine.h"
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 
 namespace kumiko {
 
@@ -47,7 +47,7 @@ void vectorize_reduction(ScheduleState &state, StageState &stage, const Directiv
     const std::string name = stage.name();
     std::set<std::string> before;
     for (const StageState &s : state.stages) before.insert(s.name());
-    rfactor_primitive().apply(state, rf, index);
+    primitive("rfactor").apply(state, rf, index);
     for (StageState &s : state.stages) {
         if (before.count(s.name())) continue;
         const std::string lanes = s.order.back();
@@ -137,6 +137,7 @@ const Primitive &vectorize_primitive() {
          {"tail", ArgumentKind::Text, "the tail strategy", true, {"auto", "guard", "mask", "shift", "pad"}}},
         apply_vectorize,
         {"add", {}, {"vectorize", {{"stage", "C"}, {"loop", "j"}, {"width", 16}}, {}}},
+        {.order = 60},
     };
     return record;
 }

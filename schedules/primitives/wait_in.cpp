@@ -1,5 +1,5 @@
 #include "machine/machine.h"
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 
 namespace kumiko {
 
@@ -62,6 +62,7 @@ const Primitive &wait_in_primitive() {
           {"reorder", {{"stage", "C"}, {"loops", {"i.o", "k.o", "j.o", "k.i", "i.i", "j.i"}}}, {}},
           {"accumulate_in", {{"stage", "C"}, {"level", "registers"}, {"loop", "j.o"}}, {}}},
          {"wait_in", {{"stage", "C"}, {"level", "L1"}, {"loop", "i.o"}}, {}}},
+        {.order = 30},
     };
     return record;
 }

@@ -1,4 +1,4 @@
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 
 namespace kumiko {
 
@@ -46,6 +46,7 @@ const Primitive &write_back_primitive() {
          {{"reorder", {{"stage", "C"}, {"loops", {"i", "k", "j"}}}, {}},
           {"accumulate_in", {{"stage", "C"}, {"level", "L1"}, {"loop", "i"}}, {}}},
          {"write_back", {{"stage", "C"}, {"loop", "i"}}, {}}},
+        {.order = 30},
     };
     return record;
 }

@@ -1,7 +1,7 @@
 #include "targets/chip/stage/pieces.h"
 
 #include "schedules/parts.h"
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 #include "support/error.h"
 #include "targets/chip/stage/gather.h"
 

@@ -1,7 +1,7 @@
 // Constraints of recurrences (dsl/recurrence.h): an element is computed after those that it reads.
 #include "dsl/recurrence.h"
 #include "dsl/reads.h"
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "schedules/primitives/factors.h"
+#include "schedules/factors.h"
 
 #include "dsl/print.h"
 #include "dsl/reach.h"

@@ -7,7 +7,7 @@
 #include "dsl/print.h"
 #include "dsl/reach.h"
 #include "dsl/reads.h"
-#include "schedules/primitives/table.h"
+#include "schedules/primitives/steps.h"
 
 namespace kumiko {
 

@@ -1,51 +1,10 @@
-// The records, one per file.
+// Steps shared by several records.
 #pragma once
 
 #include "schedules/primitive.h"
 
 namespace kumiko {
 
-// Functions rather than objects, so that schedules can be built before main starts.
-const Primitive &split_primitive();
-const Primitive &fuse_primitive();
-const Primitive &tile_primitive();
-const Primitive &reorder_primitive();
-const Primitive &unroll_primitive();
-const Primitive &vectorize_primitive();
-const Primitive &parallel_primitive();
-const Primitive &peel_primitive();
-const Primitive &compute_at_primitive();
-const Primitive &store_at_primitive();
-const Primitive &compute_root_primitive();
-const Primitive &compute_with_primitive();
-const Primitive &inline_into_primitive();
-const Primitive &finish_in_primitive();
-const Primitive &rfactor_primitive();
-const Primitive &interleave_primitive();
-const Primitive &offset_primitive();
-const Primitive &extend_primitive();
-const Primitive &expand_primitive();
-const Primitive &scatter_primitive();
-const Primitive &online_primitive();
-const Primitive &place_in_primitive();
-const Primitive &accumulate_in_primitive();
-const Primitive &wait_in_primitive();
-const Primitive &layout_primitive();
-const Primitive &hold_as_primitive();
-const Primitive &reindex_primitive();
-const Primitive &prepack_primitive();
-const Primitive &double_buffer_primitive();
-const Primitive &prefetch_primitive();
-const Primitive &stream_primitive();
-const Primitive &tensorize_primitive();
-const Primitive &bind_primitive();
-const Primitive &pipeline_primitive();
-const Primitive &write_back_primitive();
-const Primitive &region_primitive();
-const Primitive &assume_primitive();
-const Primitive &specialize_primitive();
-
-// Steps shared by several records.
 void split_loop(ScheduleState &state, StageState &stage, const Directive &d, const std::string &loop, int64_t factor,
                 const std::string &outer, const std::string &inner, Tail tail);
 // Rejects a split with a shifted tail if its outer loop `blocks` would repeat elements of partial

@@ -1,4 +1,4 @@
-#include "schedules/primitives/extern.h"
+#include "schedules/extern.h"
 
 #include "dsl/extern.h"
 
