@@ -5,7 +5,6 @@
 #include "schedules/primitive.h"
 #include "schedules/schedule.h"
 
-#include <cstring>
 #include <sstream>
 
 namespace kumiko {
@@ -88,11 +87,7 @@ void section(std::ostringstream &out, const Primitive &p) {
     }
     out << "the nest is\n\n```\n" << s.nest() << "```\n";
     s.apply(p.example.call);
-    out << "`"
-        << (strcmp(p.name, "specialize") ? cpp_text(p.example.call)
-                                         : std::string("s.specialize(M % 16 == 0, special);"))
-        << "` changes it to\n\n```\n"
-        << s.nest() << "```\n";
+    out << "`" << cpp_text(p.example.call) << "` changes it to\n\n```\n" << s.nest() << "```\n";
     out << "Saved: `" << directive_json(p.example.call).dump() << "`\n\n";
 }
 

@@ -62,6 +62,13 @@ struct PrimitiveExample {
 // What a record says beyond its parameters. All of it is optional.
 struct PrimitiveDetails {
     int order = 0; // position in the group on the reference page; steps of 10 leave room
+    // The call in C++, if it is not the parameters in their order.
+    std::string (*cpp)(const Directive &directive) = nullptr;
+    // It decides where its stage is computed. Such directives of a stage are applied in order.
+    bool places = false;
+    // Primitives of pending directives of the same stage that this one ends, and for which it
+    // waits.
+    std::vector<std::string> replaces = {}, waits_for = {};
 };
 
 // The record of a primitive: its parameters, checks, implementation and documentation.
@@ -128,5 +135,11 @@ public:
 
 // The directive as a call on a stage: "vectorize("y", 16)".
 std::string call_text(const Directive &d);
+
+// Parts of cpp_text(d) (schedules/schedule.h): the arguments except some parameters, separated by
+// commas; the argument "tail", such as "Tail::Mask"; the statement with these arguments.
+std::string cpp_arguments(const Directive &d, const std::vector<std::string> &but = {});
+std::string cpp_tail(const Directive &d);
+std::string cpp_call(const Directive &d, const std::string &arguments);
 
 } // namespace kumiko

@@ -34,12 +34,6 @@ std::string indented(const std::string &text, int by) {
     return out;
 }
 
-std::vector<std::string> plain(const std::vector<LoopName> &loops) {
-    std::vector<std::string> names;
-    for (const LoopName &l : loops) names.push_back(l.name);
-    return names;
-}
-
 } // namespace
 
 const StageState &StageHandle::state() const { return schedule_->state().stage(stage_); }
@@ -48,188 +42,6 @@ StageHandle &StageHandle::apply(const char *primitive, json arguments, Place whe
     arguments["stage"] = stage_;
     schedule_->apply({primitive, std::move(arguments), where});
     return *this;
-}
-
-std::pair<LoopName, LoopName> StageHandle::split(LoopName loop, int64_t factor, SplitNames names, Place where) {
-    json args = {{"loop", loop.name}, {"factor", factor}};
-    if (!names.outer.empty()) args["outer"] = names.outer;
-    if (!names.inner.empty()) args["inner"] = names.inner;
-    if (names.tail != Tail::Auto) args["tail"] = tail_name(names.tail);
-    apply("split", args, where);
-    return {names.outer.empty() ? loop.name + ".o" : names.outer, names.inner.empty() ? loop.name + ".i" : names.inner};
-}
-
-FusedLoop StageHandle::fuse(LoopName outer, LoopName inner, const std::string &fused, Place where) {
-    json args = {{"outer", outer.name}, {"inner", inner.name}};
-    if (!fused.empty()) args["fused"] = fused;
-    apply("fuse", args, where);
-    return {*this, fused.empty() ? outer.name + "_" + inner.name : fused};
-}
-
-std::vector<LoopName> StageHandle::tile(const std::vector<LoopName> &loops, const std::vector<int64_t> &factors,
-                                        Place where) {
-    apply("tile", {{"loops", plain(loops)}, {"factors", factors}}, where);
-    std::vector<LoopName> made;
-    for (const char *part : {".o", ".i"}) {
-        for (const LoopName &l : loops) made.push_back(l.name + part);
-    }
-    return made;
-}
-
-StageHandle &StageHandle::reorder(const std::vector<LoopName> &loops, Place where) {
-    return apply("reorder", {{"loops", plain(loops)}}, where);
-}
-
-StageHandle &StageHandle::unroll(LoopName loop, int64_t factor, Place where) {
-    json args = {{"loop", loop.name}};
-    if (factor) args["factor"] = factor;
-    return apply("unroll", args, where);
-}
-
-StageHandle &StageHandle::vectorize(LoopName loop, int64_t width, Tail tail, Place where) {
-    json args = {{"loop", loop.name}};
-    if (width) args["width"] = width;
-    if (tail != Tail::Auto) args["tail"] = tail_name(tail);
-    return apply("vectorize", args, where);
-}
-
-StageHandle &StageHandle::parallel(LoopName loop, Place where) {
-    return apply("parallel", {{"loop", loop.name}}, where);
-}
-
-StageHandle &StageHandle::bind(LoopName loop, const std::string &level, Place where) {
-    return apply("bind", {{"loop", loop.name}, {"level", level}}, where);
-}
-
-StageHandle &StageHandle::write_back(LoopName loop, Place where) {
-    return apply("write_back", {{"loop", loop.name}}, where);
-}
-
-StageHandle &StageHandle::peel(LoopName loop, int64_t first, int64_t last, Place where) {
-    return apply("peel", {{"loop", loop.name}, {"first", first}, {"last", last}}, where);
-}
-
-StageHandle StageHandle::region(LoopName loop, int64_t first, int64_t count, const std::string &name, Place where) {
-    apply("region", {{"loop", loop.name}, {"first", first}, {"count", count}, {"name", name}}, where);
-    return StageHandle(*schedule_, name);
-}
-
-StageHandle &StageHandle::compute_at(const std::string &consumer, LoopName loop, Place where) {
-    return apply("compute_at", {{"consumer", consumer}, {"loop", loop.name}}, where);
-}
-
-StageHandle &StageHandle::store_at(const std::string &consumer, LoopName loop, Place where) {
-    return apply("store_at", {{"consumer", consumer}, {"loop", loop.name}}, where);
-}
-
-StageHandle &StageHandle::compute_with(const std::string &other, LoopName loop, Place where) {
-    return apply("compute_with", {{"with", other}, {"loop", loop.name}}, where);
-}
-
-StageHandle &StageHandle::compute_root(Place where) { return apply("compute_root", json::object(), where); }
-StageHandle &StageHandle::inline_into(Place where) { return apply("inline_into", json::object(), where); }
-
-StageHandle &StageHandle::finish_in(const std::string &consumer, Place where) {
-    return apply("finish_in", {{"consumer", consumer}}, where);
-}
-
-StageHandle StageHandle::rfactor(LoopName loop, Place where) {
-    const auto &before = schedule_->state().stages;
-    std::set<std::string> names;
-    for (const StageState &s : before) names.insert(s.name());
-    apply("rfactor", {{"loop", loop.name}}, where);
-    for (const StageState &s : schedule_->state().stages) {
-        if (!names.count(s.name())) return StageHandle(*schedule_, s.name());
-    }
-    throw InternalError("rfactor made no stage");
-}
-
-StageHandle &StageHandle::scatter(LoopName loop, Place where) { return apply("scatter", {{"loop", loop.name}}, where); }
-StageHandle StageHandle::interleave(LoopName loop, int64_t n, Place where) {
-    std::set<std::string> names;
-    for (const StageState &s : schedule_->state().stages) names.insert(s.name());
-    apply("interleave", {{"loop", loop.name}, {"n", n}}, where);
-    for (const StageState &s : schedule_->state().stages) {
-        if (!names.count(s.name())) return StageHandle(*schedule_, s.name());
-    }
-    throw InternalError("interleave made no stage");
-}
-
-StageHandle StageHandle::offset(const std::string &tensor, int64_t by, const std::string &type, Place where) {
-    apply("offset", {{"tensor", tensor}, {"by", by}, {"type", type}}, where);
-    return StageHandle(*schedule_, stage_ + ".raw");
-}
-
-StageHandle StageHandle::expand(Place where) {
-    apply("expand", json::object(), where);
-    return StageHandle(*schedule_, stage_ + ".product");
-}
-
-StageHandle StageHandle::extend(const std::string &tensor, const std::string &axis, int64_t steps,
-                                const std::string &with, Place where) {
-    json args = {{"tensor", tensor}, {"axis", axis}, {"steps", steps}};
-    if (!with.empty()) args["with"] = with;
-    apply("extend", args, where);
-    return StageHandle(*schedule_, tensor + ".extended");
-}
-
-StageHandle &StageHandle::online(const std::string &max, LoopName loop, const std::vector<std::string> &sums,
-                                 Place where) {
-    json args = {{"max", max}, {"loop", loop.name}};
-    if (!sums.empty()) args["sums"] = sums;
-    return apply("online", args, where);
-}
-
-StageHandle &StageHandle::place_in(const std::string &level, Place where) {
-    schedule_->apply({"place_in", {{"tensor", stage_}, {"level", level}}, where});
-    return *this;
-}
-
-StageHandle &StageHandle::accumulate_in(const std::string &level, LoopName loop, const std::string &rounds,
-                                        Place where) {
-    json args = {{"level", level}, {"loop", loop.name}};
-    if (rounds != "reload") args["rounds"] = rounds;
-    return apply("accumulate_in", args, where);
-}
-
-StageHandle &StageHandle::wait_in(const std::string &level, LoopName loop, Place where) {
-    return apply("wait_in", {{"level", level}, {"loop", loop.name}}, where);
-}
-
-StageHandle &StageHandle::layout(const std::vector<std::string> &terms, Place where) {
-    return apply("layout", {{"terms", terms}}, where);
-}
-StageHandle &StageHandle::hold_as(const std::string &type, Place where) {
-    return apply("hold_as", {{"type", type}}, where);
-}
-
-StageHandle &StageHandle::double_buffer(Place where) { return apply("double_buffer", json::object(), where); }
-
-StageHandle &StageHandle::pipeline(LoopName loop, int64_t stages, Place where) {
-    return apply("pipeline", {{"loop", loop.name}, {"stages", stages}}, where);
-}
-
-StageHandle &StageHandle::stream(Place where) { return apply("stream", {}, where); }
-
-StageHandle &StageHandle::prefetch(const std::string &tensor, LoopName loop, int64_t distance, Place where) {
-    return apply("prefetch", {{"tensor", tensor}, {"loop", loop.name}, {"distance", distance}}, where);
-}
-
-StageHandle &StageHandle::prefetch(const std::string &tensor, LoopName loop, int64_t distance,
-                                   const std::string &consumer, LoopName of, Place where) {
-    return apply(
-        "prefetch",
-        {{"tensor", tensor}, {"loop", loop.name}, {"distance", distance}, {"consumer", consumer}, {"of", of.name}},
-        where);
-}
-
-StageHandle &StageHandle::tensorize(LoopName loop, const std::string &instruction, Place where) {
-    return apply("tensorize", {{"loop", loop.name}, {"instruction", instruction}}, where);
-}
-
-StageHandle &StageHandle::tensorize(LoopName loop, const Instruction &instruction, Place where) {
-    schedule_->know(instruction);
-    return tensorize(std::move(loop), instruction.name, where);
 }
 
 Schedule &Schedule::know(const Instruction &instruction) {
@@ -260,58 +72,6 @@ StageHandle Schedule::stage(const std::string &name, Place where) {
         throw UserError(where, "op " + op().name() + " has no stage \"" + name + "\"; its stages are " +
                                    state_->stage_names());
     return StageHandle(*this, name);
-}
-
-StageHandle Schedule::place_in(const std::string &tensor, const std::string &level, const std::string &consumer,
-                               LoopName loop, Place where) {
-    std::set<std::string> names;
-    for (const StageState &s : state_->stages) names.insert(s.name());
-    apply({"place_in", {{"tensor", tensor}, {"level", level}, {"consumer", consumer}, {"loop", loop.name}}, where});
-    for (const StageState &s : state_->stages) {
-        if (!names.count(s.name())) return StageHandle(*this, s.name());
-    }
-    throw InternalError("place_in made no stage");
-}
-
-Schedule &Schedule::accumulate_in(const std::string &stage, const std::string &level, LoopName loop,
-                                  const std::string &rounds, Place where) {
-    json args = {{"stage", stage}, {"level", level}, {"loop", loop.name}};
-    if (rounds != "reload") args["rounds"] = rounds;
-    return apply({"accumulate_in", args, where});
-}
-
-StageHandle Schedule::reindex(const std::string &tensor, const std::string &consumer,
-                              const std::vector<std::string> &groups, Place where) {
-    apply({"reindex", {{"tensor", tensor}, {"consumer", consumer}, {"groups", groups}}, where});
-    return StageHandle(*this, tensor + ".by." + consumer);
-}
-
-StageHandle Schedule::prepack(const std::string &tensor, const std::vector<std::string> &layout, Place where) {
-    apply({"prepack", {{"tensor", tensor}, {"terms", layout}}, where});
-    return StageHandle(*this, state_->find(tensor) ? tensor : tensor + ".packed");
-}
-
-Schedule &Schedule::assume(const Expr &condition, Place where) {
-    check_condition(op(), condition, "assume", where);
-    return apply({"assume", {{"condition", condition_text(condition)}}, where});
-}
-
-Schedule &Schedule::specialize(const Expr &condition, Place where) {
-    return specialize(condition, Schedule(*this), where);
-}
-
-Schedule &Schedule::specialize(const Expr &condition, const Schedule &schedule, Place where) {
-    check_condition(op(), condition, "specialize", where);
-    schedule.require_applied();
-    const std::string text = condition_text(condition);
-    if (schedule.op().hash() != op().hash())
-        throw UserError(where,
-                        "specialize(" + text + "): the schedule given is one of another op, " + schedule.op().name());
-    json directives = json::array();
-    for (const Directive &d : schedule.directives()) {
-        if (d.primitive != "specialize") directives.push_back(directive_json(d));
-    }
-    return apply({"specialize", {{"condition", text}, {"schedule", directives}}, where});
 }
 
 namespace {
@@ -356,17 +116,6 @@ void Schedule::advance(ScheduleState &state, const Directive &d, size_t index) c
     if (const std::string why = broken_inout(state); !why.empty()) fail_at(d, call_text(d) + ": " + why);
 }
 
-namespace {
-
-// The stage that the directive places; "" if none.
-std::string placed_by(const Directive &d) {
-    const bool places = d.primitive == "compute_at" || d.primitive == "store_at" || d.primitive == "compute_root" ||
-                        d.primitive == "inline_into";
-    return places ? text_argument(d, "stage") : "";
-}
-
-} // namespace
-
 // Applies the directives that are legal now; each may make others legal. Placements of one stage
 // stay in order.
 void Schedule::apply_pending(ScheduleState &state, std::vector<Pending> &pending, const Directive &latest) const {
@@ -399,27 +148,21 @@ Schedule &Schedule::apply(Directive d) {
         check_arguments(primitive(d.primitive), d);
         ScheduleState next = *state_;
         std::vector<Pending> pending = pending_;
-        const std::string placed = placed_by(d);
-        if (d.primitive == "compute_root" || d.primitive == "inline_into" || d.primitive == "compute_with") {
-            std::erase_if(pending, [&](const Pending &p) {
-                const Directive &other = directives_[p.directive];
-                return other.primitive == "compute_with" && text_argument(other, "stage") == text_argument(d, "stage");
-            });
+        const PrimitiveDetails &details = primitive(d.primitive).details;
+        const std::string stage = text_argument(d, "stage"), placed = details.places ? stage : "";
+        const auto is_one_of = [&](const Pending &p, const std::vector<std::string> &names) {
+            const Directive &other = directives_[p.directive];
+            return text_argument(other, "stage") == stage &&
+                   std::find(names.begin(), names.end(), other.primitive) != names.end();
+        };
+        const Directive *first = nullptr; // a pending directive that this one waits for
+        for (const Pending &p : pending) {
+            if (is_one_of(p, details.waits_for)) first = &directives_[p.directive];
         }
-        const Directive *stored = nullptr; // a pending store_at of the same stage
-        if (!placed.empty()) {
-            for (const Pending &p : pending) {
-                if (p.placed == placed && directives_[p.directive].primitive == "store_at")
-                    stored = &directives_[p.directive];
-            }
-            // The last placement of a stage wins, except that compute_at after store_at belongs to
-            // it.
-            if (stored && d.primitive != "compute_at") stored = nullptr;
-            if (!stored) std::erase_if(pending, [&](const Pending &p) { return p.placed == placed; });
-        }
-        if (stored) {
+        if (!first) std::erase_if(pending, [&](const Pending &p) { return is_one_of(p, details.replaces); });
+        if (first) {
             pending.push_back({directives_.size(),
-                               UserError(d.where, call_text(d) + ": " + call_text(*stored) + " is pending"), placed});
+                               UserError(d.where, call_text(d) + ": " + call_text(*first) + " is pending"), placed});
         } else {
             try {
                 advance(next, d, directives_.size());
@@ -498,7 +241,9 @@ std::string Schedule::explain() const {
 
 namespace {
 
-std::string cpp_value(const json &v) {
+std::string cpp_value(ArgumentKind kind, const json &v) {
+    if (kind == ArgumentKind::Condition) return v.get<std::string>();
+    if (kind == ArgumentKind::Schedule) return "special"; // declared by directives_cpp
     if (!v.is_array()) return v.dump();
     std::string inner;
     for (const json &x : v) inner += (inner.empty() ? "" : ", ") + x.dump();
@@ -507,39 +252,31 @@ std::string cpp_value(const json &v) {
 
 } // namespace
 
-std::string cpp_text(const Directive &d) {
+std::string cpp_arguments(const Directive &d, const std::vector<std::string> &but) {
     const json &a = d.arguments;
     std::string args;
     for (const Parameter &q : primitive(d.primitive).parameters) {
         if (!strcmp(q.name, "stage") || !a.contains(q.name)) continue;
-        if (d.primitive == "split" && (!strcmp(q.name, "outer") || !strcmp(q.name, "inner") || !strcmp(q.name, "tail")))
-            continue;
-        if (d.primitive == "vectorize" && !strcmp(q.name, "tail")) continue;
-        if (q.kind == ArgumentKind::Condition) {
-            args += a[q.name].get<std::string>();
-            continue;
-        }
-        args += (args.empty() ? "" : ", ") + cpp_value(a[q.name]);
+        if (std::find(but.begin(), but.end(), std::string(q.name)) != but.end()) continue;
+        args += (args.empty() ? "" : ", ") + cpp_value(q.kind, a[q.name]);
     }
-    const auto tail = [&] {
-        std::string name = a["tail"];
-        name[0] = static_cast<char>(toupper(name[0]));
-        return "Tail::" + name;
-    };
-    if (d.primitive == "split" && (a.contains("outer") || a.contains("inner") || a.contains("tail"))) {
-        std::string names;
-        for (const char *n : {"outer", "inner"}) {
-            if (a.contains(n)) names += (names.empty() ? "." : ", .") + std::string(n) + " = " + a[n].dump();
-        }
-        if (a.contains("tail")) names += (names.empty() ? "." : ", .") + ("tail = " + tail());
-        args += ", {" + names + "}";
-    }
-    if (d.primitive == "vectorize" && a.contains("tail"))
-        args += std::string(a.contains("width") ? "" : ", 0") + ", " + tail();
-    const std::string on = a.contains("stage") ? "s.stage(" + a["stage"].dump() + ")." : "s.";
-    if (d.primitive == "place_in" && !a.contains("consumer"))
-        return "s.stage(" + a["tensor"].dump() + ").place_in(" + a["level"].dump() + ");";
-    return on + d.primitive + "(" + args + ");";
+    return args;
+}
+
+std::string cpp_tail(const Directive &d) {
+    std::string name = text_argument(d, "tail");
+    name[0] = static_cast<char>(toupper(name[0]));
+    return "Tail::" + name;
+}
+
+std::string cpp_call(const Directive &d, const std::string &arguments) {
+    const std::string on = d.arguments.contains("stage") ? "s.stage(" + d.arguments["stage"].dump() + ")." : "s.";
+    return on + d.primitive + "(" + arguments + ");";
+}
+
+std::string cpp_text(const Directive &d) {
+    const PrimitiveDetails &details = primitive(d.primitive).details;
+    return details.cpp ? details.cpp(d) : cpp_call(d, cpp_arguments(d));
 }
 
 namespace {
@@ -549,15 +286,14 @@ std::string directives_cpp(const json &directives, const std::string &schedule, 
     std::string text = "Schedule " + schedule + "(" + of + ");\n";
     for (const json &one : directives) {
         const Directive d = directive_of(one);
-        if (d.primitive != "specialize") {
-            // The text starts with the schedule's name, s.
-            text += schedule + cpp_text(d).substr(1) + "\n";
-            continue;
+        // The text starts with the schedule's name, s.
+        const std::string call = schedule + cpp_text(d).substr(1) + "\n";
+        const Parameter *inner = nullptr;
+        for (const Parameter &q : primitive(d.primitive).parameters) {
+            if (q.kind == ArgumentKind::Schedule) inner = &q;
         }
-        std::istringstream lines(directives_cpp(d.arguments["schedule"], "special", of));
-        text += "{\n";
-        for (std::string l; std::getline(lines, l);) text += "    " + l + "\n";
-        text += "    s.specialize(" + text_argument(d, "condition") + ", special);\n}\n";
+        const std::string special = inner ? directives_cpp(d.arguments[inner->name], "special", of) : "";
+        text += inner ? "{\n" + indented(special + call, 4) + "}\n" : call;
     }
     return text;
 }

@@ -2,6 +2,7 @@
 #include "schedules/facts.h"
 #include "schedules/loop_geometry.h"
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 #include "schedules/storage.h"
 
 namespace kumiko {
@@ -93,6 +94,20 @@ void apply_accumulate_in(ScheduleState &state, const Directive &d, size_t index)
 }
 
 } // namespace
+
+StageHandle &StageHandle::accumulate_in(const std::string &level, LoopName loop, const std::string &rounds,
+                                        Place where) {
+    nlohmann::json args = {{"level", level}, {"loop", loop.name}};
+    if (rounds != "reload") args["rounds"] = rounds;
+    return apply("accumulate_in", args, where);
+}
+
+Schedule &Schedule::accumulate_in(const std::string &stage, const std::string &level, LoopName loop,
+                                  const std::string &rounds, Place where) {
+    nlohmann::json args = {{"stage", stage}, {"level", level}, {"loop", loop.name}};
+    if (rounds != "reload") args["rounds"] = rounds;
+    return apply({"accumulate_in", args, where});
+}
 
 const Primitive &accumulate_in_primitive() {
     static const Primitive record = {

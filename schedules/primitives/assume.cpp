@@ -2,6 +2,7 @@
 #include "schedules/facts.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/reads.h"
+#include "schedules/schedule.h"
 #include "support/error.h"
 
 namespace kumiko {
@@ -33,6 +34,11 @@ void apply_assume(ScheduleState &state, const Directive &d, size_t) {
 }
 
 } // namespace
+
+Schedule &Schedule::assume(const Expr &condition, Place where) {
+    check_condition(op(), condition, "assume", where);
+    return apply({"assume", {{"condition", condition_text(condition)}}, where});
+}
 
 const Primitive &assume_primitive() {
     static const Primitive record = {

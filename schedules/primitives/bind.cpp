@@ -1,5 +1,6 @@
 #include "machine/machine.h"
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 
 namespace kumiko {
 
@@ -64,6 +65,10 @@ void apply_bind(ScheduleState &state, const Directive &d, size_t) {
 }
 
 } // namespace
+
+StageHandle &StageHandle::bind(LoopName loop, const std::string &level, Place where) {
+    return apply("bind", {{"loop", loop.name}, {"level", level}}, where);
+}
 
 const Primitive &bind_primitive() {
     static const Primitive record = {

@@ -1,6 +1,7 @@
 #include "schedules/online.h"
 #include "schedules/own_part.h"
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 #include "schedules/shared_loops.h"
 
 namespace kumiko {
@@ -179,6 +180,10 @@ void apply_compute_at(ScheduleState &state, const Directive &d, size_t index) {
 
 } // namespace
 
+StageHandle &StageHandle::compute_at(const std::string &consumer, LoopName loop, Place where) {
+    return apply("compute_at", {{"consumer", consumer}, {"loop", loop.name}}, where);
+}
+
 const Primitive &compute_at_primitive() {
     static const Primitive record = {
         "compute_at",
@@ -203,7 +208,7 @@ const Primitive &compute_at_primitive() {
          {"loop", ArgumentKind::Text, "the loop of the consumer"}},
         apply_compute_at,
         {"chain", {}, {"compute_at", {{"stage", "T"}, {"consumer", "Y"}, {"loop", "i"}}, {}}},
-        {.order = 10},
+        {.order = 10, .places = true, .replaces = {"compute_at"}, .waits_for = {"store_at"}},
     };
     return record;
 }

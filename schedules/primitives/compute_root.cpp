@@ -1,4 +1,5 @@
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 
 namespace kumiko {
 
@@ -25,6 +26,8 @@ void apply_compute_root(ScheduleState &state, const Directive &d, size_t) {
 
 } // namespace
 
+StageHandle &StageHandle::compute_root(Place where) { return apply("compute_root", nlohmann::json::object(), where); }
+
 const Primitive &compute_root_primitive() {
     static const Primitive record = {
         "compute_root",
@@ -35,7 +38,7 @@ const Primitive &compute_root_primitive() {
         {{"stage", ArgumentKind::Stage, "the stage"}},
         apply_compute_root,
         {"conv", {}, {"compute_root", {{"stage", "X.padded"}}, {}}},
-        {.order = 30},
+        {.order = 30, .places = true, .replaces = {"store_at", "compute_at", "compute_with"}},
     };
     return record;
 }

@@ -1,4 +1,5 @@
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 #include "schedules/shared_loops.h"
 
 namespace kumiko {
@@ -32,6 +33,10 @@ void apply_compute_with(ScheduleState &state, const Directive &d, size_t index) 
 
 } // namespace
 
+StageHandle &StageHandle::compute_with(const std::string &other, LoopName loop, Place where) {
+    return apply("compute_with", {{"with", other}, {"loop", loop.name}}, where);
+}
+
 const Primitive &compute_with_primitive() {
     static const Primitive record = {
         "compute_with",
@@ -56,7 +61,7 @@ const Primitive &compute_with_primitive() {
          {"loop", ArgumentKind::Text, "the innermost loop that they share"}},
         apply_compute_with,
         {"extremes", {}, {"compute_with", {{"stage", "high"}, {"with", "low"}, {"loop", "j"}}, {}}},
-        {.order = 40},
+        {.order = 40, .replaces = {"compute_with"}},
     };
     return record;
 }

@@ -1,4 +1,5 @@
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 
 namespace kumiko {
 
@@ -52,6 +53,8 @@ void apply_double_buffer(ScheduleState &state, const Directive &d, size_t index)
 }
 
 } // namespace
+
+StageHandle &StageHandle::double_buffer(Place where) { return apply("double_buffer", nlohmann::json::object(), where); }
 
 const Primitive &double_buffer_primitive() {
     static const Primitive record = {

@@ -4,6 +4,7 @@
 #include "dsl/types.h"
 #include "schedules/factors.h"
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 
 #include <fmt/format.h>
 
@@ -120,6 +121,11 @@ bool is_shifted_contraction(const Stage &sum) {
         });
     };
     return has_own(a, b) && has_own(b, a);
+}
+
+StageHandle StageHandle::expand(Place where) {
+    apply("expand", nlohmann::json::object(), where);
+    return StageHandle(*schedule_, stage_ + ".product");
 }
 
 const Primitive &expand_primitive() {

@@ -3,6 +3,7 @@
 #include "dsl/reads.h"
 #include "schedules/factors.h"
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 #include "support/error.h"
 
 #include <fmt/format.h>
@@ -110,6 +111,14 @@ void apply_extend(ScheduleState &state, const Directive &d, size_t) {
 }
 
 } // namespace
+
+StageHandle StageHandle::extend(const std::string &tensor, const std::string &axis, int64_t steps,
+                                const std::string &with, Place where) {
+    nlohmann::json args = {{"tensor", tensor}, {"axis", axis}, {"steps", steps}};
+    if (!with.empty()) args["with"] = with;
+    apply("extend", args, where);
+    return StageHandle(*schedule_, tensor + ".extended");
+}
 
 const Primitive &extend_primitive() {
     static const Primitive record = {

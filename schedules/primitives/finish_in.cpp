@@ -1,5 +1,6 @@
 #include "dsl/reads.h"
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 
 namespace kumiko {
 
@@ -88,6 +89,10 @@ void apply_finish_in(ScheduleState &state, const Directive &d, size_t index) {
 }
 
 } // namespace
+
+StageHandle &StageHandle::finish_in(const std::string &consumer, Place where) {
+    return apply("finish_in", {{"consumer", consumer}}, where);
+}
 
 const Primitive &finish_in_primitive() {
     static const Primitive record = {

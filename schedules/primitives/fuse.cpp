@@ -1,4 +1,5 @@
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 
 namespace kumiko {
 
@@ -41,6 +42,13 @@ void apply_fuse(ScheduleState &state, const Directive &d, size_t) {
 }
 
 } // namespace
+
+FusedLoop StageHandle::fuse(LoopName outer, LoopName inner, const std::string &fused, Place where) {
+    nlohmann::json args = {{"outer", outer.name}, {"inner", inner.name}};
+    if (!fused.empty()) args["fused"] = fused;
+    apply("fuse", args, where);
+    return {*this, fused.empty() ? outer.name + "_" + inner.name : fused};
+}
 
 const Primitive &fuse_primitive() {
     static const Primitive record = {

@@ -1,5 +1,6 @@
 #include "dsl/type_range.h"
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 #include "support/error.h"
 
 namespace kumiko {
@@ -79,6 +80,10 @@ void apply_hold_as(ScheduleState &state, const Directive &d, size_t) {
 }
 
 } // namespace
+
+StageHandle &StageHandle::hold_as(const std::string &type, Place where) {
+    return apply("hold_as", {{"type", type}}, where);
+}
 
 const Primitive &hold_as_primitive() {
     static const Primitive record = {

@@ -1,4 +1,5 @@
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 
 namespace kumiko {
 
@@ -33,6 +34,8 @@ void apply_inline_into(ScheduleState &state, const Directive &d, size_t index) {
 
 } // namespace
 
+StageHandle &StageHandle::inline_into(Place where) { return apply("inline_into", nlohmann::json::object(), where); }
+
 const Primitive &inline_into_primitive() {
     static const Primitive record = {
         "inline_into",
@@ -44,7 +47,7 @@ const Primitive &inline_into_primitive() {
         {{"stage", ArgumentKind::Stage, "the stage"}},
         apply_inline_into,
         {"chain", {}, {"inline_into", {{"stage", "T"}}, {}}},
-        {.order = 50},
+        {.order = 50, .places = true, .replaces = {"store_at", "compute_at", "compute_with"}},
     };
     return record;
 }

@@ -1,4 +1,5 @@
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 
 namespace kumiko {
 
@@ -29,6 +30,16 @@ void apply_interleave(ScheduleState &state, const Directive &d, size_t index) {
 }
 
 } // namespace
+
+StageHandle StageHandle::interleave(LoopName loop, int64_t n, Place where) {
+    std::set<std::string> names;
+    for (const StageState &s : schedule_->state().stages) names.insert(s.name());
+    apply("interleave", {{"loop", loop.name}, {"n", n}}, where);
+    for (const StageState &s : schedule_->state().stages) {
+        if (!names.count(s.name())) return StageHandle(*schedule_, s.name());
+    }
+    throw InternalError("interleave made no stage");
+}
 
 const Primitive &interleave_primitive() {
     static const Primitive record = {

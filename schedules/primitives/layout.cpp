@@ -1,4 +1,5 @@
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 
 namespace kumiko {
 
@@ -80,6 +81,10 @@ void apply_layout(ScheduleState &state, const Directive &d, size_t) {
 }
 
 } // namespace
+
+StageHandle &StageHandle::layout(const std::vector<std::string> &terms, Place where) {
+    return apply("layout", {{"terms", terms}}, where);
+}
 
 const Primitive &layout_primitive() {
     static const Primitive record = {

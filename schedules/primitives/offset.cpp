@@ -3,6 +3,7 @@
 #include "dsl/types.h"
 #include "schedules/factors.h"
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 #include "schedules/values.h"
 #include "support/error.h"
 
@@ -99,6 +100,11 @@ void apply_offset(ScheduleState &state, const Directive &d, size_t) {
 }
 
 } // namespace
+
+StageHandle StageHandle::offset(const std::string &tensor, int64_t by, const std::string &type, Place where) {
+    apply("offset", {{"tensor", tensor}, {"by", by}, {"type", type}}, where);
+    return StageHandle(*schedule_, stage_ + ".raw");
+}
 
 const Primitive &offset_primitive() {
     static const Primitive record = {

@@ -1,5 +1,6 @@
 #include "schedules/online.h"
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 
 namespace kumiko {
 
@@ -184,6 +185,13 @@ void apply_online(ScheduleState &state, const Directive &d, size_t index) {
 }
 
 } // namespace
+
+StageHandle &StageHandle::online(const std::string &max, LoopName loop, const std::vector<std::string> &sums,
+                                 Place where) {
+    nlohmann::json args = {{"max", max}, {"loop", loop.name}};
+    if (!sums.empty()) args["sums"] = sums;
+    return apply("online", args, where);
+}
 
 const Primitive &online_primitive() {
     static const Primitive record = {

@@ -1,4 +1,5 @@
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 
 namespace kumiko {
 
@@ -20,6 +21,10 @@ void apply_parallel(ScheduleState &state, const Directive &d, size_t) {
 }
 
 } // namespace
+
+StageHandle &StageHandle::parallel(LoopName loop, Place where) {
+    return apply("parallel", {{"loop", loop.name}}, where);
+}
 
 const Primitive &parallel_primitive() {
     static const Primitive record = {

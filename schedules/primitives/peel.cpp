@@ -1,4 +1,5 @@
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 
 namespace kumiko {
 
@@ -37,6 +38,10 @@ void apply_peel(ScheduleState &state, const Directive &d, size_t index) {
 }
 
 } // namespace
+
+StageHandle &StageHandle::peel(LoopName loop, int64_t first, int64_t last, Place where) {
+    return apply("peel", {{"loop", loop.name}, {"first", first}, {"last", last}}, where);
+}
 
 const Primitive &peel_primitive() {
     static const Primitive record = {

@@ -1,4 +1,5 @@
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 
 namespace kumiko {
 
@@ -42,6 +43,10 @@ void apply_pipeline(ScheduleState &state, const Directive &d, size_t index) {
 }
 
 } // namespace
+
+StageHandle &StageHandle::pipeline(LoopName loop, int64_t stages, Place where) {
+    return apply("pipeline", {{"loop", loop.name}, {"stages", stages}}, where);
+}
 
 const Primitive &pipeline_primitive() {
     static const Primitive record = {

@@ -2,6 +2,7 @@
 #include "schedules/loop_geometry.h"
 #include "schedules/parts.h"
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 #include "support/error.h"
 
 namespace kumiko {
@@ -282,6 +283,31 @@ void apply_place_in(ScheduleState &state, const Directive &d, size_t index) {
 
 } // namespace
 
+StageHandle &StageHandle::place_in(const std::string &level, Place where) {
+    schedule_->apply({"place_in", {{"tensor", stage_}, {"level", level}}, where});
+    return *this;
+}
+
+StageHandle Schedule::place_in(const std::string &tensor, const std::string &level, const std::string &consumer,
+                               LoopName loop, Place where) {
+    std::set<std::string> names;
+    for (const StageState &s : state_->stages) names.insert(s.name());
+    apply({"place_in", {{"tensor", tensor}, {"level", level}, {"consumer", consumer}, {"loop", loop.name}}, where});
+    for (const StageState &s : state_->stages) {
+        if (!names.count(s.name())) return StageHandle(*this, s.name());
+    }
+    throw InternalError("place_in made no stage");
+}
+
+namespace {
+
+std::string place_in_cpp(const Directive &d) {
+    if (d.arguments.contains("consumer")) return cpp_call(d, cpp_arguments(d));
+    return "s.stage(" + d.arguments["tensor"].dump() + ").place_in(" + d.arguments["level"].dump() + ");";
+}
+
+} // namespace
+
 const Primitive &place_in_primitive() {
     static const Primitive record = {
         "place_in",
@@ -303,7 +329,7 @@ const Primitive &place_in_primitive() {
          {{"split", {{"stage", "C"}, {"loop", "k"}, {"factor", 64}}, {}},
           {"reorder", {{"stage", "C"}, {"loops", {"k.o", "i", "j", "k.i"}}}, {}}},
          {"place_in", {{"tensor", "B"}, {"level", "L2"}, {"consumer", "C"}, {"loop", "k.o"}}, {}}},
-        {.order = 10},
+        {.order = 10, .cpp = place_in_cpp},
     };
     return record;
 }

@@ -1,5 +1,6 @@
 #include "schedules/online.h"
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 
 namespace kumiko {
 
@@ -110,6 +111,18 @@ void apply_prefetch(ScheduleState &state, const Directive &d, size_t index) {
 }
 
 } // namespace
+
+StageHandle &StageHandle::prefetch(const std::string &tensor, LoopName loop, int64_t distance, Place where) {
+    return apply("prefetch", {{"tensor", tensor}, {"loop", loop.name}, {"distance", distance}}, where);
+}
+
+StageHandle &StageHandle::prefetch(const std::string &tensor, LoopName loop, int64_t distance,
+                                   const std::string &consumer, LoopName of, Place where) {
+    return apply(
+        "prefetch",
+        {{"tensor", tensor}, {"loop", loop.name}, {"distance", distance}, {"consumer", consumer}, {"of", of.name}},
+        where);
+}
 
 const Primitive &prefetch_primitive() {
     static const Primitive record = {

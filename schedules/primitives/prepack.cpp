@@ -1,4 +1,5 @@
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 
 namespace kumiko {
 
@@ -70,6 +71,11 @@ void apply_prepack(ScheduleState &state, const Directive &d, size_t) {
 }
 
 } // namespace
+
+StageHandle Schedule::prepack(const std::string &tensor, const std::vector<std::string> &layout, Place where) {
+    apply({"prepack", {{"tensor", tensor}, {"terms", layout}}, where});
+    return StageHandle(*this, state_->find(tensor) ? tensor : tensor + ".packed");
+}
 
 const Primitive &prepack_primitive() {
     static const Primitive record = {

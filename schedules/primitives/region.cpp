@@ -1,5 +1,6 @@
 #include "schedules/parts.h"
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 
 namespace kumiko {
 
@@ -145,6 +146,11 @@ void apply_region(ScheduleState &state, const Directive &d, size_t index) {
 }
 
 } // namespace
+
+StageHandle StageHandle::region(LoopName loop, int64_t first, int64_t count, const std::string &name, Place where) {
+    apply("region", {{"loop", loop.name}, {"first", first}, {"count", count}, {"name", name}}, where);
+    return StageHandle(*schedule_, name);
+}
 
 const Primitive &region_primitive() {
     static const Primitive record = {

@@ -3,6 +3,7 @@
 #include "dsl/print.h"
 #include "schedules/facts.h"
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 #include "support/error.h"
 
 #include <sstream>
@@ -215,6 +216,12 @@ void apply_reindex(ScheduleState &state, const Directive &d, size_t) {
 }
 
 } // namespace
+
+StageHandle Schedule::reindex(const std::string &tensor, const std::string &consumer,
+                              const std::vector<std::string> &groups, Place where) {
+    apply({"reindex", {{"tensor", tensor}, {"consumer", consumer}, {"groups", groups}}, where});
+    return StageHandle(*this, tensor + ".by." + consumer);
+}
 
 const Primitive &reindex_primitive() {
     static const Primitive record = {

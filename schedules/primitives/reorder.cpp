@@ -1,4 +1,5 @@
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 
 namespace kumiko {
 
@@ -38,6 +39,10 @@ void apply_reorder(ScheduleState &state, const Directive &d, size_t) {
 }
 
 } // namespace
+
+StageHandle &StageHandle::reorder(const std::vector<LoopName> &loops, Place where) {
+    return apply("reorder", {{"loops", std::vector<std::string>(loops.begin(), loops.end())}}, where);
+}
 
 const Primitive &reorder_primitive() {
     static const Primitive record = {

@@ -1,6 +1,7 @@
 #include "dsl/bounded.h"
 #include "schedules/frame.h"
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 
 namespace kumiko {
 
@@ -144,6 +145,17 @@ void apply_rfactor(ScheduleState &state, const Directive &d, size_t index) {
 }
 
 } // namespace
+
+StageHandle StageHandle::rfactor(LoopName loop, Place where) {
+    const auto &before = schedule_->state().stages;
+    std::set<std::string> names;
+    for (const StageState &s : before) names.insert(s.name());
+    apply("rfactor", {{"loop", loop.name}}, where);
+    for (const StageState &s : schedule_->state().stages) {
+        if (!names.count(s.name())) return StageHandle(*schedule_, s.name());
+    }
+    throw InternalError("rfactor made no stage");
+}
 
 const Primitive &rfactor_primitive() {
     static const Primitive record = {

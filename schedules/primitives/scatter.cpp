@@ -3,6 +3,7 @@
 #include "dsl/print.h"
 #include "dsl/stage_builder.h"
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 
 namespace kumiko {
 
@@ -69,6 +70,8 @@ void apply_scatter(ScheduleState &state, const Directive &d, size_t index) {
 }
 
 } // namespace
+
+StageHandle &StageHandle::scatter(LoopName loop, Place where) { return apply("scatter", {{"loop", loop.name}}, where); }
 
 const Primitive &scatter_primitive() {
     static const Primitive record = {

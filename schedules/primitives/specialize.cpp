@@ -80,6 +80,24 @@ void apply_specialize(ScheduleState &state, const Directive &d, size_t index) {
 
 } // namespace
 
+Schedule &Schedule::specialize(const Expr &condition, Place where) {
+    return specialize(condition, Schedule(*this), where);
+}
+
+Schedule &Schedule::specialize(const Expr &condition, const Schedule &schedule, Place where) {
+    check_condition(op(), condition, "specialize", where);
+    schedule.require_applied();
+    const std::string text = condition_text(condition);
+    if (schedule.op().hash() != op().hash())
+        throw UserError(where,
+                        "specialize(" + text + "): the schedule given is one of another op, " + schedule.op().name());
+    nlohmann::json directives = nlohmann::json::array();
+    for (const Directive &d : schedule.directives()) {
+        if (d.primitive != "specialize") directives.push_back(directive_json(d));
+    }
+    return apply({"specialize", {{"condition", text}, {"schedule", directives}}, where});
+}
+
 const Primitive &specialize_primitive() {
     static const Primitive record = {
         "specialize",

@@ -1,5 +1,6 @@
 #include "schedules/online.h"
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 
 namespace kumiko {
 
@@ -151,6 +152,29 @@ void apply_split(ScheduleState &state, const Directive &d, size_t index) {
 
 } // namespace
 
+std::pair<LoopName, LoopName> StageHandle::split(LoopName loop, int64_t factor, SplitNames names, Place where) {
+    nlohmann::json args = {{"loop", loop.name}, {"factor", factor}};
+    if (!names.outer.empty()) args["outer"] = names.outer;
+    if (!names.inner.empty()) args["inner"] = names.inner;
+    if (names.tail != Tail::Auto) args["tail"] = tail_name(names.tail);
+    apply("split", args, where);
+    return {names.outer.empty() ? loop.name + ".o" : names.outer, names.inner.empty() ? loop.name + ".i" : names.inner};
+}
+
+namespace {
+
+std::string split_cpp(const Directive &d) {
+    std::string names;
+    for (const char *n : {"outer", "inner"}) {
+        if (d.arguments.contains(n))
+            names += std::string(names.empty() ? "." : ", .") + n + " = " + d.arguments[n].dump();
+    }
+    if (d.arguments.contains("tail")) names += (names.empty() ? ".tail = " : ", .tail = ") + cpp_tail(d);
+    return cpp_call(d, cpp_arguments(d, {"outer", "inner", "tail"}) + (names.empty() ? "" : ", {" + names + "}"));
+}
+
+} // namespace
+
 const Primitive &split_primitive() {
     static const Primitive record = {
         "split",
@@ -174,7 +198,7 @@ const Primitive &split_primitive() {
          {"tail", ArgumentKind::Text, "the tail strategy", true, {"auto", "guard", "mask", "shift", "pad"}}},
         apply_split,
         {"matmul", {}, {"split", {{"stage", "C"}, {"loop", "i"}, {"factor", 14}}, {}}},
-        {.order = 10},
+        {.order = 10, .cpp = split_cpp},
     };
     return record;
 }

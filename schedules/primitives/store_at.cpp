@@ -4,6 +4,7 @@
 #include "schedules/online.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/rolling.h"
+#include "schedules/schedule.h"
 
 namespace kumiko {
 
@@ -204,6 +205,10 @@ std::string not_inside(const ScheduleState &state, const std::string &name, cons
     return "";
 }
 
+StageHandle &StageHandle::store_at(const std::string &consumer, LoopName loop, Place where) {
+    return apply("store_at", {{"consumer", consumer}, {"loop", loop.name}}, where);
+}
+
 const Primitive &store_at_primitive() {
     static const Primitive record = {
         "store_at",
@@ -233,7 +238,7 @@ const Primitive &store_at_primitive() {
         {"softmax",
          {{"compute_at", {{"stage", "total"}, {"consumer", "Y"}, {"loop", "i"}}, {}}},
          {"store_at", {{"stage", "e"}, {"consumer", "Y"}, {"loop", "i"}}, {}}},
-        {.order = 20},
+        {.order = 20, .places = true, .replaces = {"store_at", "compute_at"}},
     };
     return record;
 }

@@ -1,4 +1,5 @@
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 
 namespace kumiko {
 
@@ -25,6 +26,8 @@ void apply_stream(ScheduleState &state, const Directive &d, size_t index) {
 }
 
 } // namespace
+
+StageHandle &StageHandle::stream(Place where) { return apply("stream", {}, where); }
 
 const Primitive &stream_primitive() {
     static const Primitive record = {

@@ -2,6 +2,7 @@
 #include "schedules/facts.h"
 #include "schedules/parts.h"
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 #include "schedules/storage.h"
 #include "schedules/tensor_match.h"
 #include "schedules/values.h"
@@ -261,6 +262,15 @@ void apply_tensorize(ScheduleState &state, const Directive &d, size_t index) {
 }
 
 } // namespace
+
+StageHandle &StageHandle::tensorize(LoopName loop, const std::string &instruction, Place where) {
+    return apply("tensorize", {{"loop", loop.name}, {"instruction", instruction}}, where);
+}
+
+StageHandle &StageHandle::tensorize(LoopName loop, const Instruction &instruction, Place where) {
+    schedule_->know(instruction);
+    return tensorize(std::move(loop), instruction.name, where);
+}
 
 const Primitive &tensorize_primitive() {
     static const Primitive record = {

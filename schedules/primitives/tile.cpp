@@ -1,4 +1,5 @@
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 
 namespace kumiko {
 
@@ -46,6 +47,16 @@ void apply_tile(ScheduleState &state, const Directive &d, size_t) {
 }
 
 } // namespace
+
+std::vector<LoopName> StageHandle::tile(const std::vector<LoopName> &loops, const std::vector<int64_t> &factors,
+                                        Place where) {
+    apply("tile", {{"loops", std::vector<std::string>(loops.begin(), loops.end())}, {"factors", factors}}, where);
+    std::vector<LoopName> made;
+    for (const char *part : {".o", ".i"}) {
+        for (const LoopName &l : loops) made.push_back(l.name + part);
+    }
+    return made;
+}
 
 const Primitive &tile_primitive() {
     static const Primitive record = {

@@ -1,4 +1,5 @@
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 
 namespace kumiko {
 
@@ -29,6 +30,12 @@ void apply_unroll(ScheduleState &state, const Directive &d, size_t) {
 }
 
 } // namespace
+
+StageHandle &StageHandle::unroll(LoopName loop, int64_t factor, Place where) {
+    nlohmann::json args = {{"loop", loop.name}};
+    if (factor) args["factor"] = factor;
+    return apply("unroll", args, where);
+}
 
 const Primitive &unroll_primitive() {
     static const Primitive record = {

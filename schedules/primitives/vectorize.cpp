@@ -1,5 +1,6 @@
 #include "machine/machine.h"
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 
 namespace kumiko {
 
@@ -117,6 +118,23 @@ void apply_vectorize(ScheduleState &state, const Directive &d, size_t index) {
 
 } // namespace
 
+StageHandle &StageHandle::vectorize(LoopName loop, int64_t width, Tail tail, Place where) {
+    nlohmann::json args = {{"loop", loop.name}};
+    if (width) args["width"] = width;
+    if (tail != Tail::Auto) args["tail"] = tail_name(tail);
+    return apply("vectorize", args, where);
+}
+
+namespace {
+
+std::string vectorize_cpp(const Directive &d) {
+    std::string args = cpp_arguments(d, {"tail"});
+    if (d.arguments.contains("tail")) args += (d.arguments.contains("width") ? ", " : ", 0, ") + cpp_tail(d);
+    return cpp_call(d, args);
+}
+
+} // namespace
+
 const Primitive &vectorize_primitive() {
     static const Primitive record = {
         "vectorize",
@@ -137,7 +155,7 @@ const Primitive &vectorize_primitive() {
          {"tail", ArgumentKind::Text, "the tail strategy", true, {"auto", "guard", "mask", "shift", "pad"}}},
         apply_vectorize,
         {"add", {}, {"vectorize", {{"stage", "C"}, {"loop", "j"}, {"width", 16}}, {}}},
-        {.order = 60},
+        {.order = 60, .cpp = vectorize_cpp},
     };
     return record;
 }

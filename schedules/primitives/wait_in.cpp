@@ -1,5 +1,6 @@
 #include "machine/machine.h"
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 
 namespace kumiko {
 
@@ -41,6 +42,10 @@ void apply_wait_in(ScheduleState &state, const Directive &d, size_t index) {
 }
 
 } // namespace
+
+StageHandle &StageHandle::wait_in(const std::string &level, LoopName loop, Place where) {
+    return apply("wait_in", {{"level", level}, {"loop", loop.name}}, where);
+}
 
 const Primitive &wait_in_primitive() {
     static const Primitive record = {

@@ -1,4 +1,5 @@
 #include "schedules/primitives/steps.h"
+#include "schedules/schedule.h"
 
 namespace kumiko {
 
@@ -30,6 +31,10 @@ void apply_write_back(ScheduleState &state, const Directive &d, size_t index) {
 }
 
 } // namespace
+
+StageHandle &StageHandle::write_back(LoopName loop, Place where) {
+    return apply("write_back", {{"loop", loop.name}}, where);
+}
 
 const Primitive &write_back_primitive() {
     static const Primitive record = {
