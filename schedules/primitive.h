@@ -59,6 +59,14 @@ struct PrimitiveExample {
     Directive call;
 };
 
+// Values of one parameter that are likely legal, given the arguments before it. Random schedules
+// draw most of their arguments from these; without a function, they draw by the parameter's kind.
+struct Candidates {
+    const char *parameter;
+    std::vector<nlohmann::json> (*values)(const ScheduleState &state, const Directive &so_far) = nullptr;
+    double left_out = 0.5; // the probability that an optional parameter is left out
+};
+
 // What a record says beyond its parameters. All of it is optional.
 struct PrimitiveDetails {
     int order = 0; // position in the group on the reference page; steps of 10 leave room
@@ -69,6 +77,14 @@ struct PrimitiveDetails {
     // Primitives of pending directives of the same stage that this one ends, and for which it
     // waits.
     std::vector<std::string> replaces = {}, waits_for = {};
+    // It changes the arguments of the kernel, so all specialisations of a schedule have it too.
+    bool changes_arguments = false;
+    const char *architecture = nullptr; // the only one whose kernels can have it
+    // For random schedules (schedules/candidates.h).
+    std::vector<Candidates> candidates = {};
+    // Directives that are likely legal, and are of this primitive or prepare one.
+    std::vector<Directive> (*leading)(const ScheduleState &state, const std::vector<Directive> &so_far) = nullptr;
+    double weight = 1; // the probability that the directive is kept if it is drawn
 };
 
 // The record of a primitive: its parameters, checks, implementation and documentation.

@@ -1,4 +1,5 @@
 #include "machine/machine.h"
+#include "schedules/candidates.h"
 #include "schedules/facts.h"
 #include "schedules/loop_geometry.h"
 #include "schedules/primitives/steps.h"
@@ -136,7 +137,7 @@ const Primitive &accumulate_in_primitive() {
          {{"tile", {{"stage", "C"}, {"loops", {"i", "j"}}, {"factors", {4, 16}}}, {}},
           {"reorder", {{"stage", "C"}, {"loops", {"i.o", "j.o", "k", "i.i", "j.i"}}}, {}}},
          {"accumulate_in", {{"stage", "C"}, {"level", "registers"}, {"loop", "j.o"}}, {}}},
-        {.order = 20},
+        {.order = 20, .candidates = {{"stage", reductions}}},
     };
     return record;
 }

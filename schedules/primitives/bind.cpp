@@ -1,4 +1,5 @@
 #include "machine/machine.h"
+#include "schedules/candidates.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
 
@@ -70,6 +71,15 @@ StageHandle &StageHandle::bind(LoopName loop, const std::string &level, Place wh
     return apply("bind", {{"loop", loop.name}, {"level", level}}, where);
 }
 
+namespace {
+
+Values unit_levels(const ScheduleState &state, const Directive &) {
+    const std::vector<std::string> names = state.machine->unit_names();
+    return {names.begin(), names.end()};
+}
+
+} // namespace
+
 const Primitive &bind_primitive() {
     static const Primitive record = {
         "bind",
@@ -88,7 +98,7 @@ const Primitive &bind_primitive() {
          {"level", ArgumentKind::Text, "the unit level, a name in the machine's table"}},
         apply_bind,
         {"matmul", {}, {"bind", {{"stage", "C"}, {"loop", "i"}, {"level", "core"}}, {}}},
-        {.order = 10},
+        {.order = 10, .candidates = {{"level", unit_levels}}},
     };
     return record;
 }

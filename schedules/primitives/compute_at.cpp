@@ -1,3 +1,4 @@
+#include "schedules/candidates.h"
 #include "schedules/online.h"
 #include "schedules/own_part.h"
 #include "schedules/primitives/steps.h"
@@ -208,7 +209,11 @@ const Primitive &compute_at_primitive() {
          {"loop", ArgumentKind::Text, "the loop of the consumer"}},
         apply_compute_at,
         {"chain", {}, {"compute_at", {{"stage", "T"}, {"consumer", "Y"}, {"loop", "i"}}, {}}},
-        {.order = 10, .places = true, .replaces = {"compute_at"}, .waits_for = {"store_at"}},
+        {.order = 10,
+         .places = true,
+         .replaces = {"compute_at"},
+         .waits_for = {"store_at"},
+         .candidates = {{"consumer", readers_of_argument}, {"loop", consumer_loops}}},
     };
     return record;
 }

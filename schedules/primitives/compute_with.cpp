@@ -1,3 +1,4 @@
+#include "schedules/candidates.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
 #include "schedules/shared_loops.h"
@@ -37,6 +38,37 @@ StageHandle &StageHandle::compute_with(const std::string &other, LoopName loop, 
     return apply("compute_with", {{"with", other}, {"loop", loop.name}}, where);
 }
 
+namespace {
+
+bool same_axes(const StageState &a, const StageState &b) {
+    return std::equal(a.def.axes.begin(), a.def.axes.end(), b.def.axes.begin(), b.def.axes.end(),
+                      [](const Axis &x, const Axis &y) { return x.name() == y.name(); });
+}
+
+// Two stages in one nest, or a directive on loops or the place of one repeated for the other.
+std::vector<Directive> to_shared_loops(const ScheduleState &state, const std::vector<Directive> &so_far) {
+    std::vector<Directive> all;
+    for (const StageState &a : state.stages) {
+        for (const StageState &b : state.stages) {
+            if (&a == &b || a.order.empty() || !same_axes(a, b)) continue;
+            for (const std::string &loop : a.order) {
+                if (!apart(state, b.name(), a.name(), loop))
+                    all.push_back({"compute_with", {{"stage", b.name()}, {"with", a.name()}, {"loop", loop}}, {}});
+            }
+            for (const Directive &d : so_far) {
+                const Primitive &p = primitive(d.primitive);
+                if (text_argument(d, "stage") != a.name() || (p.group != std::string("loops") && !p.details.places))
+                    continue;
+                all.push_back(d);
+                all.back().arguments["stage"] = b.name();
+            }
+        }
+    }
+    return all;
+}
+
+} // namespace
+
 const Primitive &compute_with_primitive() {
     static const Primitive record = {
         "compute_with",
@@ -61,7 +93,7 @@ const Primitive &compute_with_primitive() {
          {"loop", ArgumentKind::Text, "the innermost loop that they share"}},
         apply_compute_with,
         {"extremes", {}, {"compute_with", {{"stage", "high"}, {"with", "low"}, {"loop", "j"}}, {}}},
-        {.order = 40, .replaces = {"compute_with"}},
+        {.order = 40, .replaces = {"compute_with"}, .leading = to_shared_loops},
     };
     return record;
 }

@@ -2,6 +2,7 @@
 
 #include "dsl/print.h"
 #include "dsl/types.h"
+#include "schedules/candidates.h"
 #include "schedules/factors.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
@@ -128,6 +129,14 @@ StageHandle StageHandle::expand(Place where) {
     return StageHandle(*schedule_, stage_ + ".product");
 }
 
+namespace {
+
+Values shifted_products(const ScheduleState &state, const Directive &) {
+    return stages_where(state, [](const StageState &s) { return is_shifted_product(s.def); });
+}
+
+} // namespace
+
 const Primitive &expand_primitive() {
     static const Primitive record = {
         "expand",
@@ -144,7 +153,7 @@ const Primitive &expand_primitive() {
         {{"stage", ArgumentKind::Stage, "the sum"}},
         apply_expand,
         {"matmul_zero_points", {}, {"expand", {{"stage", "C"}}, {}}},
-        {.order = 130},
+        {.order = 130, .candidates = {{"stage", shifted_products}}},
     };
     return record;
 }

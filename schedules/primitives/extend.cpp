@@ -1,6 +1,7 @@
 #include "dsl/print.h"
 #include "dsl/reach.h"
 #include "dsl/reads.h"
+#include "schedules/candidates.h"
 #include "schedules/factors.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
@@ -120,6 +121,45 @@ StageHandle StageHandle::extend(const std::string &tensor, const std::string &ax
     return StageHandle(*schedule_, tensor + ".extended");
 }
 
+namespace {
+
+// Some steps more along each axis of products of two tensors, with zeros in both.
+std::vector<Directive> to_longer_sums(const ScheduleState &state, const std::vector<Directive> &so_far) {
+    std::vector<Directive> all;
+    for (const nlohmann::json &stage : sums_of_products(state, {})) {
+        const Directive d = {"extend", {{"stage", stage}}, {}};
+        const Values tensors = factor_tensors(state, d);
+        for (const Axis &a : state.stage(stage).def.reduction_axes) {
+            const auto extent = as_const_int(a.extent());
+            if (!extent || tensors.size() != 2) continue;
+            for (const int64_t more : {1, 2, 5}) {
+                all.push_back(d);
+                all.back().arguments.update(nlohmann::json{
+                    {"tensor", tensors[0]}, {"axis", a.name()}, {"steps", *extent + more}, {"with", tensors[1]}});
+            }
+        }
+    }
+    return all;
+}
+
+Values reduced_axes(const ScheduleState &state, const Directive &d) {
+    Values names;
+    for (const Axis &a : state.stage(text_argument(d, "stage")).def.reduction_axes) names.push_back(a.name());
+    return names;
+}
+
+Values longer(const ScheduleState &state, const Directive &d) {
+    Values all;
+    for (const Axis &a : state.stage(text_argument(d, "stage")).def.reduction_axes) {
+        const auto extent = as_const_int(a.extent());
+        for (int64_t more = 1; extent && a.name() == text_argument(d, "axis") && more <= 5; more++)
+            all.push_back(*extent + more);
+    }
+    return all;
+}
+
+} // namespace
+
 const Primitive &extend_primitive() {
     static const Primitive record = {
         "extend",
@@ -141,7 +181,13 @@ const Primitive &extend_primitive() {
          {"with", ArgumentKind::Text, "the other factor, which is zero there too", true}},
         apply_extend,
         {"conv_i8", {}, {"extend", {{"stage", "Y"}, {"tensor", "W"}, {"axis", "kx"}, {"steps", 4}}, {}}},
-        {.order = 120},
+        {.order = 120,
+         .candidates = {{"stage", sums_of_products},
+                        {"tensor", factor_tensors},
+                        {"axis", reduced_axes},
+                        {"steps", longer},
+                        {"with", factor_tensors}},
+         .leading = to_longer_sums},
     };
     return record;
 }

@@ -1,4 +1,5 @@
 #include "dsl/reads.h"
+#include "schedules/candidates.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
 
@@ -107,7 +108,7 @@ const Primitive &finish_in_primitive() {
         {{"stage", ArgumentKind::Stage, "the reduction"}, {"consumer", ArgumentKind::Text, "the consumer"}},
         apply_finish_in,
         {"dense", {}, {"finish_in", {{"stage", "Y.sum"}, {"consumer", "Y"}}, {}}},
-        {.order = 60},
+        {.order = 60, .candidates = {{"stage", reductions}, {"consumer", readers_of_argument}}},
     };
     return record;
 }

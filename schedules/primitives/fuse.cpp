@@ -1,3 +1,4 @@
+#include "schedules/candidates.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
 
@@ -50,6 +51,17 @@ FusedLoop StageHandle::fuse(LoopName outer, LoopName inner, const std::string &f
     return {*this, fused.empty() ? outer.name + "_" + inner.name : fused};
 }
 
+namespace {
+
+// The loop directly inside the argument "outer".
+Values next_loop(const ScheduleState &state, const Directive &d) {
+    const std::vector<std::string> &order = state.stage(text_argument(d, "stage")).order;
+    const auto at = std::find(order.begin(), order.end(), text_argument(d, "outer"));
+    return at == order.end() || at + 1 == order.end() ? Values() : Values{*(at + 1)};
+}
+
+} // namespace
+
 const Primitive &fuse_primitive() {
     static const Primitive record = {
         "fuse",
@@ -65,7 +77,7 @@ const Primitive &fuse_primitive() {
          {"fused", ArgumentKind::Text, "name of the fused loop; <outer>_<inner> by default", true}},
         apply_fuse,
         {"matmul", {}, {"fuse", {{"stage", "C"}, {"outer", "i"}, {"inner", "j"}, {"fused", "ij"}}, {}}},
-        {.order = 20},
+        {.order = 20, .candidates = {{"inner", next_loop}, {"fused", nullptr, 0.9}}},
     };
     return record;
 }

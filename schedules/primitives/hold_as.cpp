@@ -1,4 +1,5 @@
 #include "dsl/type_range.h"
+#include "schedules/candidates.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
 #include "support/error.h"
@@ -85,6 +86,16 @@ StageHandle &StageHandle::hold_as(const std::string &type, Place where) {
     return apply("hold_as", {{"type", type}}, where);
 }
 
+namespace {
+
+Values copies(const ScheduleState &state, const Directive &) {
+    return stages_where(state, [](const StageState &s) { return s.is_copy; });
+}
+
+Values wider_types(const ScheduleState &, const Directive &) { return {"i16", "i32", "i64", "u16", "f32", "f64"}; }
+
+} // namespace
+
 const Primitive &hold_as_primitive() {
     static const Primitive record = {
         "hold_as",
@@ -101,7 +112,7 @@ const Primitive &hold_as_primitive() {
           {"reorder", {{"stage", "C"}, {"loops", {"k.o", "i", "j", "k.i"}}}, {}},
           {"place_in", {{"tensor", "B"}, {"level", "L2"}, {"consumer", "C"}, {"loop", "k.o"}}, {}}},
          {"hold_as", {{"stage", "B.L2"}, {"type", "i32"}}, {}}},
-        {.order = 50},
+        {.order = 50, .candidates = {{"stage", copies}, {"type", wider_types}}},
     };
     return record;
 }

@@ -1,3 +1,4 @@
+#include "schedules/candidates.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
 
@@ -55,7 +56,8 @@ const Primitive &interleave_primitive() {
          {"n", ArgumentKind::Integer, "the number of accumulators"}},
         apply_interleave,
         {"rowsum", {}, {"interleave", {{"stage", "S"}, {"loop", "j"}, {"n", 4}}, {}}},
-        {.order = 80},
+        {.order = 80,
+         .candidates = {{"stage", reductions}, {"loop", reduction_loops}, {"n", numbers_of<2, 3, 4, 5, 6>}}},
     };
     return record;
 }

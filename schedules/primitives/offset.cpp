@@ -1,6 +1,7 @@
 #include "dsl/print.h"
 #include "dsl/type_range.h"
 #include "dsl/types.h"
+#include "schedules/candidates.h"
 #include "schedules/factors.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
@@ -106,6 +107,30 @@ StageHandle StageHandle::offset(const std::string &tensor, int64_t by, const std
     return StageHandle(*schedule_, stage_ + ".raw");
 }
 
+namespace {
+
+// The sign of narrow factors changed: bytes from -128 on become bytes from 0 on, or the reverse.
+std::vector<Directive> to_other_sign(const ScheduleState &state, const std::vector<Directive> &so_far) {
+    std::vector<Directive> all;
+    for (const nlohmann::json &stage : sums_of_products(state, {})) {
+        for (const std::string tensor : factor_tensors(state, {"offset", {{"stage", stage}}, {}})) {
+            const Type t = state.type_of(tensor);
+            if ((!t.is_int() && !t.is_uint()) || t.bits() < 8 || t.bits() > 16) continue;
+            const int64_t half = int64_t(1) << (t.bits() - 1);
+            const Type other = t.with_code(t.is_int() ? halide_type_uint : halide_type_int);
+            all.push_back(
+                {"offset",
+                 {{"stage", stage}, {"tensor", tensor}, {"by", t.is_int() ? half : -half}, {"type", type_name(other)}},
+                 {}});
+        }
+    }
+    return all;
+}
+
+Values narrow_integers(const ScheduleState &, const Directive &) { return {"u8", "i8", "i16", "u16", "i32", "u32"}; }
+
+} // namespace
+
 const Primitive &offset_primitive() {
     static const Primitive record = {
         "offset",
@@ -127,7 +152,12 @@ const Primitive &offset_primitive() {
          {"type", ArgumentKind::Text, "the type of the tensor plus the number: \"u8\", …"}},
         apply_offset,
         {"matmul_i16", {}, {"offset", {{"stage", "C"}, {"tensor", "A"}, {"by", 32768}, {"type", "u16"}}, {}}},
-        {.order = 110},
+        {.order = 110,
+         .candidates = {{"stage", sums_of_products},
+                        {"tensor", factor_tensors},
+                        {"by", numbers_of<128, 128, 32768, 1, -128, -1, 7>},
+                        {"type", narrow_integers}},
+         .leading = to_other_sign},
     };
     return record;
 }

@@ -1,4 +1,5 @@
 #include "schedules/online.h"
+#include "schedules/candidates.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
 
@@ -193,6 +194,25 @@ StageHandle &StageHandle::online(const std::string &max, LoopName loop, const st
     return apply("online", args, where);
 }
 
+namespace {
+
+Values maxima(const ScheduleState &state, const Directive &) {
+    return stages_where(state, [](const StageState &s) { return s.def.reduction_kind == "maximum"; });
+}
+
+// The stage itself, or the stage with all other sums.
+Values own_sum(const ScheduleState &state, const Directive &d) {
+    std::vector<std::string> all = {text_argument(d, "stage")};
+    Values lists = {all};
+    for (const StageState &s : state.stages) {
+        if (s.name() != all[0] && s.def.reduction_kind == "sum") all.push_back(s.name());
+    }
+    if (all.size() > 1) lists.push_back(all);
+    return lists;
+}
+
+} // namespace
+
 const Primitive &online_primitive() {
     static const Primitive record = {
         "online",
@@ -221,7 +241,8 @@ const Primitive &online_primitive() {
         {"softmax",
          {{"inline_into", {{"stage", "e"}}, {}}, {"split", {{"stage", "total"}, {"loop", "j"}, {"factor", 32}}, {}}},
          {"online", {{"stage", "total"}, {"max", "max"}, {"loop", "j.o"}}, {}}},
-        {.order = 90},
+        {.order = 90,
+         .candidates = {{"stage", reductions}, {"max", maxima}, {"loop", reduction_loops}, {"sums", own_sum}}},
     };
     return record;
 }

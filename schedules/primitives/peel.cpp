@@ -1,3 +1,4 @@
+#include "schedules/candidates.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
 
@@ -56,7 +57,7 @@ const Primitive &peel_primitive() {
          {"last", ArgumentKind::Integer, "the number of iterations at the end"}},
         apply_peel,
         {"conv", {}, {"peel", {{"stage", "Y"}, {"loop", "y"}, {"first", 1}, {"last", 1}}, {}}},
-        {.order = 80},
+        {.order = 80, .candidates = {{"first", numbers_of<0, 1, 2, 3>}, {"last", numbers_of<0, 1, 2, 3>}}},
     };
     return record;
 }

@@ -1,3 +1,4 @@
+#include "schedules/candidates.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
 
@@ -48,6 +49,26 @@ StageHandle &StageHandle::pipeline(LoopName loop, int64_t stages, Place where) {
     return apply("pipeline", {{"loop", loop.name}, {"stages", stages}}, where);
 }
 
+namespace {
+
+Values hosts_of_copies(const ScheduleState &state, const Directive &) {
+    Values names;
+    for (const StageState &s : state.stages) {
+        if (s.is_copy && s.placement.kind == Placement::Kind::At) names.push_back(s.placement.consumer);
+    }
+    return names;
+}
+
+Values loops_of_copies(const ScheduleState &state, const Directive &d) {
+    Values loops;
+    for (const StageState &s : state.stages) {
+        if (s.is_copy && s.placement.consumer == text_argument(d, "stage")) loops.push_back(s.placement.loop);
+    }
+    return loops;
+}
+
+} // namespace
+
 const Primitive &pipeline_primitive() {
     static const Primitive record = {
         "pipeline",
@@ -69,7 +90,8 @@ const Primitive &pipeline_primitive() {
           {"reorder", {{"stage", "C"}, {"loops", {"k.o", "i", "j", "k.i"}}}, {}},
           {"place_in", {{"tensor", "B"}, {"level", "L2"}, {"consumer", "C"}, {"loop", "k.o"}}, {}}},
          {"pipeline", {{"stage", "C"}, {"loop", "k.o"}, {"stages", 3}}, {}}},
-        {.order = 20},
+        {.order = 20,
+         .candidates = {{"stage", hosts_of_copies}, {"loop", loops_of_copies}, {"stages", numbers_of<2, 3, 4>}}},
     };
     return record;
 }

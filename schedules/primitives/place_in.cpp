@@ -1,4 +1,5 @@
 #include "machine/machine.h"
+#include "schedules/candidates.h"
 #include "schedules/loop_geometry.h"
 #include "schedules/parts.h"
 #include "schedules/primitives/steps.h"
@@ -329,7 +330,9 @@ const Primitive &place_in_primitive() {
          {{"split", {{"stage", "C"}, {"loop", "k"}, {"factor", 64}}, {}},
           {"reorder", {{"stage", "C"}, {"loops", {"k.o", "i", "j", "k.i"}}}, {}}},
          {"place_in", {{"tensor", "B"}, {"level", "L2"}, {"consumer", "C"}, {"loop", "k.o"}}, {}}},
-        {.order = 10, .cpp = place_in_cpp},
+        {.order = 10,
+         .cpp = place_in_cpp,
+         .candidates = {{"consumer", readers_of_argument, 0.2}, {"loop", consumer_loops, 0}}},
     };
     return record;
 }

@@ -1,3 +1,4 @@
+#include "schedules/candidates.h"
 #include "schedules/online.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
@@ -124,6 +125,28 @@ StageHandle &StageHandle::prefetch(const std::string &tensor, LoopName loop, int
         where);
 }
 
+namespace {
+
+// What the stage reads, and its own partial results.
+Values tensors_of_stage(const ScheduleState &state, const Directive &d) {
+    const StageState &stage = state.stage(text_argument(d, "stage"));
+    Values all = {stage.name()};
+    for (const Expr &e : stage.def.expressions()) {
+        for (const std::string &t : tensors_read(e)) all.push_back(t);
+    }
+    return all;
+}
+
+// The stage, and the one in whose loops it is computed.
+Values stages_around(const ScheduleState &state, const Directive &d) {
+    const StageState &stage = state.stage(text_argument(d, "stage"));
+    Values all = {stage.name()};
+    if (stage.computed_at().kind == Placement::Kind::At) all.push_back(stage.computed_at().consumer);
+    return all;
+}
+
+} // namespace
+
 const Primitive &prefetch_primitive() {
     static const Primitive record = {
         "prefetch",
@@ -151,7 +174,11 @@ const Primitive &prefetch_primitive() {
          {{"split", {{"stage", "C"}, {"loop", "j"}, {"factor", 16}}, {}},
           {"reorder", {{"stage", "C"}, {"loops", {"i", "j.o", "k", "j.i"}}}, {}}},
          {"prefetch", {{"stage", "C"}, {"tensor", "B"}, {"loop", "k"}, {"distance", 4}}, {}}},
-        {.order = 90},
+        {.order = 90,
+         .candidates = {{"tensor", tensors_of_stage},
+                        {"distance", numbers_of<1, 2, 3>},
+                        {"consumer", stages_around},
+                        {"of", consumer_loops, 0}}},
     };
     return record;
 }

@@ -1,3 +1,4 @@
+#include "schedules/candidates.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
 
@@ -93,7 +94,7 @@ const Primitive &prepack_primitive() {
          {"terms", ArgumentKind::Names, "the storage dimensions, outermost first"}},
         apply_prepack,
         {"matmul", {}, {"prepack", {{"tensor", "B"}, {"terms", {"j/32", "k", "j%32"}}}, {}}},
-        {.order = 70},
+        {.order = 70, .changes_arguments = true},
     };
     return record;
 }

@@ -1,3 +1,4 @@
+#include "schedules/candidates.h"
 #include "schedules/parts.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
@@ -174,7 +175,7 @@ const Primitive &region_primitive() {
         {"matmul",
          {{"split", {{"stage", "C"}, {"loop", "i"}, {"factor", 14}}, {}}},
          {"region", {{"stage", "C"}, {"loop", "i.o"}, {"first", 9}, {"count", 1}, {"name", "rest"}}, {}}},
-        {.order = 40},
+        {.order = 40, .candidates = {{"first", numbers_of<0, 1, 2, 3>}}},
     };
     return record;
 }

@@ -1,6 +1,8 @@
 #include "dsl/extern.h"
 #include "dsl/float_casts.h"
 #include "dsl/print.h"
+#include "dsl/reads.h"
+#include "schedules/candidates.h"
 #include "schedules/facts.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
@@ -223,6 +225,44 @@ StageHandle Schedule::reindex(const std::string &tensor, const std::string &cons
     return StageHandle(*this, tensor + ".by." + consumer);
 }
 
+namespace {
+
+// The axes by which the consumer reads the tensor, in all orders that a rotation makes, divided
+// into groups in all ways.
+Values groups_of_axes(const ScheduleState &state, const Directive &d) {
+    const StageState *reader = state.find(text_argument(d, "consumer"));
+    if (!reader) return {};
+    std::vector<std::string> axes;
+    for (const auto *some : {&reader->def.axes, &reader->def.reduction_axes}) {
+        for (const Axis &a : *some) {
+            bool used = false;
+            for (const Expr &e : reader->def.expressions()) {
+                for (const Call *read : tensor_reads(e)) {
+                    used = used || (read->name == text_argument(d, "tensor") && expr_uses_var(Expr(read), a.name()));
+                }
+            }
+            if (used) axes.push_back(a.name());
+        }
+    }
+    Values all;
+    for (size_t turn = 0; turn < axes.size(); turn++) {
+        std::rotate(axes.begin(), axes.begin() + 1, axes.end());
+        for (size_t joins = 0; joins < size_t(1) << (axes.size() - 1); joins++) {
+            std::vector<std::string> groups = {axes[0]};
+            for (size_t a = 1; a < axes.size(); a++) {
+                if (joins >> (a - 1) & 1)
+                    groups.back() += " " + axes[a];
+                else
+                    groups.push_back(axes[a]);
+            }
+            all.push_back(groups);
+        }
+    }
+    return all;
+}
+
+} // namespace
+
 const Primitive &reindex_primitive() {
     static const Primitive record = {
         "reindex",
@@ -239,7 +279,7 @@ const Primitive &reindex_primitive() {
          {"groups", ArgumentKind::Names, "the axes in groups, outermost first: \"c ky kx\" makes one axis of three"}},
         apply_reindex,
         {"conv", {}, {"reindex", {{"tensor", "X.padded"}, {"consumer", "Y"}, {"groups", {"c ky kx", "y x"}}}, {}}},
-        {.order = 60},
+        {.order = 60, .candidates = {{"consumer", readers_of_argument}, {"groups", groups_of_axes}}},
     };
     return record;
 }

@@ -1,4 +1,5 @@
 #include "dsl/bounded.h"
+#include "schedules/candidates.h"
 #include "schedules/frame.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
@@ -174,7 +175,7 @@ const Primitive &rfactor_primitive() {
         {"rowsum",
          {{"split", {{"stage", "S"}, {"loop", "j"}, {"factor", 16}}, {}}},
          {"rfactor", {{"stage", "S"}, {"loop", "j.i"}}, {}}},
-        {.order = 70},
+        {.order = 70, .candidates = {{"stage", reductions}, {"loop", reduction_loops}}},
     };
     return record;
 }

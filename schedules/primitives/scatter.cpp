@@ -2,6 +2,7 @@
 
 #include "dsl/print.h"
 #include "dsl/stage_builder.h"
+#include "schedules/candidates.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
 
@@ -73,6 +74,35 @@ void apply_scatter(ScheduleState &state, const Directive &d, size_t index) {
 
 StageHandle &StageHandle::scatter(LoopName loop, Place where) { return apply("scatter", {{"loop", loop.name}}, where); }
 
+namespace {
+
+Values scatters(const ScheduleState &state, const Directive &) {
+    return stages_where(state, [](const StageState &s) { return scattered(s.def).has_value(); });
+}
+
+Values selected_axis(const ScheduleState &state, const Directive &d) {
+    const auto at = scattered(state.stage(text_argument(d, "stage")).def);
+    return at ? Values{at->axis} : Values();
+}
+
+// Brings the reduction loops outside of the others, then visits single elements.
+std::vector<Directive> to_scatter(const ScheduleState &state, const std::vector<Directive> &) {
+    std::vector<Directive> all;
+    for (const StageState &s : state.stages) {
+        const auto at = scattered(s.def);
+        if (!at || !s.scattered.empty() || !s.has_loop(at->axis)) continue;
+        std::vector<std::string> order = s.order;
+        std::stable_partition(order.begin(), order.end(), [&](const std::string &l) { return s.loop(l).reduction; });
+        if (order != s.order)
+            all.push_back({"reorder", {{"stage", s.name()}, {"loops", order}}, {}});
+        else
+            all.push_back({"scatter", {{"stage", s.name()}, {"loop", at->axis}}, {}});
+    }
+    return all;
+}
+
+} // namespace
+
 const Primitive &scatter_primitive() {
     static const Primitive record = {
         "scatter",
@@ -91,7 +121,7 @@ const Primitive &scatter_primitive() {
         {"embedding_gradient",
          {{"reorder", {{"stage", "dW"}, {"loops", {"n", "v", "d"}}}, {}}},
          {"scatter", {{"stage", "dW"}, {"loop", "v"}}, {}}},
-        {.order = 100},
+        {.order = 100, .candidates = {{"stage", scatters}, {"loop", selected_axis}}, .leading = to_scatter},
     };
     return record;
 }

@@ -1,3 +1,4 @@
+#include "schedules/candidates.h"
 #include "schedules/online.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
@@ -198,7 +199,9 @@ const Primitive &split_primitive() {
          {"tail", ArgumentKind::Text, "the tail strategy", true, {"auto", "guard", "mask", "shift", "pad"}}},
         apply_split,
         {"matmul", {}, {"split", {{"stage", "C"}, {"loop", "i"}, {"factor", 14}}, {}}},
-        {.order = 10, .cpp = split_cpp},
+        {.order = 10,
+         .cpp = split_cpp,
+         .candidates = {{"outer", nullptr, 0.9}, {"inner", nullptr, 0.9}, {"tail", nullptr, 0.4}}},
     };
     return record;
 }

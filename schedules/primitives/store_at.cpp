@@ -1,6 +1,7 @@
 #include "dsl/bounded.h"
 #include "dsl/extern.h"
 #include "dsl/reads.h"
+#include "schedules/candidates.h"
 #include "schedules/online.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/rolling.h"
@@ -209,6 +210,58 @@ StageHandle &StageHandle::store_at(const std::string &consumer, LoopName loop, P
     return apply("store_at", {{"consumer", consumer}, {"loop", loop.name}}, where);
 }
 
+namespace {
+
+Directive placing(const char *how, const StageState &stage, const StageState &in, const std::string &loop) {
+    return {how, {{"stage", stage.name()}, {"consumer", in.name()}, {"loop", loop}}, {}};
+}
+
+// Stores a stage with several readers at a loop of the last one, and computes it part by part: the
+// first reader at that loop, the stage too, then in the loops of the first.
+void add_parts(const ScheduleState &state, const StageState &s, std::vector<Directive> &all) {
+    const std::vector<std::string> readers = state.consumers(s.name());
+    if (readers.size() < 2) return;
+    const StageState &first = state.stage(readers.front()), &last = state.stage(readers.back());
+    const StageState &host = last.finished_by.empty() ? last : state.stage(last.finished_by);
+    if (s.stored) {
+        for (const std::string &loop : first.order) all.push_back(placing("compute_at", s, first, loop));
+    } else if (first.placement.consumer == host.name()) {
+        all.push_back(placing("store_at", s, host, first.placement.loop));
+    } else {
+        for (const std::string &loop : host.order) all.push_back(placing("compute_at", first, host, loop));
+    }
+}
+
+// Stores a stage at a loop of its last reader, or of the stage in which that is computed; then
+// computes it at the loop directly inside.
+void add_rings(const ScheduleState &state, const StageState &s, std::vector<Directive> &all) {
+    const std::vector<std::string> readers = state.consumers(s.name());
+    if (readers.empty()) return;
+    const StageState &last = state.stage(readers.back());
+    std::vector<std::string> hosts = {last.finished_by.empty() ? last.name() : last.finished_by};
+    if (last.computed_at().kind == Placement::Kind::At) hosts.push_back(last.computed_at().consumer);
+    if (s.stored && s.placement.kind == Placement::Kind::At) hosts = {s.placement.consumer};
+    for (const std::string &name : hosts) {
+        const StageState &host = state.stage(name);
+        const bool kept = s.stored && host.has_loop(s.placement.loop);
+        const size_t inside = kept ? host.position(s.placement.loop) + 1 : 0;
+        for (size_t at = inside; at + (kept ? 0 : 1) < host.order.size() && (!kept || at == inside); at++)
+            all.push_back(placing(kept ? "compute_at" : "store_at", s, host, host.order[at]));
+    }
+}
+
+std::vector<Directive> to_parts_and_rings(const ScheduleState &state, const std::vector<Directive> &) {
+    std::vector<Directive> all;
+    for (const StageState &s : state.stages) {
+        if (s.computed || state.op.is_output(s.name())) continue;
+        add_parts(state, s, all);
+        add_rings(state, s, all);
+    }
+    return all;
+}
+
+} // namespace
+
 const Primitive &store_at_primitive() {
     static const Primitive record = {
         "store_at",
@@ -238,7 +291,11 @@ const Primitive &store_at_primitive() {
         {"softmax",
          {{"compute_at", {{"stage", "total"}, {"consumer", "Y"}, {"loop", "i"}}, {}}},
          {"store_at", {{"stage", "e"}, {"consumer", "Y"}, {"loop", "i"}}, {}}},
-        {.order = 20, .places = true, .replaces = {"store_at", "compute_at"}},
+        {.order = 20,
+         .places = true,
+         .replaces = {"store_at", "compute_at"},
+         .candidates = {{"consumer", readers_of_argument}, {"loop", consumer_loops}},
+         .leading = to_parts_and_rings},
     };
     return record;
 }

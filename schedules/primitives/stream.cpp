@@ -1,3 +1,4 @@
+#include "schedules/candidates.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
 
@@ -29,6 +30,14 @@ void apply_stream(ScheduleState &state, const Directive &d, size_t index) {
 
 StageHandle &StageHandle::stream(Place where) { return apply("stream", {}, where); }
 
+namespace {
+
+Values outputs(const ScheduleState &state, const Directive &) {
+    return stages_where(state, [&](const StageState &s) { return state.op.is_output(s.name()); });
+}
+
+} // namespace
+
 const Primitive &stream_primitive() {
     static const Primitive record = {
         "stream",
@@ -42,7 +51,7 @@ const Primitive &stream_primitive() {
         {{"stage", ArgumentKind::Stage, "the output"}},
         apply_stream,
         {"dense", {}, {"stream", {{"stage", "Y"}}, {}}},
-        {.order = 100},
+        {.order = 100, .candidates = {{"stage", outputs}}},
     };
     return record;
 }

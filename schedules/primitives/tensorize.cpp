@@ -1,4 +1,5 @@
 #include "dsl/print.h"
+#include "schedules/candidates.h"
 #include "schedules/facts.h"
 #include "schedules/parts.h"
 #include "schedules/primitives/steps.h"
@@ -272,6 +273,16 @@ StageHandle &StageHandle::tensorize(LoopName loop, const Instruction &instructio
     return tensorize(std::move(loop), instruction.name, where);
 }
 
+namespace {
+
+Values available_instructions(const ScheduleState &state, const Directive &) {
+    Values names;
+    for (const Instruction *i : state.instructions->available_on(*state.machine)) names.push_back(i->name);
+    return names;
+}
+
+} // namespace
+
 const Primitive &tensorize_primitive() {
     static const Primitive record = {
         "tensorize",
@@ -299,7 +310,7 @@ const Primitive &tensorize_primitive() {
           {"prepack", {{"tensor", "B"}, {"terms", {"j/8", "k/2", "j%8", "k%2"}}}, {}},
           {"accumulate_in", {{"stage", "C"}, {"level", "registers"}, {"loop", "j.o"}}, {}}},
          {"tensorize", {{"stage", "C"}, {"loop", "j.i"}, {"instruction", "avx2.vpmaddwd"}}, {}}},
-        {.order = 50},
+        {.order = 50, .candidates = {{"instruction", available_instructions}}},
     };
     return record;
 }

@@ -1,3 +1,4 @@
+#include "schedules/candidates.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
 
@@ -58,6 +59,21 @@ std::vector<LoopName> StageHandle::tile(const std::vector<LoopName> &loops, cons
     return made;
 }
 
+namespace {
+
+// Up to three loops that stand directly inside each other.
+Values adjacent_loops(const ScheduleState &state, const Directive &d) {
+    const std::vector<std::string> &order = state.stage(text_argument(d, "stage")).order;
+    Values all;
+    for (auto first = order.begin(); first != order.end(); ++first) {
+        for (auto last = first; last != order.end() && last - first < 3; ++last)
+            all.push_back(std::vector<std::string>(first, last + 1));
+    }
+    return all;
+}
+
+} // namespace
+
 const Primitive &tile_primitive() {
     static const Primitive record = {
         "tile",
@@ -71,7 +87,7 @@ const Primitive &tile_primitive() {
          {"factors", ArgumentKind::Integers, "the extents of the inner loops"}},
         apply_tile,
         {"matmul", {}, {"tile", {{"stage", "C"}, {"loops", {"i", "j"}}, {"factors", {14, 32}}}, {}}},
-        {.order = 30},
+        {.order = 30, .candidates = {{"loops", adjacent_loops}}},
     };
     return record;
 }

@@ -1,4 +1,5 @@
 #include "machine/machine.h"
+#include "schedules/candidates.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
 
@@ -135,6 +136,15 @@ std::string vectorize_cpp(const Directive &d) {
 
 } // namespace
 
+namespace {
+
+Values innermost_loop(const ScheduleState &state, const Directive &d) {
+    const std::vector<std::string> &order = state.stage(text_argument(d, "stage")).order;
+    return order.empty() ? Values() : Values{order.back()};
+}
+
+} // namespace
+
 const Primitive &vectorize_primitive() {
     static const Primitive record = {
         "vectorize",
@@ -155,7 +165,11 @@ const Primitive &vectorize_primitive() {
          {"tail", ArgumentKind::Text, "the tail strategy", true, {"auto", "guard", "mask", "shift", "pad"}}},
         apply_vectorize,
         {"add", {}, {"vectorize", {{"stage", "C"}, {"loop", "j"}, {"width", 16}}, {}}},
-        {.order = 60, .cpp = vectorize_cpp},
+        {.order = 60,
+         .cpp = vectorize_cpp,
+         .candidates = {{"loop", innermost_loop},
+                        {"width", numbers_of<2, 3, 4, 4, 5, 7, 8, 8, 8, 12, 16, 16, 32>, 0.25},
+                        {"tail", nullptr, 0.4}}},
     };
     return record;
 }

@@ -1,4 +1,5 @@
 #include "machine/machine.h"
+#include "schedules/candidates.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
 
@@ -47,6 +48,19 @@ StageHandle &StageHandle::wait_in(const std::string &level, LoopName loop, Place
     return apply("wait_in", {{"level", level}, {"loop", loop.name}}, where);
 }
 
+namespace {
+
+Values accumulating(const ScheduleState &state, const Directive &) {
+    return stages_where(state, [](const StageState &s) { return s.accumulate.has_value(); });
+}
+
+Values outside_of_steps(const ScheduleState &state, const Directive &d) {
+    return loops_where(
+        state, d, [](const StageState &s, const std::string &loop) { return s.position(loop) < s.first_reduction(); });
+}
+
+} // namespace
+
 const Primitive &wait_in_primitive() {
     static const Primitive record = {
         "wait_in",
@@ -67,7 +81,7 @@ const Primitive &wait_in_primitive() {
           {"reorder", {{"stage", "C"}, {"loops", {"i.o", "k.o", "j.o", "k.i", "i.i", "j.i"}}}, {}},
           {"accumulate_in", {{"stage", "C"}, {"level", "registers"}, {"loop", "j.o"}}, {}}},
          {"wait_in", {{"stage", "C"}, {"level", "L1"}, {"loop", "i.o"}}, {}}},
-        {.order = 30},
+        {.order = 30, .candidates = {{"stage", accumulating}, {"loop", outside_of_steps}}},
     };
     return record;
 }

@@ -1,3 +1,4 @@
+#include "schedules/candidates.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
 
@@ -51,7 +52,7 @@ const Primitive &write_back_primitive() {
          {{"reorder", {{"stage", "C"}, {"loops", {"i", "k", "j"}}}, {}},
           {"accumulate_in", {{"stage", "C"}, {"level", "L1"}, {"loop", "i"}}, {}}},
          {"write_back", {{"stage", "C"}, {"loop", "i"}}, {}}},
-        {.order = 30},
+        {.order = 30, .architecture = "chip"},
     };
     return record;
 }

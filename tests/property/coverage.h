@@ -16,8 +16,8 @@ class Coverage {
 public:
     explicit Coverage(const Machine &machine) {
         for (const Primitive *p : primitives()) {
-            // for the chip only
-            if (std::string(p->name) != "write_back") add("primitive", p->name);
+            const char *only = p->details.architecture;
+            if (!only || machine.architecture == only) add("primitive", p->name);
         }
         for (int t = 0; t < 5; t++) add("tail", tail_name(static_cast<Tail>(t)));
         for (const MemoryLevel &l : machine.memory) add("level", l.name);
