@@ -74,9 +74,9 @@ struct PrimitiveDetails {
     std::string (*cpp)(const Directive &directive) = nullptr;
     // It decides where its stage is computed. Such directives of a stage are applied in order.
     bool places = false;
-    // Primitives of pending directives of the same stage that this one ends, and for which it
-    // waits.
-    std::vector<std::string> replaces = {}, waits_for = {};
+    // While it is pending: primitives whose later directives on the same stage end it. Primitives
+    // whose pending directives on the same stage it waits for, and then ends none.
+    std::vector<std::string> ended_by = {}, waits_for = {};
     // It changes the arguments of the kernel, so all specialisations of a schedule have it too.
     bool changes_arguments = false;
     const char *architecture = nullptr; // the only one whose kernels can have it

@@ -150,16 +150,21 @@ Schedule &Schedule::apply(Directive d) {
         std::vector<Pending> pending = pending_;
         const PrimitiveDetails &details = primitive(d.primitive).details;
         const std::string stage = text_argument(d, "stage"), placed = details.places ? stage : "";
-        const auto is_one_of = [&](const Pending &p, const std::vector<std::string> &names) {
-            const Directive &other = directives_[p.directive];
-            return text_argument(other, "stage") == stage &&
-                   std::find(names.begin(), names.end(), other.primitive) != names.end();
+        const auto holds = [](const std::vector<std::string> &names, const std::string &name) {
+            return std::find(names.begin(), names.end(), name) != names.end();
+        };
+        const auto same_stage = [&](const Pending &p) {
+            return text_argument(directives_[p.directive], "stage") == stage;
         };
         const Directive *first = nullptr; // a pending directive that this one waits for
         for (const Pending &p : pending) {
-            if (is_one_of(p, details.waits_for)) first = &directives_[p.directive];
+            const Directive &earlier = directives_[p.directive];
+            if (same_stage(p) && holds(details.waits_for, earlier.primitive)) first = &earlier;
         }
-        if (!first) std::erase_if(pending, [&](const Pending &p) { return is_one_of(p, details.replaces); });
+        std::erase_if(pending, [&](const Pending &p) {
+            const PrimitiveDetails &earlier = primitive(directives_[p.directive].primitive).details;
+            return !first && same_stage(p) && holds(earlier.ended_by, d.primitive);
+        });
         if (first) {
             pending.push_back({directives_.size(),
                                UserError(d.where, call_text(d) + ": " + call_text(*first) + " is pending"), placed});

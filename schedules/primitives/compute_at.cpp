@@ -211,7 +211,7 @@ const Primitive &compute_at_primitive() {
         {"chain", {}, {"compute_at", {{"stage", "T"}, {"consumer", "Y"}, {"loop", "i"}}, {}}},
         {.order = 10,
          .places = true,
-         .replaces = {"compute_at"},
+         .ended_by = {"compute_at", "store_at", "compute_root", "inline_into"},
          .waits_for = {"store_at"},
          .candidates = {{"consumer", readers_of_argument}, {"loop", consumer_loops}}},
     };

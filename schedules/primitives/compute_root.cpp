@@ -1,4 +1,3 @@
-#include "schedules/candidates.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
 
@@ -39,7 +38,7 @@ const Primitive &compute_root_primitive() {
         {{"stage", ArgumentKind::Stage, "the stage"}},
         apply_compute_root,
         {"conv", {}, {"compute_root", {{"stage", "X.padded"}}, {}}},
-        {.order = 30, .places = true, .replaces = {"store_at", "compute_at", "compute_with"}, .weight = 0.4},
+        {.order = 30, .places = true, .weight = 0.4},
     };
     return record;
 }

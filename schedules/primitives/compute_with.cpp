@@ -1,4 +1,3 @@
-#include "schedules/candidates.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
 #include "schedules/shared_loops.h"
@@ -93,7 +92,7 @@ const Primitive &compute_with_primitive() {
          {"loop", ArgumentKind::Text, "the innermost loop that they share"}},
         apply_compute_with,
         {"extremes", {}, {"compute_with", {{"stage", "high"}, {"with", "low"}, {"loop", "j"}}, {}}},
-        {.order = 40, .replaces = {"compute_with"}, .leading = to_shared_loops},
+        {.order = 40, .ended_by = {"compute_with", "compute_root", "inline_into"}, .leading = to_shared_loops},
     };
     return record;
 }

@@ -47,7 +47,7 @@ const Primitive &inline_into_primitive() {
         {{"stage", ArgumentKind::Stage, "the stage"}},
         apply_inline_into,
         {"chain", {}, {"inline_into", {{"stage", "T"}}, {}}},
-        {.order = 50, .places = true, .replaces = {"store_at", "compute_at", "compute_with"}},
+        {.order = 50, .places = true},
     };
     return record;
 }

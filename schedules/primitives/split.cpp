@@ -1,4 +1,3 @@
-#include "schedules/candidates.h"
 #include "schedules/online.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"

@@ -293,7 +293,7 @@ const Primitive &store_at_primitive() {
          {"store_at", {{"stage", "e"}, {"consumer", "Y"}, {"loop", "i"}}, {}}},
         {.order = 20,
          .places = true,
-         .replaces = {"store_at", "compute_at"},
+         .ended_by = {"store_at", "compute_root", "inline_into"},
          .candidates = {{"consumer", readers_of_argument}, {"loop", consumer_loops}},
          .leading = to_parts_and_rings},
     };
