@@ -1,19 +1,15 @@
 #include "schedules/extern.h"
 
 #include "dsl/extern.h"
+#include "schedules/traits.h"
 
 namespace kumiko {
 
 namespace {
 
 // Why the tensor is not stored whole in one array with its axes in order; "" if it is.
-std::string not_whole(const StageState &s) {
-    if (s.prepacked) return "it is packed ahead of time";
-    if (s.placement.kind != Placement::Kind::Root) return "it is not computed at the root";
-    if (!s.finished_into.empty()) return "it is finished in " + s.finished_into + " and so not stored";
-    if (!s.layout.empty()) return "it is stored in another order";
-    if (s.level == "registers") return "it is kept in registers";
-    return "";
+std::string not_whole(const ScheduleState &state, const StageState &s) {
+    return excluded(state, s, Trait::WholeArray, "it").reason;
 }
 
 } // namespace
@@ -21,7 +17,7 @@ std::string not_whole(const StageState &s) {
 std::string broken_extern(const ScheduleState &state) {
     for (const StageState &s : state.stages) {
         if (!is_extern(s.def)) continue;
-        std::string why = not_whole(s);
+        std::string why = not_whole(state, s);
         if (why.empty() && !s.finished_by.empty()) why = "it would be the end of " + s.finished_by;
         if (!why.empty())
             return s.name() + " is made by an extern function, which makes all of it: " + why +
@@ -29,7 +25,7 @@ std::string broken_extern(const ScheduleState &state) {
                    ", and directives on what it takes and on what reads it";
         for (const std::string &t : extern_takes(s.def)) {
             const StageState *p = state.producer(t);
-            if (const std::string bad = p ? not_whole(*p) : ""; !bad.empty())
+            if (const std::string bad = p ? not_whole(state, *p) : ""; !bad.empty())
                 return "the extern function of " + s.name() + " takes all of " + t + ", but " + bad +
                        "\n  legal here: compute_root() of " + p->name() + ", stored with its axes in order";
         }

@@ -2,31 +2,13 @@
 
 #include "dsl/print.h"
 #include "dsl/reach.h"
+#include "schedules/traits.h"
 
 #include <fmt/format.h>
 
 namespace kumiko {
 
 using namespace Halide::Internal;
-
-namespace {
-
-bool is_untouched(const ScheduleState &state, const StageState &s) {
-    std::vector<std::string> axes;
-    for (const auto *list : {&s.def.axes, &s.def.reduction_axes}) {
-        for (const Axis &a : *list) axes.push_back(a.name());
-    }
-    const bool serial = std::all_of(s.loops.begin(), s.loops.end(),
-                                    [](const LoopState &l) { return l.kind == LoopKind::Serial && l.unit.empty(); });
-    const bool around = std::any_of(state.stages.begin(), state.stages.end(), [&](const StageState &p) {
-        return p.placement.kind == Placement::Kind::At && p.placement.consumer == s.name();
-    });
-    return serial && !around && s.order == axes && s.relations.empty() && s.placement.kind == Placement::Kind::Root &&
-           !s.accumulate && s.finished_into.empty() && s.layout.empty() && s.level.empty() && s.prefetches.empty() &&
-           s.peels.empty() && s.scattered.empty() && !s.part && !s.online && !s.streamed && s.buffers == 1;
-}
-
-} // namespace
 
 const Call *read_under_cast(const Expr &e) {
     const Cast *cast = e.as<Cast>();

@@ -2,6 +2,7 @@
 
 #include "schedules/primitives/steps.h"
 #include "schedules/shared_loops.h"
+#include "schedules/traits.h"
 
 namespace kumiko {
 
@@ -18,12 +19,9 @@ std::string not_rolling(const ScheduleState &state, const StageState &s, const s
     if (l.kind != LoopKind::Serial && l.kind != LoopKind::Unrolled)
         return where + " is " + kind_name(l.kind) + ", so its iterations do not run one after another";
     if (host.scattered == loop) return where + " visits the elements that its index names";
-    if (host.shared || !sharing_loops(state, host.name()).empty())
-        return host.name() + " shares loops with another stage, while the first planes are computed before them";
-    if (host.online) return host.name() + " is computed online";
+    if (const Exclusion why = excluded(state, host, Trait::RingHost)) return why.reason;
     if (std::any_of(host.peels.begin(), host.peels.end(), [&](const Peel &p) { return p.loop == loop; }))
         return where + " is peeled";
-    if (s.is_copy) return s.name() + " is a copy";
     for (const std::string &name : state.consumers(s.name())) {
         if (const std::string why = runs_outside(state, name, host, loop); !why.empty()) return why;
     }

@@ -10,6 +10,7 @@
 #include "schedules/nest_text.h"
 #include "schedules/primitive.h"
 #include "schedules/primitives/steps.h"
+#include "schedules/traits.h"
 #include "support/atomic_file.h"
 #include "support/error.h"
 #include "support/json.h"
@@ -114,6 +115,7 @@ void Schedule::advance(ScheduleState &state, const Directive &d, size_t index) c
     if (const std::string why = broken_extern(state); !why.empty()) fail_at(d, call_text(d) + ": " + why);
     if (const std::string why = broken_recurrence(state); !why.empty()) fail_at(d, call_text(d) + ": " + why);
     if (const std::string why = broken_inout(state); !why.empty()) fail_at(d, call_text(d) + ": " + why);
+    if (const Exclusion why = conflict(state, *state_)) refuse(state, d, why.reason, nullptr, "", why.remedy);
 }
 
 // Applies the directives that are legal now; each may make others legal. Placements of one stage

@@ -1,12 +1,11 @@
 #include "schedules/shared_loops.h"
 
 #include "dsl/bounded.h"
-#include "dsl/extern.h"
 #include "dsl/halide_passes.h"
 #include "dsl/reads.h"
 #include "schedules/online.h"
 #include "schedules/parts.h"
-#include "schedules/rolling.h"
+#include "schedules/traits.h"
 #include "support/error.h"
 
 namespace kumiko {
@@ -224,24 +223,8 @@ std::string loops_differ(const StageState &a, const StageState &b, size_t depth)
 
 // Why a stage cannot share loops with any other; "" if it can.
 std::string alone(const ScheduleState &state, const StageState &s) {
-    const std::string name = "stage " + s.name();
-    if (s.placement.kind == Placement::Kind::Inline) return name + " is inlined, so it has no loops";
-    if (!s.finished_by.empty()) return name + " is computed in the loops of " + s.finished_by + "; name that stage";
-    if (is_extern(s.def)) return name + " is a call of a function, which has its own loops";
-    if (s.def.reads_itself()) return name + " is a recurrence";
-    if (s.online || follows(s) || waits_for_end(state, s)) return name + " is computed online";
-    if (!s.scattered.empty()) return name + " visits the elements that its index names";
-    if (s.prepacked) return name + " is packed ahead of time";
-    if (s.computed) return name + " is kept at one loop and computed at another";
-    for (const StageState &other : state.stages) {
-        if (rolls(other) && other.placement.consumer == s.name())
-            return name + " has " + other.name() + " in a ring, whose first planes are computed before the loops";
-        if (other.buffers > 1 && other.placement.kind == Placement::Kind::At && other.placement.consumer == s.name())
-            return name + " has " + other.name() + " filled ahead in its loops";
-    }
-    if (s.part || !regions_of(state, s.name()).empty()) return name + " is computed in parts";
-    if (s.tensorize) return name + " is tensorized";
-    if (s.buffers > 1) return name + " is filled ahead";
+    if (const Exclusion why = excluded(state, s, Trait::SharesLoops)) return why.reason;
+    if (waits_for_end(state, s)) return "stage " + s.name() + " is computed online";
     for (const Stage &stage : state.op.stages()) {
         if (!stage.updates.empty()) return "tensor " + stage.updates + " is updated in place";
     }

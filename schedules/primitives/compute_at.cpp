@@ -4,6 +4,7 @@
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
 #include "schedules/shared_loops.h"
+#include "schedules/traits.h"
 
 namespace kumiko {
 
@@ -93,15 +94,9 @@ namespace {
 
 void apply_compute_at(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
-    if (stage.prepacked) {
-        refuse(state, d, stage.name() + " is pre-packed, so the kernel does not compute it", nullptr, "",
-               "place_in(…, consumer, loop), which copies it");
-    }
+    refuse_excluded(state, d, stage, Trait::Moved);
+    refuse_excluded(state, d, stage, Trait::Placed, "compute_at of " + stage.finished_into);
     const std::string consumer = text_argument(d, "consumer"), loop = text_argument(d, "loop");
-    if (!stage.finished_into.empty()) {
-        refuse(state, d, stage.name() + " is computed where " + stage.finished_into + " is, which is finished in it",
-               &stage, "", "compute_at of " + stage.finished_into);
-    }
     if (stage.def.takes_steps())
         refuse_recurrence(state, d, stage, "other stages read its earlier elements, and take each step with it",
                           "compute_root()");

@@ -1,5 +1,6 @@
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
+#include "schedules/traits.h"
 
 namespace kumiko {
 
@@ -17,10 +18,7 @@ namespace {
 
 void apply_compute_root(ScheduleState &state, const Directive &d, size_t) {
     StageState &stage = stage_argument(state, d);
-    if (!stage.finished_into.empty()) {
-        refuse(state, d, stage.name() + " is computed where " + stage.finished_into + " is, which is finished in it",
-               &stage, "", "compute_root() of " + stage.finished_into);
-    }
+    refuse_excluded(state, d, stage, Trait::Placed, "compute_root() of " + stage.finished_into);
     place_stage(state, stage, {Placement::Kind::Root, "", ""});
 }
 

@@ -1,5 +1,6 @@
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
+#include "schedules/traits.h"
 
 namespace kumiko {
 
@@ -10,8 +11,7 @@ std::string not_deinterleaved(const ScheduleState &state, const StageState &stag
     if (!host.has_loop(loop)) return ""; // another obligation reports this
     const LoopKind kind = host.loop(loop).kind;
     if (kind != LoopKind::Serial) return "loop " + loop + " of stage " + host.name() + " is " + kind_name(kind);
-    if (stage.level == "registers")
-        return "stage " + stage.name() + " is kept in registers, which the index of a copy cannot choose";
+    if (const Exclusion why = excluded(state, stage, Trait::Buffered)) return why.reason;
     std::vector<const StageState *> filled = {&stage}; // and the stages computed in its loops
     for (size_t n = 0; n < filled.size(); n++) {
         for (const Expr &e : filled[n]->def.expressions()) {
@@ -29,10 +29,6 @@ std::string not_deinterleaved(const ScheduleState &state, const StageState &stag
                     filled.push_back(p);
             }
         }
-    }
-    for (const StageState &p : state.stages) {
-        if (p.finished_into == stage.name() || (&p == &stage && !p.finished_into.empty()))
-            return "stage " + stage.name() + " is part of a finish_in";
     }
     return "";
 }

@@ -1,5 +1,6 @@
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
+#include "schedules/traits.h"
 
 namespace kumiko {
 
@@ -7,18 +8,7 @@ namespace {
 
 void apply_inline_into(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
-    if (stage.prepacked) {
-        refuse(state, d, stage.name() + " is pre-packed, so the kernel does not compute it", nullptr, "",
-               "place_in(…, consumer, loop), which copies it");
-    }
-    if (state.op.is_output(stage.name())) {
-        refuse(state, d, stage.name() + " is an output, so it has to be written", nullptr, "",
-               "inline_into on internal stages");
-    }
-    if (stage.def.is_reduction()) {
-        refuse(state, d, stage.name() + " is a reduction; its value is not one expression", &stage, "",
-               "compute_at a loop of its consumer");
-    }
+    refuse_excluded(state, d, stage, Trait::Inlining);
     refuse_recurrence(state, d, stage, "its elements read each other, so they are kept", "compute_root()");
     for (const StageState &p : state.stages) {
         if (p.finished_into == stage.name())

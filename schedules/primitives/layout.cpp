@@ -1,5 +1,6 @@
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
+#include "schedules/traits.h"
 
 namespace kumiko {
 
@@ -69,14 +70,7 @@ namespace {
 
 void apply_layout(ScheduleState &state, const Directive &d, size_t) {
     StageState &stage = stage_argument(state, d);
-    if (state.op.is_output(stage.name())) {
-        refuse(state, d, stage.name() + " is an output; its layout belongs to the op", nullptr, "",
-               "layout on stages made by place_in, and on internal stages");
-    }
-    if (stage.prepacked) {
-        refuse(state, d, stage.name() + " is packed ahead of time, in the order that prepack states", nullptr, "",
-               "another order in prepack(…)");
-    }
+    refuse_excluded(state, d, stage, Trait::Laid);
     stage.layout = parse_layout(state, stage, d, names_argument(d, "terms"));
 }
 

@@ -2,6 +2,7 @@
 #include "schedules/candidates.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
+#include "schedules/traits.h"
 
 namespace kumiko {
 
@@ -133,7 +134,7 @@ void apply_online(ScheduleState &state, const Directive &d, size_t index) {
         const StageState &at = *state.find(s);
         if (at.online)
             refuse(state, d, s + " is online already, at loop " + at.online->loop + " of " + at.online->anchor);
-        if (at.part || at.prepacked) refuse(state, d, s + " is not computed whole here");
+        refuse_excluded(state, d, at, Trait::Online);
         if (s != most) {
             std::string why;
             const Expr one = rescaling_factor(state, at, max, why);

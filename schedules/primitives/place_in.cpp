@@ -4,6 +4,7 @@
 #include "schedules/parts.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
+#include "schedules/traits.h"
 #include "support/error.h"
 
 namespace kumiko {
@@ -203,12 +204,7 @@ void apply_place_in(ScheduleState &state, const Directive &d, size_t index) {
         if (!stage)
             refuse(state, d, tensor + " is an input, so it stays where the caller put it", nullptr, "",
                    "place_in with a consumer and a loop, which copies it");
-        if (state.op.is_output(tensor))
-            refuse(state, d, tensor + " is an output, so the caller decides where it is stored", nullptr, "",
-                   "place_in on internal stages");
-        if (stage->prepacked)
-            refuse(state, d, tensor + " is packed ahead of time, so it stays where the caller put it", nullptr, "",
-                   "place_in with a consumer and a loop, which copies it");
+        refuse_excluded(state, d, *stage, Trait::InLevel);
         if (level_name == "registers" && stage->placement.kind != Placement::Kind::At) {
             refuse(state, d, tensor + " is computed at the root, whole", stage, "",
                    "compute_at a loop first, so that only a small region is kept");
@@ -223,14 +219,7 @@ void apply_place_in(ScheduleState &state, const Directive &d, size_t index) {
     Directive at_consumer = d;
     at_consumer.arguments["stage"] = consumer;
     loop_argument(reader, at_consumer);
-    if (reader.prepacked) {
-        refuse(state, d, consumer + " is packed ahead of time, in an entry of its own", nullptr, "",
-               "a stage that is computed in the kernel");
-    }
-    if (reader.placement.kind == Placement::Kind::Inline) {
-        refuse(state, d, consumer + " is inlined, so its loops do not run", nullptr, "",
-               "a stage that is computed; compute_root() or compute_at(…) it first");
-    }
+    refuse_excluded(state, d, reader, Trait::ReadsCopy);
     if (tensor == consumer || state.producer(tensor) == &reader)
         refuse_recurrence(state, d, reader, "a copy would lack what it writes meanwhile",
                           "place_in of another tensor that it reads");

@@ -2,6 +2,7 @@
 #include "schedules/parts.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
+#include "schedules/traits.h"
 
 namespace kumiko {
 
@@ -12,19 +13,9 @@ using namespace Halide::Internal;
 // Why a stage cannot be divided, or be a part; "" if it can.
 std::string not_divided(const ScheduleState &state, const std::string &name) {
     const StageState &s = *state.find(name);
-    const std::string who = "stage " + name;
-    if (s.is_copy) return who + " is a copy";
-    if (s.prepacked) return who + " is computed ahead of time";
-    if (s.placement.kind == Placement::Kind::At)
-        return who + " is computed at loop " + s.placement.loop + " of " + s.placement.consumer;
-    if (s.placement.kind == Placement::Kind::Inline) return who + " is inlined";
-    if (s.def.reads_itself()) return who + " is a recurrence, whose elements read each other";
-    if (s.def.kind == Stage::Kind::Padding) return who + " pads, so it is as large as its readers need";
-    if (!s.finished_into.empty() || !s.finished_by.empty()) return who + " is part of a finish_in";
-    if (const SplitRelation *split = s.padded_split())
-        return "the padded tail of loop " + split->parent + " of " + who + " writes into the next part";
+    if (const Exclusion why = excluded(state, s, Trait::Divided)) return why.reason;
     if (s.part && (!s.layout.empty() || !s.level.empty()))
-        return who + " is kept where " + s.part->tensor + " is, of which it is a part";
+        return "stage " + name + " is kept where " + s.part->tensor + " is, of which it is a part";
     return "";
 }
 
@@ -37,11 +28,7 @@ std::string more_than_loops(const ScheduleState &state, const StageState &s) {
         if (p.placement.kind == Placement::Kind::At && p.placement.consumer == s.name())
             return p.name() + " is computed at its loop " + p.placement.loop;
     }
-    if (s.accumulate) return "it accumulates in " + s.accumulate->level;
-    if (!s.peels.empty()) return "its loop " + s.peels.front().loop + " is peeled";
-    if (!s.prefetches.empty()) return "it prefetches " + s.prefetches.front().tensor;
-    if (s.tensorize) return "it is tensorized";
-    return "";
+    return excluded(state, s, Trait::Dividing, "it").reason;
 }
 
 void check_name(const ScheduleState &state, const Directive &d, const std::string &name) {

@@ -6,6 +6,7 @@
 #include "schedules/facts.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
+#include "schedules/traits.h"
 #include "support/error.h"
 
 #include <sstream>
@@ -158,12 +159,7 @@ void apply_reindex(ScheduleState &state, const Directive &d, size_t) {
                "a stage that is a formula");
     if (reader.def.kind == Stage::Kind::Padding)
         refuse(state, d, consumer + " pads, so it is computed beyond its axes", nullptr, "", "the stage that reads it");
-    if (reader.prepacked)
-        refuse(state, d, consumer + " is packed ahead of time, in an entry of its own", nullptr, "",
-               "a stage that is computed in the kernel");
-    if (reader.placement.kind == Placement::Kind::Inline)
-        refuse(state, d, consumer + " is inlined, so its loops do not run", nullptr, "",
-               "a stage that is computed; compute_root() or compute_at(…) it first");
+    refuse_excluded(state, d, reader, Trait::ReadsCopy);
     if (tensor == consumer || state.producer(tensor) == &reader)
         refuse_recurrence(state, d, reader, "it would lack what is written meanwhile",
                           "reindex of another tensor that it reads");

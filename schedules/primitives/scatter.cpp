@@ -5,6 +5,7 @@
 #include "schedules/candidates.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
+#include "schedules/traits.h"
 
 namespace kumiko {
 
@@ -38,7 +39,7 @@ std::string broken(const ScheduleState &state, const StageState &stage, const st
     if (stage.accumulate && stage.accumulate->level == "registers" &&
         stage.position(stage.accumulate->loop) < stage.position(loop))
         return stage.name() + " accumulates in registers, which have no index";
-    if (stage.tensorize) return "stage " + stage.name() + " is tensorized";
+    if (const Exclusion why = excluded(state, stage, Trait::Scattered)) return why.reason;
     for (const Peel &p : stage.peels) {
         if (p.loop == loop) return "loop " + loop + " is peeled";
     }

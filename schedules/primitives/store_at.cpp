@@ -6,6 +6,7 @@
 #include "schedules/primitives/steps.h"
 #include "schedules/rolling.h"
 #include "schedules/schedule.h"
+#include "schedules/traits.h"
 
 namespace kumiko {
 
@@ -104,14 +105,9 @@ private:
 
 // Why a stage cannot be computed part by part into its storage; "" if it can.
 std::string not_by_parts(const ScheduleState &state, const StageState &s) {
-    if (!s.finished_into.empty()) return s.name() + " is not stored: it is finished in " + s.finished_into;
-    if (s.prepacked) return s.name() + " is packed ahead of time";
-    if (s.def.reads_itself())
-        return s.name() + " is a recurrence, of which each part would compute all that comes before";
-    if (s.level == "registers") return s.name() + " is kept in registers, of which every index has to be a number";
-    if (s.buffers > 1) return s.name() + " is kept several times in turn";
+    if (const Exclusion why = excluded(state, s, Trait::KeptApart)) return why.reason;
     const StageState &by = s.finished_by.empty() ? s : state.stage(s.finished_by);
-    if (s.online || by.online) return s.name() + " is part of online";
+    if (by.online) return "stage " + by.name() + " is computed online";
     if (by.tensorize) return "tensorize of " + by.name() + " needs blocks of one size";
     return "";
 }
@@ -120,14 +116,7 @@ std::string not_by_parts(const ScheduleState &state, const StageState &s) {
 // do.
 std::string not_deinterleaved_reads(const ScheduleState &state, const StageState &s, const StageState &of,
                                     const std::string &loop) {
-    if (!s.finished_into.empty() || !s.finished_by.empty()) return s.name() + " is part of finish_in";
-    if (s.online) return s.name() + " is part of online";
-    if (s.def.reads_itself()) return s.name() + " is a recurrence";
-    if (s.def.kind == Stage::Kind::Padding) return s.name() + " is padding";
-    if (!s.scattered.empty()) return "steps of " + s.name() + " visit single elements";
-    if (s.tensorize) return s.name() + " is tensorized";
-    if (s.buffers > 1) return s.name() + " is kept several times in turn";
-    if (s.padded_split()) return "a split of " + s.name() + " runs on beyond what there is";
+    if (const Exclusion why = excluded(state, s, Trait::FirstReader)) return why.reason;
     if (!term_bounds(s.def).empty()) return s.name() + " leaves out terms, and what they read";
     for (size_t l = 0; l <= s.position(loop); l++) {
         const LoopKind kind = s.loop(s.order[l]).kind;
@@ -150,7 +139,7 @@ std::string not_deinterleaved_reads(const ScheduleState &state, const StageState
 
 void apply_store_at(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
-    if (stage.is_copy) refuse(state, d, stage.name() + " is a copy", nullptr, "", "stages that compute, and padding");
+    refuse_excluded(state, d, stage, Trait::Stored, "stages that compute, and padding");
     stage.stored = false;
     primitive("compute_at").apply(state, d, index);
     stage.stored = true;

@@ -1,6 +1,7 @@
 #include "schedules/candidates.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
+#include "schedules/traits.h"
 
 namespace kumiko {
 
@@ -10,9 +11,7 @@ namespace {
 std::string impossible(const ScheduleState &state, const std::string &name) {
     const StageState &s = *state.find(name);
     if (!state.op.is_output(name)) return name + " is not an output, so it is read again inside the kernel";
-    if (s.part) return "other stages compute parts of " + s.tensor();
-    if (s.def.is_reduction()) return name + " is a reduction, whose partial results are read again";
-    if (s.def.reads_itself()) return name + " is a recurrence, whose results are read again";
+    if (const Exclusion why = excluded(state, s, Trait::Streamed, name)) return why.reason;
     for (const std::string &reader : state.readers(name)) return name + " is read again, by " + reader;
     return "";
 }
