@@ -31,7 +31,7 @@ struct Rule {
 
 constexpr const char *step_by_step = "{stage} is a recurrence, of which each part would compute all that comes before";
 constexpr const char *no_index = "{stage} is kept in registers, of which every index has to be a number";
-constexpr const char *nowhere = "{stage} is packed ahead of time, so it is computed nowhere in the kernel";
+constexpr const char *nowhere = "{stage} is pre-packed, so the kernel does not compute it";
 constexpr const char *copy_it = "place_in(…, consumer, loop), which copies it";
 constexpr const char *in_finish_in = "{stage} is part of a finish_in";
 
@@ -107,17 +107,16 @@ const std::vector<Rule> &rules() {
         {Inlining, Output, "{stage} is an output, so it has to be written", "inline_into on internal stages"},
         {Inlining, Reduction, "{stage} is a reduction; its value is not one expression",
          "compute_at a loop of its consumer"},
-        {ReadsCopy, Prepacked, "{stage} is packed ahead of time, in an entry of its own",
+        {ReadsCopy, Prepacked, "{stage} is pre-packed, in an entry of its own",
          "a stage that is computed in the kernel"},
         {ReadsCopy, Inlined, "{stage} is inlined, so its loops do not run",
          "a stage that is computed; compute_root() or compute_at(…) it first"},
         {Laid, Output, "{stage} is an output; its layout belongs to the op",
          "layout on stages made by place_in, and on internal stages"},
-        {Laid, Prepacked, "{stage} is packed ahead of time, in the order that prepack states",
-         "another order in prepack(…)"},
+        {Laid, Prepacked, "{stage} is pre-packed, in the order that prepack states", "another order in prepack(…)"},
         {InLevel, Output, "{stage} is an output, so the caller decides where it is stored",
          "place_in on internal stages"},
-        {InLevel, Prepacked, "{stage} is packed ahead of time, so it stays where the caller put it",
+        {InLevel, Prepacked, "{stage} is pre-packed, so it stays where the caller put it",
          "place_in with a consumer and a loop, which copies it"},
 
         {WholeArray, Prepacked},
@@ -153,7 +152,7 @@ const char *phrase(Trait t) {
     case Trait::FirstReader:
         return "{stage} computes {other} part by part";
     case Trait::RingHost:
-        return "{stage} has {other} in a ring, whose first planes are computed before the loops";
+        return "{stage} has {other} in a circular buffer, whose first planes are computed before the loops";
     case Trait::SharesLoops:
         return "{stage} shares loops with another stage";
     case Trait::FinishedInto:
@@ -169,7 +168,7 @@ const char *phrase(Trait t) {
     case Trait::Copy:
         return "{stage} is a copy";
     case Trait::Prepacked:
-        return "{stage} is packed ahead of time";
+        return "{stage} is pre-packed";
     case Trait::InLevel:
     case Trait::InRegisters:
         return "{stage} is kept in {other}";

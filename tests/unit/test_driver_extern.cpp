@@ -159,7 +159,7 @@ TEST_CASE("errors of extern stages") {
                                                                "computed at the root"));
     CHECK(holds(told([](S s) { s.stage("T").compute_at("S", "i"); }), "no loop"));
     CHECK(holds(told([](S s) { s.stage("T").layout({"j", "i"}); }), "but it is stored in another order"));
-    CHECK(holds(refusal([&] { Schedule(sorted(4, 8)).prepack("X", {"j", "i"}); }), "packed ahead of time"));
+    CHECK(holds(refusal([&] { Schedule(sorted(4, 8)).prepack("X", {"j", "i"}); }), "pre-packed"));
     CHECK(holds(refusal([&] { compile(op, Target::host(), {.through_halide = true}); }),
                 "stage S calls an extern function"));
 
