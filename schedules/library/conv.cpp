@@ -87,11 +87,12 @@ void unroll_window(StageHandle Y, const ConvRoles &r, const ConvParameters &p) {
     const auto small = [&](const std::string &axis) {
         return extent_of(*r.contraction.sum, axis, 64) <= most_unrolled;
     };
-    const size_t n = r.window.size();
-    // Window axes share an index of the image with another axis. Channels come first in NCHW, last
-    // in NHWC.
-    const std::string kx = r.nhwc && n >= 2 ? r.window[n - 2] : r.window[n - 1];
-    const std::string ky = r.row.empty() ? "" : r.nhwc && n >= 3 ? r.window[n - 3] : n >= 2 ? r.window[n - 2] : "";
+    // The window's rows and columns, wherever the channels are among the reduction axes.
+    std::vector<std::string> window;
+    std::copy_if(r.window.begin(), r.window.end(), std::back_inserter(window),
+                 [&](const std::string &w) { return w != channels_of(r); });
+    const std::string kx = window.empty() ? r.window.back() : window.back();
+    const std::string ky = r.row.empty() || window.size() < 2 ? "" : window[window.size() - 2];
     if (!p.unroll.is("none") && small(kx) && !r.nhwc) Y.unroll(kx);
     if (p.unroll.is("ky kx") && !ky.empty() && small(ky) && !r.nhwc) Y.unroll(ky);
 }
