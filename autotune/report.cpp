@@ -4,6 +4,7 @@
 #include "autotune/features/feature_sets.h"
 #include "autotune/report/plot.h"
 #include "autotune/report/sections.h"
+#include "support/html.h"
 #include "support/names.h"
 
 #include <algorithm>
@@ -56,9 +57,9 @@ std::string task_part(const ReportTask &task, const CostModel &model, size_t num
     using namespace report;
     const Numbers numbers = numbers_of(task.records, model);
     const Subject s{task, numbers, model};
-    std::string h = "<section id=\"task" + std::to_string(number) + "\">\n<h2>" + escaped(name_of(task.task)) +
-                    "</h2>\n<p>" + escaped(tensors_text(task.task.tensors)) + "</p>\n<pre>" +
-                    escaped(task.task.formula) + "</pre>\n";
+    std::string h = "<section id=\"task" + std::to_string(number) + "\">\n<h2>" + html_escaped(name_of(task.task)) +
+                    "</h2>\n<p>" + html_escaped(tensors_text(task.task.tensors)) + "</p>\n<pre>" +
+                    html_escaped(task.task.formula) + "</pre>\n";
     return h + facts_section(s) + curve_section(s) + best_section(s) + judgement_section(s) + reasons_section(s) +
            failures_section(s) + "</section>\n";
 }
@@ -98,13 +99,13 @@ std::string report_page(const std::vector<ReportTask> &tasks, const ReportOption
                                                 : "Tuning of " + std::to_string(tasks.size()) + " tasks";
     std::string h = "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n"
                     "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>" +
-                    report::escaped(title) + "</title>\n" + page_style + "\n</head>\n<body>\n<h1>" +
-                    report::escaped(title) + "</h1>\n";
+                    html_escaped(title) + "</title>\n" + page_style + "\n</head>\n<body>\n<h1>" + html_escaped(title) +
+                    "</h1>\n";
     if (tasks.size() > 1) {
         h += "<ul>\n";
         for (size_t i = 0; i < tasks.size(); i++)
-            h += "<li><a href=\"#task" + std::to_string(i) + "\">" + report::escaped(name_of(tasks[i].task)) +
-                 "</a> <small>" + report::escaped(tensors_text(tasks[i].task.tensors)) + "</small></li>\n";
+            h += "<li><a href=\"#task" + std::to_string(i) + "\">" + html_escaped(name_of(tasks[i].task)) +
+                 "</a> <small>" + html_escaped(tensors_text(tasks[i].task.tensors)) + "</small></li>\n";
         h += "</ul>\n";
     }
     for (size_t i = 0; i < tasks.size(); i++) h += task_part(tasks[i], *model_of(tasks[i], options), i);

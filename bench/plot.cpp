@@ -1,5 +1,7 @@
 #include "bench/plot.h"
 
+#include "support/html.h"
+
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -32,12 +34,6 @@ const Mark &mark_of(const std::string &peer) {
     }
     // Other forms of a peer; other peers.
     return marks[peer.starts_with("oneDNN") || peer.starts_with("ONNX") ? 5 : 6];
-}
-
-std::string escaped(const std::string &text) {
-    std::string out;
-    for (char c : text) out += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : std::string(1, c);
-    return out;
 }
 
 std::vector<std::string> peers_of(const std::vector<BenchRow> &rows) {
@@ -97,7 +93,7 @@ std::string label(const BenchRow &r, bool threads) {
 
 std::string text(double x, double y, const std::string &what, const char *anchor = "start", const char *colour = ink) {
     return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" fill=\"{}\">{}</text>\n", x, y, anchor,
-                       colour, escaped(what));
+                       colour, html_escaped(what));
 }
 
 std::string mark(const Mark &m, double x, double y) {

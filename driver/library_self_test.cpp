@@ -3,8 +3,11 @@
 // Inputs are generated the same way here and there: element i of the storage of input t is a hash
 // of (i, t), as a multiple of 1/64 in [-1, 1], which every float type represents exactly, or as a
 // small integer. So the program contains no data except samples of the outputs.
+//
+// One file, because it writes one program in the order of its parts.
 #include "driver/kernel.h"
 #include "driver/library_files.h"
+#include "dsl/half.h"
 #include "dsl/inout.h"
 #include "dsl/interpret.h"
 #include "targets/lower/nest.h"
@@ -37,15 +40,6 @@ double value_at(Type t, uint64_t i, uint32_t seed) {
 template<typename T>
 void fill_as(void *data, int64_t count, Type t, uint32_t seed) {
     for (int64_t i = 0; i < count; i++) static_cast<T *>(data)[i] = static_cast<T>(value_at(t, i, seed));
-}
-
-uint16_t half_bits(Type t, double value) { // exact for the multiples of 1/64 used here
-    const float f = static_cast<float>(value);
-    uint32_t u;
-    memcpy(&u, &f, 4);
-    if (t.is_bfloat()) return static_cast<uint16_t>(u >> 16);
-    if ((u & 0x7fffffff) == 0) return static_cast<uint16_t>(u >> 16);
-    return static_cast<uint16_t>(((u >> 16) & 0x8000) | ((((u >> 23) & 0xff) - 112) << 10) | ((u >> 13) & 0x3ff));
 }
 
 void fill(void *data, int64_t count, Type t, uint32_t seed) {

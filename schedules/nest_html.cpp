@@ -1,5 +1,6 @@
 #include "schedules/nest_text.h"
 #include "support/atomic_file.h"
+#include "support/html.h"
 
 #include <sstream>
 
@@ -19,12 +20,6 @@ summary { cursor: pointer }
 </style>
 )";
 
-std::string escaped(const std::string &text) {
-    std::string out;
-    for (const char c : text) out += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : std::string(1, c);
-    return out;
-}
-
 std::string first_word(const std::string &text) {
     const std::string word = text.substr(0, text.find(' '));
     for (const char *known : {"compute", "copy", "for", "parallel", "vectorized", "unrolled"}) {
@@ -43,13 +38,13 @@ std::string NestText::to_html() const {
         if (at != std::string::npos) lines.emplace_back(at, l.substr(at));
     }
     std::ostringstream out;
-    out << "<!doctype html>\n<title>" << escaped(title_) << "</title>\n"
-        << page_head << "<h1>" << escaped(title_) << "</h1>\n";
+    out << "<!doctype html>\n<title>" << html_escaped(title_) << "</title>\n"
+        << page_head << "<h1>" << html_escaped(title_) << "</h1>\n";
     std::vector<size_t> open; // the indentations of open elements
     for (size_t n = 0; n < lines.size(); n++) {
         const auto &[depth, text] = lines[n];
         for (; !open.empty() && open.back() >= depth; open.pop_back()) out << "</details>\n";
-        const std::string line = "<span class=\"" + first_word(text) + "\">" + escaped(text) + "</span>";
+        const std::string line = "<span class=\"" + first_word(text) + "\">" + html_escaped(text) + "</span>";
         if (n + 1 < lines.size() && lines[n + 1].first > depth) {
             out << "<details open><summary>" << line << "</summary>\n";
             open.push_back(depth);

@@ -2,6 +2,7 @@
 #include "sim/assembler.h"
 #include "sim/run.h"
 #include "support/duration.h"
+#include "support/html.h"
 
 #include <fmt/format.h>
 
@@ -11,23 +12,6 @@
 namespace kumiko::sim {
 
 namespace {
-
-std::string escaped(const std::string &text) {
-    std::string out;
-    for (char c : text) {
-        if (c == '<')
-            out += "&lt;";
-        else if (c == '>')
-            out += "&gt;";
-        else if (c == '&')
-            out += "&amp;";
-        else if (c == '"')
-            out += "&quot;";
-        else
-            out += c;
-    }
-    return out;
-}
 
 constexpr const char *style = R"(<style>
 body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 62rem; padding: 0 1rem; color: #1d2733; background: #fff }
@@ -46,12 +30,12 @@ std::string bar(double fraction, const char *kind = "") {
 }
 
 std::string row(const std::string &name, const std::string &value, double fraction, const char *kind = "") {
-    return fmt::format("<tr><td>{}</td><td class=n>{}</td><td class=n>{:.1f} %</td><td>{}</td></tr>\n", escaped(name),
-                       value, 100 * fraction, bar(fraction, kind));
+    return fmt::format("<tr><td>{}</td><td class=n>{}</td><td class=n>{:.1f} %</td><td>{}</td></tr>\n",
+                       html_escaped(name), value, 100 * fraction, bar(fraction, kind));
 }
 
 std::string fact(const std::string &name, const std::string &value) {
-    return fmt::format("<div>{}<b>{}</b></div>\n", escaped(name), escaped(value));
+    return fmt::format("<div>{}<b>{}</b></div>\n", html_escaped(name), html_escaped(value));
 }
 
 } // namespace
@@ -110,7 +94,8 @@ std::string Run::html() const {
     const std::string title = program.empty() ? "A run on " + config.name : program + " on " + config.name;
     std::string h =
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content=\"width=device-width\">\n";
-    h += "<title>" + escaped(title) + "</title>\n" + style + "\n<h1>" + escaped(title) + "</h1>\n<div class=facts>\n";
+    h += "<title>" + html_escaped(title) + "</title>\n" + style + "\n<h1>" + html_escaped(title) +
+         "</h1>\n<div class=facts>\n";
     h += fact("cycles", std::to_string(cycles())) +
          fact(fmt::format("at {} GHz", config.clock_ghz), duration_text(seconds()));
     h += fact("of the bound", fmt::format("{:.1f} %", 100 * efficiency())) +
@@ -119,7 +104,7 @@ std::string Run::html() const {
     h += fmt::format("<p>The bound: {:.0f} cycles of the matrix units, {:.0f} of DRAM. {} cycles stalled, {} after the "
                      "last word.</p>\n",
                      matrix_bound_cycles(), dram_bound_cycles(), stall_cycles, tail_cycles);
-    for (const std::string &w : warnings) h += "<p class=warn>" + escaped(w) + "</p>\n";
+    for (const std::string &w : warnings) h += "<p class=warn>" + html_escaped(w) + "</p>\n";
 
     h += "<h2>What the matrix units did</h2><table><tr><th>state</th><th class=n>cycles</th><th class=n>of "
          "all</th><th></th></tr>\n";
@@ -155,8 +140,8 @@ std::string Run::html() const {
          "all</th><th></th></tr>\n";
     for (const EnergyPart &p : energy())
         h += row(p.name, fmt::format("{:.3g}", p.joules), joules > 0 ? p.joules / joules : 0);
-    h += "</table>\n<p><small>Table: " + escaped(config.energy.source) + "</small></p>\n";
-    h += "<h2>Machine</h2><pre>" + escaped(config.to_string()) + "</pre>\n</html>\n";
+    h += "</table>\n<p><small>Table: " + html_escaped(config.energy.source) + "</small></p>\n";
+    h += "<h2>Machine</h2><pre>" + html_escaped(config.to_string()) + "</pre>\n</html>\n";
     return h;
 }
 

@@ -1,8 +1,8 @@
 // Builds words: operands, ports, merging.
 #include "sim/isa.h"
 
-#include "sim/half.h"
 #include "sim/operations.h"
+#include "support/half.h"
 
 #include <fmt/format.h>
 

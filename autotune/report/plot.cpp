@@ -1,5 +1,7 @@
 #include "autotune/report/plot.h"
 
+#include "support/html.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -51,7 +53,7 @@ std::string shape_of(const PlotSeries &s, const std::function<double(double)> &X
         for (size_t i = 0; i < s.points.size(); i += every(s)) {
             out += fmt::format(R"(<circle class="{}" cx="{:.1f}" cy="{:.1f}" r="3">)", s.colour, X(s.points[i].first),
                                Y(s.points[i].second));
-            if (i < s.notes.size()) out += "<title>" + escaped(s.notes[i]) + "</title>";
+            if (i < s.notes.size()) out += "<title>" + html_escaped(s.notes[i]) + "</title>";
             out += "</circle>\n";
         }
         return out;
@@ -69,32 +71,6 @@ std::string shape_of(const PlotSeries &s, const std::function<double(double)> &X
 }
 
 } // namespace
-
-std::string escaped(const std::string &text) {
-    std::string out;
-    for (const char c : text) {
-        switch (c) {
-        case '<':
-            out += "&lt;";
-            break;
-        case '>':
-            out += "&gt;";
-            break;
-        case '&':
-            out += "&amp;";
-            break;
-        case '"':
-            out += "&quot;";
-            break;
-        case '\'':
-            out += "&#39;";
-            break;
-        default:
-            out += static_cast<unsigned char>(c) < 32 && c != '\n' && c != '\t' ? ' ' : c;
-        }
-    }
-    return out;
-}
 
 std::vector<double> ticks(double low, double high, bool logarithmic, int n) {
     std::vector<double> all;
@@ -153,28 +129,28 @@ std::string Plot::html() const {
     const auto Y = [&](double v) { return bottom - (bottom - margin_top) * up.place(v); };
 
     std::string svg = fmt::format("<figure><svg viewBox=\"0 0 {} {}\" role=\"img\" aria-label=\"{}\">\n", width, height,
-                                  escaped(y.title + " against " + x.title));
+                                  html_escaped(y.title + " against " + x.title));
     for (const double t : ticks(across.low, across.high, x.logarithmic, 8))
         svg += fmt::format("<path class=\"grid\" d=\"M{0:.1f} {1}V{2}\"/><text x=\"{0:.1f}\" y=\"{3}\" "
                            "text-anchor=\"middle\">{4}</text>\n",
-                           X(t), margin_top, bottom, bottom + 16, escaped(x.text(t)));
+                           X(t), margin_top, bottom, bottom + 16, html_escaped(x.text(t)));
     for (const double t : ticks(up.low, up.high, y.logarithmic, 6))
         svg += fmt::format("<path class=\"grid\" d=\"M{1} {0:.1f}H{2}\"/><text x=\"{3}\" y=\"{4:.1f}\" "
                            "text-anchor=\"end\">{5}</text>\n",
-                           Y(t), margin_left, right_edge, margin_left - 6, Y(t) + 4, escaped(y.text(t)));
+                           Y(t), margin_left, right_edge, margin_left - 6, Y(t) + 4, html_escaped(y.text(t)));
     if (factor > 0) {
         for (const double t : ticks(factor / up.high, factor / up.low, y.logarithmic, 6))
             svg += fmt::format("<text x=\"{}\" y=\"{:.1f}\">{}</text>\n", right_edge + 6, Y(factor / t) + 4,
-                               escaped(right.text(t)));
+                               html_escaped(right.text(t)));
         svg += fmt::format("<text class=\"name\" text-anchor=\"middle\" transform=\"translate({},{:.1f}) "
                            "rotate(-90)\">{}</text>\n",
-                           width - 6, (margin_top + bottom) / 2, escaped(right.title));
+                           width - 6, (margin_top + bottom) / 2, html_escaped(right.title));
     }
     svg += fmt::format("<text class=\"name\" text-anchor=\"middle\" x=\"{:.1f}\" y=\"{}\">{}</text>\n",
-                       (margin_left + right_edge) / 2, height - 8, escaped(x.title));
+                       (margin_left + right_edge) / 2, height - 8, html_escaped(x.title));
     svg += fmt::format("<text class=\"name\" text-anchor=\"middle\" transform=\"translate(12,{:.1f}) "
                        "rotate(-90)\">{}</text>\n",
-                       (margin_top + bottom) / 2, escaped(y.title));
+                       (margin_top + bottom) / 2, html_escaped(y.title));
     if (diagonal) {
         const double low = std::max(across.low, up.low), high = std::min(across.high, up.high);
         svg += fmt::format("<path class=\"diagonal\" d=\"M{:.1f} {:.1f}L{:.1f} {:.1f}\"/>\n", X(low), Y(low), X(high),
@@ -184,7 +160,7 @@ std::string Plot::html() const {
     svg += "</svg>\n<figcaption>";
     for (const PlotSeries &s : shown) {
         if (s.points.empty()) continue;
-        svg += fmt::format("<span><i class=\"{}\"></i> {}{}</span> ", s.colour, escaped(s.name),
+        svg += fmt::format("<span><i class=\"{}\"></i> {}{}</span> ", s.colour, html_escaped(s.name),
                            every(s) > 1 ? fmt::format(" (one of {} is drawn)", every(s)) : "");
     }
     return svg + "</figcaption></figure>\n";

@@ -8,10 +8,6 @@
 
 namespace kumiko::report {
 
-// Escapes text for elements and double-quoted attributes. Control characters, which XML forbids,
-// become spaces.
-std::string escaped(const std::string &text);
-
 struct PlotSeries {
     enum class Kind { Steps, Line, Dots };
     std::string name;

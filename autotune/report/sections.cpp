@@ -5,6 +5,7 @@
 #include "schedules/primitive.h"
 #include "schedules/saved_text.h"
 #include "support/duration.h"
+#include "support/html.h"
 
 #include <fmt/format.h>
 
@@ -16,7 +17,7 @@ namespace kumiko::report {
 namespace {
 
 std::string fact_box(const std::string &name, const std::string &value) {
-    return fmt::format("<div>{}<b>{}</b></div>\n", escaped(name), escaped(value));
+    return fmt::format("<div>{}<b>{}</b></div>\n", html_escaped(name), html_escaped(value));
 }
 
 std::string plain(double x) { return fmt::format("{:g}", x); }
@@ -26,7 +27,7 @@ std::string percent(double x) { return fmt::format("{:.1f} %", 100 * x); }
 std::string table_row(const std::vector<std::string> &cells, size_t numbers = 1, const char *tag = "td") {
     std::string h = "<tr>";
     for (size_t i = 0; i < cells.size(); i++)
-        h += fmt::format("<{0}{1}>{2}</{0}>", tag, i >= numbers ? " class=\"n\"" : "", escaped(cells[i]));
+        h += fmt::format("<{0}{1}>{2}</{0}>", tag, i >= numbers ? " class=\"n\"" : "", html_escaped(cells[i]));
     return h + "</tr>\n";
 }
 
@@ -90,9 +91,9 @@ std::string facts_section(const Subject &s) {
     h += fact_box("trials", std::to_string(n.trials.size() + static_cast<size_t>(n.by_chance)));
     h += fact_box("good, failed, rejected", fmt::format("{}, {}, {}", n.good, n.failed, n.rejected));
     h += fact_box("threads", std::to_string(s.task.task.key.threads)) + "</div>\n";
-    h += "<p class=\"soft\">Machine " + escaped(s.task.task.key.machine);
+    h += "<p class=\"soft\">Machine " + html_escaped(s.task.task.key.machine);
     if (!n.trials.empty())
-        h += escaped(fmt::format("; from {} to {}", n.trials.front().created, n.trials.back().created));
+        h += html_escaped(fmt::format("; from {} to {}", n.trials.front().created, n.trials.back().created));
     if (s.task.checked_elements > 0)
         h += fmt::format("; results of the last session were checked at a sample of {} elements, for evaluating the "
                          "formula takes long",
@@ -206,7 +207,8 @@ std::string best_section(const Subject &s) {
     if (!n.best) return h + "<p>No candidate is good.</p>\n";
     try {
         const std::string text = saved_cpp_text(n.best->saved_schedule);
-        h += "<pre>" + escaped(text) + "</pre>\n<table>\n" + table_row({"directive", "what it does", "times"}, 2, "th");
+        h += "<pre>" + html_escaped(text) + "</pre>\n<table>\n" +
+             table_row({"directive", "what it does", "times"}, 2, "th");
         std::vector<std::pair<std::string, int>> kinds;
         for (const nlohmann::json &d : n.best->saved_schedule->at("directives")) {
             const std::string name = d.at("primitive");
@@ -220,9 +222,9 @@ std::string best_section(const Subject &s) {
             h += table_row({name, first_sentence(primitive(name).summary), std::to_string(times)}, 2);
         h += "</table>\n";
     } catch (const UserError &e) {
-        h += "<p>The schedule cannot be shown: " + escaped(e.what()) + "</p>\n";
+        h += "<p>The schedule cannot be shown: " + html_escaped(e.what()) + "</p>\n";
     }
-    h += "<p>Its parameters" + escaped(n.best->library_template.empty() ? "" : " of " + n.best->library_template) +
+    h += "<p>Its parameters" + html_escaped(n.best->library_template.empty() ? "" : " of " + n.best->library_template) +
          ", and those of others near it:</p>\n<div class=\"scroll\"><table>\n" +
          table_row({"parameters", "found by", "measured once", "spread", "side by side"}, 2, "th");
     std::vector<Record> sorted = n.judged;
@@ -245,8 +247,8 @@ std::string reasons_section(const Subject &s) {
     if (s.model.empty()) return h + "<p>No cost model is at hand.</p>\n";
     if (n.best && is_current(n.best->features) && n.best->features.version != s.model.version())
         return h + "<p>" +
-               escaped("The cost model learnt from features of " + describe_features(s.model.version()) +
-                       ", and these candidates have those of " + describe_features(n.best->features.version)) +
+               html_escaped("The cost model learnt from features of " + describe_features(s.model.version()) +
+                            ", and these candidates have those of " + describe_features(n.best->features.version)) +
                ": it cannot compare them.</p>\n";
     if (!has_features(n.best) || !has_features(n.begun))
         return h + "<p>The best candidate and the default one are not both known with features of this Kumiko's "
@@ -254,7 +256,7 @@ std::string reasons_section(const Subject &s) {
     if (n.best->schedule_hash == n.begun->schedule_hash) return h + "<p>The default schedule is the best.</p>\n";
     const std::vector<float> scores = s.model.score({n.best->features, n.begun->features});
     h += "<p>" +
-         escaped(fmt::format(
+         html_escaped(fmt::format(
              "The cost model alone, without what it learnt on the way, gives the best {:.3f} and the default {:.3f}; "
              "greater is faster. {} What makes most of the difference:",
              scores[0], scores[1], scores[0] < scores[1] ? "It would not have chosen so; measuring did." : "")) +
@@ -268,7 +270,7 @@ std::string reasons_section(const Subject &s) {
         if (difference == 0) break;
         h += fmt::format("<tr><td><code>{}</code></td><td class=\"n\">{:.4g}</td><td class=\"n\">{:.4g}</td><td "
                          "class=\"n\">{:+.3f}</td><td class=\"n\">{:+.3f}</td><td class=\"n {}\">{:+.3f}</td></tr>\n",
-                         escaped(c.feature), c.value, c.other_value, c.part, c.other_part,
+                         html_escaped(c.feature), c.value, c.other_value, c.part, c.other_part,
                          difference > 0 ? "for" : "against", difference);
     }
     return h +
@@ -286,7 +288,8 @@ std::string failures_section(const Subject &s) {
                         "example</th></tr>\n";
         for (const auto &[kind, f] : sorted)
             h += fmt::format("<tr><td class=\"n\">{}</td><td>{}</td><td>{}<br/><code>{}</code></td></tr>\n", f.count,
-                             escaped(kind), escaped(f.example.reason), escaped(parameters_text(f.example.parameters)));
+                             html_escaped(kind), html_escaped(f.example.reason),
+                             html_escaped(parameters_text(f.example.parameters)));
         return h + "</table></div>\n";
     };
     std::string h = "<h3>What failed, and why</h3>\n";

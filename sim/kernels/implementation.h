@@ -1,8 +1,10 @@
 // The kernels' code. Each of baseline.cpp, avx2.cpp and avx512.cpp defines KUMIKO_KERNELS (a
 // separate namespace, so that no function compiled for one host instruction set replaces another's)
 // and KUMIKO_KERNELS_NAME, and includes this file.
-#include "sim/half.h"
+//
+// One file, because each host instruction set compiles all kernels with flags of its own.
 #include "sim/kernels/kernels.h"
+#include "support/half.h"
 
 #if defined(__AVX2__)
 #include <immintrin.h>

@@ -5,7 +5,7 @@
 #include "dsl/interpret.h"
 #include "ops/ops.h"
 #include "schedules/library/chip_elementwise.h"
-#include "sim/half.h"
+#include "support/half.h"
 #include "targets/chip/compile.h"
 #include "targets/chip/vector/from_expr.h"
 #include "targets/chip/vector/functions.h"
@@ -110,7 +110,7 @@ TEST_CASE("functions of every fp16, to 2 units in the last place, and as the hos
         int unlike_host = 0, wrong = 0;
         double worst = 0;
         for (uint32_t i = 0; i < 65536; i++) {
-            const double from = double(sim::float_from_half(uint16_t(i))), to = double(sim::float_from_half(out[i]));
+            const double from = double(float_from_half(uint16_t(i))), to = double(float_from_half(out[i]));
             unlike_host += evaluate(p, {i}) != out[i];
             if (!f.exact) continue;
             const double exact = f.exact(from);
@@ -118,7 +118,7 @@ TEST_CASE("functions of every fp16, to 2 units in the last place, and as the hos
                 wrong += !(std::isnan(exact) && std::isnan(to));
                 continue;
             }
-            const double rounded = double(sim::float_from_half(sim::half_from_float(float(exact))));
+            const double rounded = double(float_from_half(half_from_float(float(exact))));
             if (std::isinf(rounded) || std::isinf(to)) {
                 wrong += rounded != to && !(std::abs(exact) > 65500 && std::abs(to) > 65500);
                 continue;

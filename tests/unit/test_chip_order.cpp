@@ -8,7 +8,7 @@
 #include "schedules/library/chip_rows.h"
 #include "schedules/library/structure.h"
 #include "schedules/library/table.h"
-#include "sim/half.h"
+#include "support/half.h"
 #include "support/random.h"
 #include "targets/chip/compile.h"
 #include "targets/chip/vector/from_expr.h"
@@ -51,7 +51,7 @@ void equals(const Buffer<> &actual, const std::function<float(const Index &)> &v
     for_each_element(expected.raw_buffer(), [&](const Index &at, uint8_t *to) {
         const float f = value(at);
         if (expected.type() == f16) {
-            const uint16_t half = sim::half_from_float(f);
+            const uint16_t half = half_from_float(f);
             std::memcpy(to, &half, 2);
         } else {
             std::memcpy(to, &f, 4);

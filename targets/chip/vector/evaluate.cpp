@@ -1,8 +1,8 @@
 // What the chip's vector units do with one element, on the host: docs/chip.md, "Operations".
 #include "targets/chip/vector/program.h"
 
-#include "sim/half.h"
 #include "support/error.h"
+#include "support/half.h"
 
 #include <cmath>
 

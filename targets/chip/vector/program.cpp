@@ -1,8 +1,8 @@
 #include "targets/chip/vector/program.h"
 
-#include "sim/half.h"
 #include "sim/operations.h"
 #include "support/error.h"
+#include "support/half.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,12 +1,26 @@
-// Conversions between fp16 (IEEE 1-5-10) and float by integer arithmetic: the same bits on every
-// machine. Every NaN becomes 0x7E00 or 0x7FC00000. The functions are static so that files compiled
-// for different host instructions never share one.
+// The two 16-bit float types as bits: fp16 (IEEE 1-5-10) and bf16 (1-8-7).
 #pragma once
 
 #include <cstdint>
 
-namespace kumiko::sim {
+namespace kumiko {
 
+struct HalfFormat {
+    int fraction; // bits
+    int smallest; // exponent of the last bit of subnormals
+    int greatest; // exponent of the leading bit of the largest numbers
+    uint16_t infinity, nan;
+};
+inline constexpr HalfFormat fp16_format{10, -24, 15, 0x7c00, 0x7e00}, bf16_format{7, -133, 127, 0x7f80, 0x7fc0};
+
+// The bits of `v`: rounded once, to nearest, ties to even. Infinity on overflow.
+uint16_t half_bits(const HalfFormat &f, double v);
+uint16_t half_bits(const HalfFormat &f, int64_t v);
+uint16_t half_bits(const HalfFormat &f, uint64_t v);
+
+// Conversions between fp16 and float by integer arithmetic: the same bits on every machine. Every
+// NaN becomes 0x7E00 or 0x7FC00000. The functions are static so that files compiled for different
+// host instructions never share one.
 static inline float float_from_half(uint16_t h) {
     const uint32_t sign = uint32_t(h & 0x8000) << 16, exponent = h >> 10 & 31, fraction = h & 1023;
     if (exponent == 31) return __builtin_bit_cast(float, fraction ? 0x7fc00000u : sign | 0x7f800000u);
@@ -33,4 +47,4 @@ static inline uint16_t half_from_float(float value) {
     return uint16_t(sign | ((rounded - 0x38000000) >> 13));
 }
 
-} // namespace kumiko::sim
+} // namespace kumiko
