@@ -1,7 +1,5 @@
 #include "sim/operations.h"
 
-#include <fmt/format.h>
-
 #include <iterator>
 
 namespace kumiko::sim {
@@ -112,27 +110,5 @@ MaskForm mask_form(const Mau &mau) {
 int face_size(Type precision) { return precision == Type::F16 ? 16 : 8; }
 int face_rows(int width) { return cycles_per_step * width; }
 int face_parts(Type precision, int width) { return face_size(precision) / face_rows(width); }
-
-std::string operations_page() {
-    std::string text = "| ALU | operands | types | LW | meaning |\n|---|---|---|---|---|\n";
-    for (int i = 1; i < alu_op_count; i++) {
-        const AluInfo &r = alu_table[i];
-        std::string types;
-        for (int t = 0; t < type_count; t++)
-            if (r.types >> t & 1) types += std::string(types.empty() ? "" : " ") + name_of(Type(t));
-        text += fmt::format("| `{}` | {} | {} | {} | {} |\n", r.name, r.operands, types, r.max_width, r.meaning);
-    }
-    text += "\n| MAU | meaning |\n|---|---|\n";
-    for (int i = 1; i < mau_op_count; i++)
-        text += fmt::format("| `{}` | {} |\n", mau_table[i].name, mau_table[i].meaning);
-    const auto tree = [&](const char *heading, const TreeInfo *rows, int count) {
-        text += fmt::format("\n| {} | meaning |\n|---|---|\n", heading);
-        for (int i = 1; i < count; i++) text += fmt::format("| `{}` | {} |\n", rows[i].name, rows[i].meaning);
-    };
-    tree("L1", l1_table, l1_op_count);
-    tree("L2", l2_table, l2_op_count);
-    tree("MV", mv_table, mv_op_count);
-    return text;
-}
 
 } // namespace kumiko::sim

@@ -26,11 +26,6 @@ Hasher &Hasher::number(uint64_t value) {
     return bytes(out, 8);
 }
 
-uint64_t Hasher::value64() const {
-    uint64_t state = a_ ^ (b_ << 1);
-    return splitmix64(state);
-}
-
 std::string Hasher::hex() const {
     uint64_t first = a_, second = b_;
     const uint64_t words[2] = {splitmix64(first), splitmix64(second)};
@@ -40,8 +35,6 @@ std::string Hasher::hex() const {
     }
     return out;
 }
-
-uint64_t hash64(std::string_view text) { return Hasher().text(text).value64(); }
 
 std::string hash_hex(std::string_view text) { return Hasher().text(text).hex(); }
 

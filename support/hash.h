@@ -17,7 +17,6 @@ public:
     // Hashes eight little-endian bytes, independently of the host's byte order.
     Hasher &number(uint64_t value);
 
-    uint64_t value64() const;
     // 128 bits as 32 lower-case hexadecimal digits.
     std::string hex() const;
 
@@ -26,7 +25,6 @@ private:
     uint64_t b_ = 0x9ae16a3b2f90404fULL;
 };
 
-uint64_t hash64(std::string_view text);
 std::string hash_hex(std::string_view text);
 
 } // namespace kumiko

@@ -13,7 +13,6 @@ enum class Memory : uint8_t { Dram, Pdm, L2bm, L1bm, Lm0, Lm1, Grf0, Grf1 };
 constexpr int memory_count = 8;
 const char *name_of(Memory memory);         // "dram", "l2bm", "lm0", ...
 Memory memory_named(std::string_view name); // throws UserError
-constexpr bool in_pe(Memory m) { return m >= Memory::Lm0; }
 // The level of the tree whose units own this memory: Group, L2b, L1b or Pe.
 Level unit_level(Memory memory);
 int units_of(Memory memory, const sim::Config &config);    // of the chip
