@@ -2,6 +2,7 @@
 
 #include "dsl/float_casts.h"
 #include "dsl/reach.h"
+#include "dsl/reads.h"
 #include "dsl/scatter.h"
 #include "dsl/stage_builder.h"
 
@@ -48,12 +49,6 @@ std::vector<Expr> slacks(const Expr &condition) {
 
 bool stays(const Interval &i) { return i.is_single_point() || (i.is_bounded() && equal(i.min, i.max)); }
 
-// The change of `slack` per step along the axis; nullopt if it is not constant.
-std::optional<int64_t> growth(const Expr &slack, const Axis &axis) {
-    const Expr t = Variable::make(Int(32), axis.name());
-    return as_const_int(simplify(substitute(axis.name(), t + 1, slack) - slack));
-}
-
 } // namespace
 
 Interval steps_of_terms(const Stage &stage, const Axis &axis, const Scope<Interval> &scope) {
@@ -69,7 +64,7 @@ Interval steps_of_terms(const Stage &stage, const Axis &axis, const Scope<Interv
     }
     for (const Expr &bound : term_bounds(stage)) {
         for (const Expr &slack : slacks(bound)) {
-            const auto grows = growth(slack, axis);
+            const auto grows = slope_of(slack, axis.name());
             if (!grows || *grows == 0) continue;
             // The largest slack at the axis' first step; exact if no other axis ranges.
             const Expr first = simplify(substitute(fixed, simplify(substitute(axis.name(), 0, slack))));
@@ -90,7 +85,7 @@ bool bounds_exactly(const Expr &bound, const Axis &axis, const Scope<Interval> &
     for (const std::string &v : variables_of(bound)) {
         if (v != axis.name() && scope.contains(v) && !stays(scope.get(v))) return false;
     }
-    const auto grows = growth(slacks(bound)[0], axis);
+    const auto grows = slope_of(slacks(bound)[0], axis.name());
     // An equality with a coefficient other than ±1 fails at some steps between the first and the
     // last.
     return grows && *grows != 0 && (!bound.as<EQ>() || *grows == 1 || *grows == -1);

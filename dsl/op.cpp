@@ -39,6 +39,145 @@ std::vector<Expr> Stage::expressions() const {
     return all;
 }
 
+namespace {
+
+void add_inputs(StageBuilder &builder, const std::string &name, const std::vector<Tensor> &inputs,
+                const std::source_location &where) {
+    for (const Tensor &t : inputs) {
+        if (!t.defined()) throw UserError(where, "an input of op \"" + name + "\" is undefined; make it with input(…)");
+        if (!is_input(t.contents())) {
+            throw UserError(where, "\"" + t.name() + "\" is computed, so it cannot be an input of op \"" + name + "\"");
+        }
+        for (const Axis &a : t.axes()) builder.axis_names.insert(a.name());
+        builder.add(t.contents());
+    }
+}
+
+void add_outputs(StageBuilder &builder, const std::string &name, const std::vector<Tensor> &outputs,
+                 std::vector<std::string> &names, const std::source_location &where) {
+    for (const Tensor &t : outputs) {
+        if (!t.defined())
+            throw UserError(where, "an output of op \"" + name + "\" is undefined; make it with compute(…)");
+        if (t.contents().kind != TensorContents::Kind::Compute && t.contents().kind != TensorContents::Kind::Update) {
+            throw UserError(where, "\"" + t.name() + "\" cannot be an output: an output is made by compute(…)");
+        }
+        for (const std::string &other : names) {
+            if (other == t.name())
+                throw UserError(where, "op \"" + name + "\" names the output \"" + t.name() + "\" twice");
+        }
+        builder.add(t.contents());
+        names.push_back(t.name());
+    }
+}
+
+// The conditions under which all reads are inside of the tensors.
+std::vector<Requirement> requirements_of(const std::vector<Input> &inputs, const std::vector<Input> &earlier,
+                                         const std::vector<Stage> &stages, const std::vector<Requirement> &required,
+                                         const std::vector<WrittenPart> &written, const std::source_location &where) {
+    const AxesInside axes_inside = [&](const std::string &tensor) {
+        std::vector<const Axis *> axes;
+        for (const auto *all : {&inputs, &earlier}) {
+            for (const Input &in : *all) {
+                if (in.name != tensor) continue;
+                for (const Axis &a : in.axes) axes.push_back(&a);
+            }
+        }
+        for (const Stage &s : stages) {
+            if (s.name != tensor) continue;
+            for (size_t d = 0; d < s.axes.size(); d++)
+                axes.push_back(s.kind == Stage::Kind::Padding && pads(s, d) ? nullptr : &s.axes[d]);
+        }
+        return axes;
+    };
+    std::vector<Requirement> requirements;
+    const auto require = [&](const Requirement &r) {
+        const auto same = [&](const Requirement &q) { return Halide::Internal::equal(q.condition, r.condition); };
+        if (std::none_of(requirements.begin(), requirements.end(), same)) requirements.push_back(r);
+    };
+    for (const Stage &s : stages) {
+        check_indices(s, axes_inside, written, where);
+        // Its select or clamp keeps reads in bounds.
+        if (s.kind == Stage::Kind::Padding) continue;
+        Reach reach = reach_of(s, axes_inside, written);
+        if (!reach.outside.empty())
+            throw UserError(where, reach.outside + "; legal beyond a tensor are reads of zero_padded and clamped");
+        std::set<std::string> read;
+        for (const Expr &e : s.expressions()) read.merge(tensors_read(e));
+        for (const Stage &padding : stages) {
+            if (padding.kind != Stage::Kind::Padding || !read.count(padding.name)) continue;
+            for (Requirement &r : clamp_requirements(s, padding)) reach.requirements.push_back(std::move(r));
+        }
+        for (const Requirement &r : reach.requirements) require(r);
+    }
+    for (const Requirement &r : required) require(r);
+    return requirements;
+}
+
+// Collects the sizes that an op uses, in order of first use.
+class SizeCollector {
+public:
+    SizeCollector(const std::string &op, const std::set<std::string> &axis_names, const std::source_location &where)
+        : op_(op), axis_names_(axis_names), where_(where) {}
+
+    std::vector<std::string> collect(const std::vector<Input> &inputs, const std::vector<Stage> &stages) {
+        for (const Input &in : inputs) {
+            for (const Axis &a : in.axes) note_alone(a.extent());
+            for (const Expr &s : in.strides) note_alone(s);
+        }
+        for (const Stage &s : stages) {
+            std::set<std::string> axes;
+            for (const Axis &a : s.axes) axes.insert(a.name());
+            for (const Axis &a : s.reduction_axes) axes.insert(a.name());
+            for (const auto *of_stage : {&s.axes, &s.reduction_axes}) {
+                for (const Axis &a : *of_stage) check_extent(s, a, axes), note_alone(a.extent());
+            }
+            for (const Expr &e : s.strides) note_alone(e);
+            for (const Expr &e : s.expressions()) note(e);
+        }
+        return std::move(sizes_);
+    }
+
+private:
+    void note(const Expr &e) {
+        for (const std::string &v : sizes_used(e)) {
+            if (axis_names_.count(v)) {
+                throw UserError(where_, "op \"" + op_ + "\" uses \"" + v +
+                                            "\" both as an axis and as a size; give one of them another name");
+            }
+            if (seen_.insert(v).second) sizes_.push_back(v);
+        }
+    }
+
+    // The same of an extent or a stride, which uses no axes.
+    void note_alone(const Expr &e) {
+        for (const std::string &v : axes_used(e)) {
+            check_name(v, "size", where_);
+            throw UserError(where_, "op \"" + op_ + "\" uses axis \"" + v +
+                                        "\" in an extent or a stride; legal are numbers and sizes, as Size(\"" + v +
+                                        "\")");
+        }
+        note(e);
+    }
+
+    void check_extent(const Stage &s, const Axis &a, const std::set<std::string> &axes) const {
+        for (const std::string &v : variables_of(a.extent())) {
+            if (!axes.count(v)) continue;
+            throw UserError(where_,
+                            "the extent of axis \"" + a.name() + "\" of tensor \"" + s.name + "\" uses \"" + v +
+                                "\", which is an axis of it: extents cannot depend on axes, and a size needs "
+                                "another name. For a part of the terms write select(condition, term, identity)");
+        }
+    }
+
+    const std::string &op_;
+    const std::set<std::string> &axis_names_;
+    const std::source_location &where_;
+    std::set<std::string> seen_;
+    std::vector<std::string> sizes_;
+};
+
+} // namespace
+
 Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::vector<Tensor> &outputs,
        std::source_location where)
     : Op(name, inputs, outputs, {}, where) {}
@@ -52,32 +191,10 @@ Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::ve
         if (outputs.empty()) throw UserError(where, "op \"" + name + "\" has no outputs");
         std::vector<Input> read;
         StageBuilder builder(contents->stages, read, where);
-        for (const Tensor &t : inputs) {
-            if (!t.defined())
-                throw UserError(where, "an input of op \"" + name + "\" is undefined; make it with input(…)");
-            if (!is_input(t.contents())) {
-                throw UserError(where,
-                                "\"" + t.name() + "\" is computed, so it cannot be an input of op \"" + name + "\"");
-            }
-            for (const Axis &a : t.axes()) builder.axis_names.insert(a.name());
-            builder.add(t.contents());
-        }
+        add_inputs(builder, name, inputs, where);
         const size_t n_inputs = read.size();
         if (n_inputs != inputs.size()) throw UserError(where, "op \"" + name + "\" names an input twice");
-        for (const Tensor &t : outputs) {
-            if (!t.defined())
-                throw UserError(where, "an output of op \"" + name + "\" is undefined; make it with compute(…)");
-            if (t.contents().kind != TensorContents::Kind::Compute &&
-                t.contents().kind != TensorContents::Kind::Update) {
-                throw UserError(where, "\"" + t.name() + "\" cannot be an output: an output is made by compute(…)");
-            }
-            for (const std::string &other : contents->outputs) {
-                if (other == t.name())
-                    throw UserError(where, "op \"" + name + "\" names the output \"" + t.name() + "\" twice");
-            }
-            builder.add(t.contents());
-            contents->outputs.push_back(t.name());
-        }
+        add_outputs(builder, name, outputs, contents->outputs, where);
         if (read.size() > n_inputs) {
             throw UserError(where,
                             "op \"" + name + "\" reads \"" + read[n_inputs].name + "\", which is not among its inputs");
@@ -97,86 +214,9 @@ Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::ve
                                        "\"; only arrays that the caller passes have strides of their own");
         }
 
-        const AxesInside axes_inside = [&](const std::string &tensor) {
-            std::vector<const Axis *> axes;
-            for (const auto *inputs : {&contents->inputs, &contents->earlier}) {
-                for (const Input &in : *inputs) {
-                    if (in.name != tensor) continue;
-                    for (const Axis &a : in.axes) axes.push_back(&a);
-                }
-            }
-            for (const Stage &s : contents->stages) {
-                if (s.name != tensor) continue;
-                for (size_t d = 0; d < s.axes.size(); d++)
-                    axes.push_back(s.kind == Stage::Kind::Padding && pads(s, d) ? nullptr : &s.axes[d]);
-            }
-            return axes;
-        };
-        const auto require = [&](const Requirement &r) {
-            const auto same = [&](const Requirement &q) { return Halide::Internal::equal(q.condition, r.condition); };
-            if (std::none_of(contents->requirements.begin(), contents->requirements.end(), same))
-                contents->requirements.push_back(r);
-        };
-        for (const Stage &s : contents->stages) {
-            check_indices(s, axes_inside, builder.written, where);
-            // Its select or clamp keeps reads in bounds.
-            if (s.kind == Stage::Kind::Padding) continue;
-            Reach reach = reach_of(s, axes_inside, builder.written);
-            if (!reach.outside.empty())
-                throw UserError(where, reach.outside + "; legal beyond a tensor are reads of zero_padded and clamped");
-            std::set<std::string> read;
-            for (const Expr &e : s.expressions()) read.merge(tensors_read(e));
-            for (const Stage &padding : contents->stages) {
-                if (padding.kind != Stage::Kind::Padding || !read.count(padding.name)) continue;
-                for (Requirement &r : clamp_requirements(s, padding)) reach.requirements.push_back(std::move(r));
-            }
-            for (const Requirement &r : reach.requirements) require(r);
-        }
-        for (const Requirement &r : required) require(r);
-
-        // Collects the sizes, in order of first use.
-        std::set<std::string> seen;
-        const auto note_sizes = [&](const Expr &e) {
-            for (const std::string &v : sizes_used(e)) {
-                if (builder.axis_names.count(v)) {
-                    throw UserError(where, "op \"" + name + "\" uses \"" + v +
-                                               "\" both as an axis and as a size; give one of them another name");
-                }
-                if (seen.insert(v).second) contents->sizes.push_back(v);
-            }
-        };
-        const auto note_sizes_alone = [&](const Expr &e) {
-            for (const std::string &v : axes_used(e)) {
-                check_name(v, "size", where);
-                throw UserError(where, "op \"" + name + "\" uses axis \"" + v +
-                                           "\" in an extent or a stride; legal are numbers and sizes, as Size(\"" + v +
-                                           "\")");
-            }
-            note_sizes(e);
-        };
-        const auto check_extent = [&](const Stage &s, const Axis &a, const std::set<std::string> &axes) {
-            for (const std::string &v : variables_of(a.extent())) {
-                if (!axes.count(v)) continue;
-                throw UserError(
-                    where, "the extent of axis \"" + a.name() + "\" of tensor \"" + s.name + "\" uses \"" + v +
-                               "\", which is an axis of it: extents cannot depend on axes, and a size needs another "
-                               "name. For a part of the terms write select(condition, term, identity)");
-            }
-        };
-        for (const Input &in : contents->inputs) {
-            for (const Axis &a : in.axes) note_sizes_alone(a.extent());
-            for (const Expr &s : in.strides) note_sizes_alone(s);
-        }
-        for (const Stage &s : contents->stages) {
-            std::set<std::string> axes;
-            for (const Axis &a : s.axes) axes.insert(a.name());
-            for (const Axis &a : s.reduction_axes) axes.insert(a.name());
-            for (const auto *of_stage : {&s.axes, &s.reduction_axes}) {
-                for (const Axis &a : *of_stage) check_extent(s, a, axes), note_sizes_alone(a.extent());
-            }
-            for (const Expr &e : s.strides) note_sizes_alone(e);
-            for (const Expr &e : s.expressions()) note_sizes(e);
-        }
+        contents->requirements =
+            requirements_of(contents->inputs, contents->earlier, contents->stages, required, builder.written, where);
+        contents->sizes = SizeCollector(name, builder.axis_names, where).collect(contents->inputs, contents->stages);
         contents_ = contents;
     } catch (const Halide::Error &e) {
         throw UserError(where, std::string("op \"") + name + "\": " + e.what());

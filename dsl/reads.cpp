@@ -1,5 +1,8 @@
 #include "dsl/reads.h"
 
+#include "dsl/halide_passes.h"
+#include "dsl/op.h"
+
 namespace kumiko {
 
 using namespace Halide::Internal;
@@ -29,6 +32,42 @@ Expr map_reads(const Expr &e, const std::function<Expr(const Call *, const Expr 
     } map;
     map.f = &f;
     return map.mutate(e);
+}
+
+std::vector<Expr> children_of(const Expr &e) {
+    struct Collector : IRMutator {
+        std::vector<Expr> children;
+        bool top = true;
+        Expr mutate(const Expr &e) override {
+            if (!top) {
+                children.push_back(e);
+                return e;
+            }
+            top = false;
+            return IRMutator::mutate(e);
+        }
+        Stmt mutate(const Stmt &s) override { return s; }
+    } collector;
+    collector.mutate(e);
+    return collector.children;
+}
+
+std::optional<int64_t> slope_of(const Expr &index, const std::string &variable) {
+    const Expr v = Variable::make(Int(32), variable);
+    return as_const_int(simplify(substitute(variable, v + 1, index) - index));
+}
+
+Expr at_indices(const Expr &e, const std::vector<Axis> &axes, const std::vector<Expr> &indices) {
+    std::map<std::string, Expr> values;
+    for (size_t d = 0; d < indices.size(); d++) values[axes[d].name()] = indices[d];
+    return substitute(values, e);
+}
+
+Expr inline_stages(const Expr &e, const std::function<const Stage *(const std::string &)> &inlined) {
+    return map_reads(e, [&](const Call *read, const Expr &e) {
+        const Stage *s = inlined(read->name);
+        return s ? at_indices(inline_stages(s->value, inlined), s->axes, read->args) : e;
+    });
 }
 
 bool reads_at(const Call *read, const std::vector<Axis> &axes) {

@@ -98,6 +98,10 @@ bool is_at_distance(const Halide::Internal::Call *earlier, const std::vector<Axi
 // "T.earlier", and back to T; "" for other names.
 std::string earlier_name(const std::string &tensor);
 std::string earlier_of(const std::string &name);
+// A read reaches back at most so far, so that indices stay far within 32 bits.
+inline constexpr int64_t most_distance = 1 << 24;
+// index - axis, if that is a number.
+std::optional<int64_t> offset_from(const Expr &index, const Axis &axis);
 // The names of the stages that are computed step by step with the recurrence: the recurrence, and
 // the stages that read its earlier elements, directly or indirectly, and that it reads. `stages`:
 // all stages of the op.

@@ -86,6 +86,10 @@ std::set<std::string> variables_of(const Expr &e);
 // Those that are sizes, and those that are axes.
 std::set<std::string> sizes_used(const Expr &e);
 std::set<std::string> axes_used(const Expr &e);
+// Names common subexpressions with Lets if the expression is far larger as a tree than as a graph,
+// because passes walk trees. Subexpressions of indices stay, because bounds inference needs them.
+// The names, "<owner>.shared.0", depend only on the expression and differ from all axis names.
+Expr with_names_for_shared(const Expr &e, const std::string &owner);
 // The strides of a dense array.
 std::vector<Expr> row_major(const std::vector<Axis> &axes);
 // Whether the caller passes an array for it as an input.

@@ -1,4 +1,6 @@
 // Compiles expressions to the flat programs of program.h.
+//
+// One file, because it is one class: a method for each kind of expression.
 #include "dsl/interpreter/program.h"
 #include "dsl/interpreter/scatter.h"
 #include "dsl/print.h"

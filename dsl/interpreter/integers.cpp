@@ -43,6 +43,7 @@ void Machine::throw_overflow(const Instruction &op) {
     }
 }
 
+// A switch over the operations on integers.
 void Machine::integers(const Instruction &op) {
     int64_t *d = ints(op.dst);
     const int64_t n = count(op.dst);
