@@ -7,12 +7,12 @@
 #pragma once
 
 #include "dsl/halide_passes.h"
+#include "schedules/index_arithmetic.h"
 #include "schedules/state.h"
 
 namespace kumiko {
 
 using Interval = Halide::Internal::Interval;
-using Bounds = Halide::Internal::Scope<Interval>;
 
 // Per axis of a tensor: first index, number of indices, and step between them.
 struct Region {
@@ -101,17 +101,5 @@ std::optional<Region> lattice_read(const std::vector<Expr> &all, const std::stri
 
 // The smallest region of step 1 that contains both.
 Region region_union(const Region &a, const Region &b, const Bounds &known);
-
-// Simplifies an index expression under the given ranges of variables.
-Expr simplify_index(const Expr &e, const Bounds &bounds);
-bool proves(const Expr &condition, const Bounds &bounds);
-// Undoes the index arithmetic of fused loops: in a sum, x / c * (c * m) + x % c * m becomes x * m.
-Expr join_remainders(const Expr &index);
-// Drops terms within a block from divisions: (64 * a + b) / 128 becomes a / 2, and the remainder
-// becomes a % 2 * 64 + b, if b is in [0, 64).
-Expr split_blocks(const Expr &index, const Bounds &bounds);
-
-// An upper bound of the extent; nullopt if only the type of sizes bounds it.
-std::optional<int64_t> most_of(const Expr &extent, const Bounds &bounds);
 
 } // namespace kumiko

@@ -18,11 +18,7 @@ std::string axis_name(const std::string &loop) {
     return name;
 }
 
-// The new stage folds over all reduction loops except one, which becomes its axis; the old stage
-// folds over that one.
-void apply_rfactor(ScheduleState &state, const Directive &d, size_t index) {
-    StageState &stage = stage_argument(state, d);
-    const LoopState loop = loop_argument(stage, d);
+void check_rfactor(const ScheduleState &state, const Directive &d, const StageState &stage, const LoopState &loop) {
     const Stage &def = stage.def;
     if (!loop.reduction) {
         refuse(state, d, "loop " + loop.name + " does not reduce", &stage, loop.name, "one of the reduction loops");
@@ -45,24 +41,59 @@ void apply_rfactor(ScheduleState &state, const Directive &d, size_t index) {
                    p.placement.loop, "rfactor first, then place " + p.name());
         }
     }
+}
 
-    // Values of the reduction axes in terms of the live loops, as plain variables.
-    const Frame frame(stage, whole_region(def), "");
+// A reduction in two: the new stage, and what the old one then computes.
+struct Halves {
+    Stage partial, rest;
+    std::string kept; // the reduction loop that becomes an axis of `partial`
+};
+
+// Values of the reduction axes in terms of the stage's loops, and the condition under which the
+// loops stay inside the axes' extents.
+struct ReductionAxes {
     std::map<std::string, Expr> values;
-    Expr inside = const_true();
-    for (const Axis &a : def.reduction_axes) values[a.name()] = frame.index(a.name());
+    Expr inside;
+};
+
+ReductionAxes reduction_axes_of(const StageState &stage) {
+    const Frame frame(stage, whole_region(stage.def), "");
+    ReductionAxes all{{}, const_true()};
+    for (const Axis &a : stage.def.reduction_axes) all.values[a.name()] = frame.index(a.name());
     for (const Relation &r : stage.relations) {
         const auto *s = std::get_if<SplitRelation>(&r);
         if (!s || !stage.loop(s->parent).reduction) continue;
         const Expr extent = frame.extent(s->parent);
-        if (!can_prove(extent % static_cast<int>(s->factor) == 0)) inside = inside && frame.value(s->parent) < extent;
+        if (!can_prove(extent % static_cast<int>(s->factor) == 0))
+            all.inside = all.inside && frame.value(s->parent) < extent;
     }
+    return all;
+}
+
+// The term where `inside` holds, and the identity elsewhere. Conditions without tensor reads stay
+// outermost, where later passes look for them.
+Expr guarded_term(const Component &c, const Expr &inside, bool bounded) {
+    const auto guarded = [&](const Expr &term) {
+        if (is_const_one(inside)) return term;
+        return Call::make(c.type, Call::if_then_else, {inside, term, c.identity}, Call::PureIntrinsic);
+    };
+    const auto *bound = bounded ? c.term.as<Select>() : nullptr;
+    if (!bound) return guarded(c.term);
+    const auto [axes, data] = split_by_reads(bound->condition);
+    const Expr value = data.defined() ? Select::make(data, bound->true_value, bound->false_value) : bound->true_value;
+    return axes.defined() ? Select::make(axes, guarded(value), bound->false_value) : guarded(value);
+}
+
+Halves divide_reduction(const ScheduleState &state, const Directive &d, const StageState &stage,
+                        const LoopState &loop) {
+    const Stage &def = stage.def;
+    ReductionAxes reduced = reduction_axes_of(stage);
     std::map<std::string, Expr> fresh; // loop → axis of the new stage
-    Stage partial = def, rest = def;
+    Halves h{def, def, ""};
+    Stage &partial = h.partial, &rest = h.rest;
     partial.name = stage.name() + ".rf";
     for (int n = 1; state.find(partial.name); n++) partial.name = stage.name() + ".rf" + std::to_string(n);
     partial.reduction_axes.clear();
-    std::string kept;
     for (const std::string &l : stage.order) {
         const LoopState &s = stage.loop(l);
         if (!s.reduction) continue;
@@ -70,7 +101,7 @@ void apply_rfactor(ScheduleState &state, const Directive &d, size_t index) {
         fresh[l] = axis;
         if (l == loop.name) {
             partial.axes.push_back(axis);
-            kept = axis.name();
+            h.kept = axis.name();
         } else {
             partial.reduction_axes.push_back(axis);
         }
@@ -79,37 +110,25 @@ void apply_rfactor(ScheduleState &state, const Directive &d, size_t index) {
         refuse(state, d, "loop " + loop.name + " is the only reduction loop of " + stage.name(), &stage, loop.name,
                "split it first, and rfactor one of the two");
     }
-    for (auto &[axis, v] : values) v = substitute(fresh, v);
-    inside = simplify(substitute(fresh, inside));
+    for (auto &[axis, v] : reduced.values) v = substitute(fresh, v);
+    const Expr inside = simplify(substitute(fresh, reduced.inside));
     std::vector<Expr> index_of_partial;
     for (const Axis &a : partial.axes) index_of_partial.push_back(a);
     for (size_t c = 0; c < def.components.size(); c++) {
         Component &p = partial.components[c];
-        Component &q = rest.components[c];
         p.tensor = partial.name + p.tensor.substr(def.name.size()); // ".value", ".1"
-        p.term = substitute(values, p.term);
-        const auto guarded = [&](const Expr &term) {
-            if (is_const_one(inside)) return term;
-            return Call::make(p.type, Call::if_then_else, {inside, term, p.identity}, Call::PureIntrinsic);
-        };
-        const auto *bound = partial.bounded ? p.term.as<Select>() : nullptr;
-        // Conditions without tensor reads stay outermost, where later passes look for them.
-        if (bound) {
-            const auto [axes, data] = split_by_reads(bound->condition);
-            const Expr value =
-                data.defined() ? Select::make(data, bound->true_value, bound->false_value) : bound->true_value;
-            p.term = axes.defined() ? Select::make(axes, guarded(value), bound->false_value) : guarded(value);
-        } else {
-            p.term = guarded(p.term);
-        }
-        q.term = read_tensor(p.type, p.tensor, index_of_partial);
+        p.term = substitute(reduced.values, p.term);
+        p.term = guarded_term(p, inside, partial.bounded);
+        rest.components[c].term = read_tensor(p.type, p.tensor, index_of_partial);
     }
-    rest.reduction_axes = {Axis(kept, loop.extent)};
+    rest.reduction_axes = {Axis(h.kept, loop.extent)};
     rest.bounded = false;
+    return h;
+}
 
-    // The old stage keeps its other loops; the reduction loop takes the place of the innermost one.
-    StageState &old = stage;
-    old.def = rest;
+// The old stage keeps its other loops; the loop over `kept` takes the place of the innermost
+// reduction loop.
+void fold_over(StageState &old, const std::string &kept, const Expr &extent) {
     std::vector<std::string> order;
     for (const std::string &l : old.order) {
         if (!old.loop(l).reduction) order.push_back(l);
@@ -119,30 +138,45 @@ void apply_rfactor(ScheduleState &state, const Directive &d, size_t index) {
         return old.loop(std::get<FuseRelation>(r).fused).reduction;
     });
     std::erase_if(old.loops, [](const LoopState &l) { return l.reduction; });
-    old.loops.push_back({kept, loop.extent, true, LoopKind::Serial});
+    old.loops.push_back({kept, extent, true, LoopKind::Serial});
     const bool lanes = !order.empty() && old.loop(order.back()).kind == LoopKind::Vectorized;
     order.insert(lanes ? order.end() - 1 : order.end(), kept);
     old.order = order;
+}
 
+// The new stage, computed at the innermost loop of the old one that still encloses its reduction.
+StageState stage_of_partial(const Stage &partial, const std::string &kept, const StageState &old) {
     StageState made;
     made.def = partial;
-    for (const Axis &a : partial.axes) {
-        made.loops.push_back({a.name(), a.extent(), false, LoopKind::Serial});
-    }
+    for (const Axis &a : partial.axes) made.loops.push_back({a.name(), a.extent(), false, LoopKind::Serial});
     for (const Axis &a : partial.reduction_axes) made.loops.push_back({a.name(), a.extent(), true, LoopKind::Serial});
     for (size_t a = 0; a + 1 < partial.axes.size(); a++) made.order.push_back(partial.axes[a].name());
     for (const Axis &a : partial.reduction_axes) made.order.push_back(a.name());
     made.order.push_back(kept);
+    const std::vector<std::string> &order = old.order;
+    const bool lanes = order.back() != kept;
     if (order.size() > 1 && !lanes) {
         made.placement = {Placement::Kind::At, old.name(), order[order.size() - 2]};
     } else if (order.size() > 2) {
         made.placement = {Placement::Kind::At, old.name(), order[order.size() - 3]};
     }
-    const std::string name = old.name();
+    return made;
+}
+
+// The new stage folds over all reduction loops except one, which becomes its axis; the old stage
+// folds over that one.
+void apply_rfactor(ScheduleState &state, const Directive &d, size_t) {
+    StageState &stage = stage_argument(state, d);
+    const LoopState loop = loop_argument(stage, d);
+    check_rfactor(state, d, stage, loop);
+    Halves h = divide_reduction(state, d, stage, loop);
+    stage.def = h.rest;
+    fold_over(stage, h.kept, loop.extent);
+    StageState made = stage_of_partial(h.partial, h.kept, stage);
+    const std::string name = stage.name();
     const auto at =
         std::find_if(state.stages.begin(), state.stages.end(), [&](const StageState &s) { return s.name() == name; });
     state.stages.insert(at, std::move(made));
-    (void)index;
 }
 
 } // namespace
