@@ -1,3 +1,4 @@
+// One file, because it is one template: its roles, parameters and schedule.
 #include "schedules/library/attention.h"
 
 #include "dsl/extern.h"

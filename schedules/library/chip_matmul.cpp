@@ -45,6 +45,17 @@ struct ChipMatmulNumbers : ChipNumbers {
     int64_t across_at_a_time(int64_t pieces) const { return l1bs < 8 || pieces % 2 ? 8 / l1bs : 2; }
 };
 
+// Constants of the estimate, fitted to simulated cycles of the suite chip-gemm.
+constexpr double port_rate = 16;       // LW per cycle that a group's port to DRAM transfers
+constexpr double lost_steps = 1.02;    // matrix steps, with those that wait for operands
+constexpr double spilled_tiles = 1.03; // time of tiles whose sums are spilled while columns arrive
+constexpr double start_and_end = 500;  // cycles
+constexpr double halved_start_and_end = 1000;
+constexpr double late_share = 0.75;     // of a tile's time in which late columns may arrive
+constexpr double late_columns = 0.3125; // their time, relative to that of all columns of a panel
+constexpr double between_tiles = 1.25;  // columns that arrive between tiles, behind moves of rows
+constexpr double shared_moves = 1.08;   // tiles during which columns arrive, whose moves delay rows
+
 const std::vector<int64_t> piece_counts{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16};
 
 struct ChipMatmulPoint {
@@ -68,17 +79,18 @@ double halved_cycles(const ChipMatmulRoles &r, const ChipMatmulNumbers &n, const
     const int64_t column_parts = p.groups * p.l2bs, row_parts = n.groups * n.l2bs / column_parts;
     const double it = double(ceil_div(r.M, p.vectors * row_parts)) * (r.batched ? 1 : r.batch);
     const double jt = double(ceil_div(r.N, 1024 * column_parts)) * (r.batched ? r.batch : 1);
-    const double tiles = it * jt, rate = std::min(16.0, n.dram * n.groups), k_words = 128.0 * blocks;
+    const double tiles = it * jt, rate = std::min(port_rate, n.dram * n.groups), k_words = 128.0 * blocks;
     const double x = tiles * p.vectors * k_words, w = jt * 1024 * k_words, out = tiles * p.vectors * row;
     const double kept = blocks < 2 || left < 2 * sums ? 0 : std::min(it, double(left / sums));
     const double matrix = tiles * 16 * blocks * 4 * std::max(p.vectors / 4.0, 7.0);
     const double dram_w = w * column_parts, dram_x = x * row_parts, dram_out = out * n.groups * n.l2bs,
                  dram = n.groups * n.dram;
     const double l2 = tiles * p.vectors * (blocks + 10 + row / 256), l1 = tiles * p.vectors * (2 * blocks + 2);
-    const double ends = x / tiles / rate + matrix / tiles + dram_out / tiles / dram + 1000;
+    const double ends = x / tiles / rate + matrix / tiles + dram_out / tiles / dram + halved_start_and_end;
     const double first = w / jt / rate / blocks; // columns of a block
     const auto flow = [&](double rows, double columns, double results) {
-        return std::max({rows * matrix * 1.02 + (kept ? columns * first * jt : 0), (rows * x + columns * w) / rate,
+        return std::max({rows * matrix * lost_steps + (kept ? columns * first * jt : 0),
+                         (rows * x + columns * w) / rate,
                          (rows * dram_x + columns * dram_w + results * dram_out) / dram,
                          4 * (rows * l2 + columns * w / 128), 4 * (rows * l1 + columns * w / 64)});
     };
@@ -123,7 +135,7 @@ double cycles(const ChipMatmulRoles &r, const ChipMatmulNumbers &n, const ChipMa
     const int64_t column_parts = p.groups * p.l2bs, row_parts = n.groups * n.l2bs / column_parts;
     const double it = double(ceil_div(r.M, p.vectors * row_parts)) * (r.batched ? 1 : r.batch);
     const double jt = double(ceil_div(r.N, side * of_l1b * n.l1bs * column_parts)) * (r.batched ? r.batch : 1);
-    const double tiles = it * jt, rate = std::min(16.0, n.dram * n.groups), k_words = 64.0 * blocks;
+    const double tiles = it * jt, rate = std::min(port_rate, n.dram * n.groups), k_words = 64.0 * blocks;
     // Per L2B, in LW.
     const double x = tiles * p.vectors * k_words, w = jt * of_l1b * side * n.l1bs * k_words;
     const double out = tiles * p.vectors * row * (row % 64 ? 2 : 1);
@@ -157,7 +169,7 @@ double cycles(const ChipMatmulRoles &r, const ChipMatmulNumbers &n, const ChipMa
     // Time for these fractions of the rows, columns and results.
     const auto flow = [&](double rows, double columns, double results) {
         return std::max(
-            {rows * matrix * 1.02, (rows * x + columns * w) / rate,
+            {rows * matrix * lost_steps, (rows * x + columns * w) / rate,
              (rows * dram_x + columns * dram_w + results * dram_out * n.groups / spread) / (n.groups * n.dram),
              4 * (rows * l2_x + columns * l2_w + results * l2_out),
              4 * (rows * l1_x + columns * l1_w + results * l1_out)});
@@ -168,19 +180,20 @@ double cycles(const ChipMatmulRoles &r, const ChipMatmulNumbers &n, const ChipMa
         const double share = kept / it;
         // A port that loads rows loads no columns meanwhile.
         const double come = share * x / rate + std::max(w / rate, dram_w / (n.groups * n.dram));
-        return std::max(flow(share, 1, 0), come) * 1.03 + flow(1 - share, 0, 1) + ends + 500;
+        return std::max(flow(share, 1, 0), come) * spilled_tiles + flow(1 - share, 0, 1) + ends + start_and_end;
     }
     // A quarter of the columns may arrive while tiles run on the others, if rows arrive fast
     // enough.
-    const double work = 0.75 * matrix / tiles, rows = x / tiles * std::max(1 / rate, row_parts / (n.groups * n.dram));
+    const double work = late_share * matrix / tiles,
+                 rows = x / tiles * std::max(1 / rate, row_parts / (n.groups * n.dram));
     const bool late = !p.twice && p.sides == 1 && !r.across && p.pieces % 4 == 0 &&
                       p.pieces / 4 * 8 * n.l1bs % 64 == 0 && work > rows &&
-                      it > 3 * (0.3125 * first / (work - rows) + 2);
+                      it > 3 * (late_columns * first / (work - rows) + 2);
     // Columns after the first arrive during the work (double-buffered) or between tiles. Between
     // tiles, the memories in transit are full of rows. During tiles, column moves delay rows.
-    const double between = p.twice ? 0 : 1.25 * first * (jt - 1);
-    const double shared = p.twice && jt > 1 ? 1.08 : 1;
-    return first * (late ? 0.75 : 1) + between + flow(1, p.twice ? rest : 0, 1) * shared + ends + 500;
+    const double between = p.twice ? 0 : between_tiles * first * (jt - 1);
+    const double shared = p.twice && jt > 1 ? shared_moves : 1;
+    return first * (late ? late_share : 1) + between + flow(1, p.twice ? rest : 0, 1) * shared + ends + start_and_end;
 }
 
 std::optional<ChipMatmulPoint> best_of(const ChipMatmulRoles &r, const ChipMatmulNumbers &n) {

@@ -1,5 +1,6 @@
 #include "schedules/library/chip_window.h"
 
+#include "dsl/reads.h"
 #include "dsl/types.h"
 #include "schedules/library/chip_product.h"
 

@@ -1,5 +1,6 @@
 #include "schedules/library/conv_pool.h"
 
+#include "dsl/reads.h"
 #include "machine/machine.h"
 #include "support/error.h"
 

@@ -1,5 +1,6 @@
 #include "schedules/library/conv_roles.h"
 
+#include "dsl/reads.h"
 #include "machine/machine.h"
 
 namespace kumiko::library {

@@ -1,7 +1,14 @@
 #include "schedules/library/elementwise_loops.h"
 
+#include "dsl/extern.h"
+#include "dsl/reach.h"
+#include "dsl/reads.h"
 #include "dsl/scatter.h"
+#include "machine/machine.h"
 #include "schedules/library/elementwise_reads.h"
+#include "schedules/library/functions.h"
+#include "schedules/library/inlining.h"
+#include "schedules/library/register_tile.h"
 #include "schedules/library/structure.h"
 
 #include <algorithm>
@@ -64,6 +71,14 @@ size_t padded_reads(const Schedule &s, const Stage &stage) {
 
 } // namespace
 
+int64_t work(const Stage &s) {
+    int64_t n = 1;
+    for (const auto *axes : {&s.axes, &s.reduction_axes}) {
+        for (const Axis &a : *axes) n *= constant_extent(a).value_or(1 << 20);
+    }
+    return n;
+}
+
 bool holds_stages(const Schedule &s, const std::string &stage, const std::optional<std::string> &loop) {
     const StageState &own = s.state().stage(stage);
     if (own.shared && (!loop || (own.has_loop(*loop) && own.position(*loop) <= own.position(own.shared->loop))))
@@ -121,6 +136,57 @@ std::pair<std::string, std::optional<int64_t>> join_last_axes(const Op &op, Sche
         extent = *outer * *extent;
     }
     return {last, extent};
+}
+
+int64_t elements_of_block(const Schedule &s, const StageState &stage, const std::string &axis) {
+    const StageState &host = s.state().stage(stage.placement.consumer);
+    int64_t elements = 1;
+    for (size_t l = host.position(stage.placement.loop) + 1; l < host.order.size(); l++) {
+        if (host.derived_from(host.order[l], axis))
+            elements *= Halide::Internal::as_const_int(host.loop(host.order[l]).extent).value_or(1);
+    }
+    return elements;
+}
+
+int lanes_of_narrowest_neighbour(const Schedule &s, const Stage &stage) {
+    if (s.state().stages.size() > most_stages) return 1; // such ops share no nests
+    const std::set<std::string> kept = kept_tensors(s.state());
+    const auto reads = [&](const Stage &stage) {
+        std::set<std::string> all;
+        for (const auto &[tensor, indices] : reads_of(s.op(), stage, kept)) all.insert(tensor);
+        return all;
+    };
+    const std::set<std::string> own = reads(stage);
+    int lanes = 1;
+    for (const StageState &other : s.state().stages) {
+        if (other.def.kind != Stage::Kind::Pointwise || other.placement.kind != Placement::Kind::Root ||
+            is_extern(other.def) || other.def.reads_itself() || calls_functions(other.def) != calls_functions(stage) ||
+            !same_axes(stage, other.def))
+            continue;
+        const std::set<std::string> theirs = reads(other.def);
+        if (std::any_of(own.begin(), own.end(), [&](const std::string &t) { return theirs.count(t) != 0; }))
+            lanes = std::max(lanes, vector_lanes(s.machine(), other.def.type));
+    }
+    return lanes;
+}
+
+bool pays_to_gather(const Op &op, const Stage &stage, const Machine &machine) {
+    constexpr int64_t fewest_operations = 6; // per gathered element
+    if (stage.is_reduction() || machine.architecture != "x86-64" || machine.vector_bits < 256) return false;
+    const std::string &last = stage.axes.back().name();
+    const auto gathers = [](const Halide::Internal::Call *read) {
+        return std::any_of(read->args.begin(), read->args.end(), [](const Expr &index) { return reads_data(index); });
+    };
+    std::set<Expr, Halide::Internal::IRDeepCompare> gathered;
+    for (const Halide::Internal::Call *read : tensor_reads(stage.value)) {
+        const Expr e(read);
+        if (!gathers(read) || !Halide::Internal::expr_uses_var(e, last)) continue;
+        if (read->type.bits() < 32) return false;
+        gathered.insert(e);
+    }
+    const auto step = farthest_step(op, stage, last, gathers);
+    return !gathered.empty() && step && *step <= shuffled_step &&
+           operations(stage) >= fewest_operations * static_cast<int64_t>(gathered.size());
 }
 
 } // namespace kumiko::library

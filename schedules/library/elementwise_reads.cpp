@@ -32,10 +32,8 @@ Reads reads_of(const Op &op, const Stage &stage, const std::set<std::string> &ke
             continue;
         }
         const Stage &inner = op.stage(name);
-        std::map<std::string, Expr> args;
-        for (size_t d = 0; d < index.size(); d++) args[inner.axes[d].name()] = index[d];
         for (auto &[n, i] : reads_of(op, inner, kept)) {
-            for (Expr &e : i) e = ir::substitute(args, e);
+            for (Expr &e : i) e = at_indices(e, inner.axes, index);
             all.push_back({n, i});
         }
     }

@@ -43,118 +43,165 @@ Positions beside(const Schedule &s, const Stage &stage, const Stage &host, size_
     return positions;
 }
 
-} // namespace
+// Finds the stages that the loops of a host may hold.
+class HoldSearch {
+public:
+    HoldSearch(const Schedule &s, const std::string &host, const std::string &end,
+               const std::map<std::string, std::set<std::string>> &fixed, const std::set<std::string> &apart)
+        : s_(s), op_(s.op()), host_(host), end_(end), fixed_(fixed), apart_(apart), h_(op_.stage(host)) {}
 
-std::optional<HeldStages> stages_to_hold(const Schedule &s, const std::string &host, const std::string &end,
-                                         const std::map<std::string, std::set<std::string>> &fixed,
-                                         const std::set<std::string> &apart) {
-    const Op op = s.op();
-    if (op.stages().size() > most_stages) return std::nullopt;
-    const std::set<std::string> kept = kept_tensors(s.state());
-    const Stage &h = op.stage(host);
-    std::map<std::string, Positions> positions;
-    Positions own;
-    for (size_t d = 0; d < h.axes.size(); d++) own.push_back(d);
-    positions[host] = own;
-    if (!end.empty()) positions[end] = own; // has the axes of the host
-    size_t common = h.axes.size();          // leading axes that all other outputs have
-    for (const std::string &other : op.outputs()) {
-        if (other == host || other == end) continue;
-        const Stage &stage = op.stage(other);
-        size_t d = std::min(stage.axes.size(), common);
-        while (d > 0 && beside(s, stage, h, d).empty()) d--;
-        common = d;
+    std::optional<HeldStages> find() {
+        place_outputs();
+        place_stages();
+        const double room = static_cast<double>(cache_bytes(s_.machine(), "L2", 512 << 10)) / 2;
+        std::optional<HeldStages> best;
+        double iterations = 1;
+        for (size_t depth = 1; depth < h_.axes.size() && depth <= common_; depth++) {
+            const auto extent = constant_extent(h_.axes[depth - 1]);
+            if (!extent) break;
+            iterations *= static_cast<double>(*extent);
+            if (cuts(host_, depth)) break;
+            Candidate c = stages_at(depth);
+            if (!c.whole || c.held.stages.empty()) break;
+            const auto fits = [&](double n) {
+                return c.bytes / n <= room && (c.bytes + c.input_bytes) / n <= 2 * room;
+            };
+            if (depth == 1 && fits(1)) return std::nullopt;
+            best = std::move(c.held);
+            if (fits(iterations)) break;
+        }
+        return best;
     }
-    for (const std::string &other : op.outputs()) {
-        if (other == host || other == end) continue;
-        if (Positions leading = beside(s, op.stage(other), h, common); !leading.empty())
-            positions[other] = std::move(leading);
+
+private:
+    struct Candidate {
+        HeldStages held;
+        bool whole = true;                 // no axis of `fixed` is outside
+        double bytes = 0, input_bytes = 0; // of results, and of inputs that the host reads too
+    };
+
+    bool is_other_output(const std::string &name) const { return name != host_ && name != end_ && op_.is_output(name); }
+
+    // Positions of the outputs' axes, and the number of leading axes that all of them have.
+    void place_outputs() {
+        Positions own;
+        for (size_t d = 0; d < h_.axes.size(); d++) own.push_back(d);
+        positions_[host_] = own;
+        if (!end_.empty()) positions_[end_] = own; // has the axes of the host
+        common_ = h_.axes.size();
+        for (const std::string &other : op_.outputs()) {
+            if (!is_other_output(other)) continue;
+            const Stage &stage = op_.stage(other);
+            size_t d = std::min(stage.axes.size(), common_);
+            while (d > 0 && beside(s_, stage, h_, d).empty()) d--;
+            common_ = d;
+        }
+        for (const std::string &other : op_.outputs()) {
+            if (!is_other_output(other)) continue;
+            if (Positions leading = beside(s_, op_.stage(other), h_, common_); !leading.empty())
+                positions_[other] = std::move(leading);
+        }
     }
-    std::map<std::string, std::vector<std::string>> readers;
-    std::map<std::string, std::set<std::string>> inputs; // read by each stage
-    for (size_t n = op.stages().size(); n-- > 0;) {      // consumers first
-        const Stage &reader = op.stages()[n];
-        if (!kept.count(reader.name)) continue;
-        const auto known = positions.find(reader.name);
-        for (const auto &[tensor, indices] : reads_of(op, reader, kept)) {
-            const StageState *of = s.state().producer(tensor);
-            if (!of) inputs[reader.name].insert(tensor);
-            if (!of || of->name() == reader.name) continue;
-            readers[of->name()].push_back(reader.name);
-            const bool first = !positions.count(of->name());
-            Positions &all = positions[of->name()];
-            all.resize(indices.size());
-            for (size_t d = 0; d < indices.size(); d++) {
-                const auto p = known == positions.end() ? std::nullopt : position_of(reader, known->second, indices[d]);
-                if (first)
-                    all[d] = p;
-                else if (all[d] != p)
-                    all[d].reset();
+
+    // Positions of the other stages' axes, from those of their readers.
+    void place_stages() {
+        kept_ = kept_tensors(s_.state());
+        for (size_t n = op_.stages().size(); n-- > 0;) { // consumers first
+            const Stage &reader = op_.stages()[n];
+            if (!kept_.count(reader.name)) continue;
+            const auto known = positions_.find(reader.name);
+            for (const auto &[tensor, indices] : reads_of(op_, reader, kept_)) {
+                const StageState *of = s_.state().producer(tensor);
+                if (!of) inputs_[reader.name].insert(tensor);
+                if (!of || of->name() == reader.name) continue;
+                readers_[of->name()].push_back(reader.name);
+                const bool first = !positions_.count(of->name());
+                Positions &all = positions_[of->name()];
+                all.resize(indices.size());
+                for (size_t d = 0; d < indices.size(); d++) {
+                    const auto p =
+                        known == positions_.end() ? std::nullopt : position_of(reader, known->second, indices[d]);
+                    if (first)
+                        all[d] = p;
+                    else if (all[d] != p)
+                        all[d].reset();
+                }
             }
         }
     }
-    const double room = static_cast<double>(cache_bytes(s.machine(), "L2", 512 << 10)) / 2;
-    std::optional<HeldStages> best;
-    double iterations = 1;
-    for (size_t depth = 1; depth < h.axes.size() && depth <= common; depth++) {
-        const auto extent = constant_extent(h.axes[depth - 1]);
-        if (!extent) break;
-        iterations *= static_cast<double>(*extent);
-        HeldStages held{h.axes[depth - 1].name(), depth, {}, {}, {}};
+
+    // Whether the first `depth` loops divide an axis of the stage that is fixed.
+    bool cuts(const std::string &stage, size_t depth) {
+        const auto found = fixed_.find(stage);
+        const std::vector<Axis> &axes = op_.stage(stage).axes;
+        for (size_t d = 0; found != fixed_.end() && d < axes.size(); d++) {
+            const auto &at = positions_[stage][d];
+            if (at && *at < depth && found->second.count(axes[d].name())) return true;
+        }
+        return false;
+    }
+
+    bool may_be_held(const Stage &stage) const {
+        return kept_.count(stage.name) && stage.name != host_ && stage.name != end_ && positions_.count(stage.name) &&
+               !op_.is_output(stage.name) && !apart_.count(stage.name) && !is_extern(stage) && !stage.reads_itself() &&
+               s_.state().stage(stage.name).placement.kind == Placement::Kind::Root;
+    }
+
+    // The stages of which one iteration of the first `depth` loops needs only a part.
+    Candidate stages_at(size_t depth) {
+        Candidate c{{h_.axes[depth - 1].name(), depth, {}, {}, {}}};
         std::set<std::string> again; // inputs that the host reads too
-        double bytes = 0, input_bytes = 0;
-        bool whole = true; // no axis of `fixed` is outside
-        const auto cuts = [&](const std::string &stage) {
-            const auto found = fixed.find(stage);
-            const std::vector<Axis> &axes = op.stage(stage).axes;
-            for (size_t d = 0; found != fixed.end() && d < axes.size(); d++) {
-                if (positions[stage][d] && *positions[stage][d] < depth && found->second.count(axes[d].name()))
-                    return true;
-            }
-            return false;
-        };
-        if (cuts(host)) break;
-        for (size_t n = op.stages().size(); n-- > 0;) {
-            const Stage &stage = op.stages()[n];
-            const auto known = positions.find(stage.name);
-            if (!kept.count(stage.name) || stage.name == host || stage.name == end || known == positions.end())
-                continue;
-            if (op.is_output(stage.name) || apart.count(stage.name) || is_extern(stage) || stage.reads_itself() ||
-                s.state().stage(stage.name).placement.kind != Placement::Kind::Root)
-                continue;
-            const auto other = [&](const std::string &r) { return r != host && r != end && op.is_output(r); };
+        for (size_t n = op_.stages().size(); n-- > 0;) {
+            const Stage &stage = op_.stages()[n];
+            if (!may_be_held(stage)) continue;
             const auto inside = [&](const std::string &r) {
-                return r == host || r == end || held.stages.count(r) || other(r);
+                return r == host_ || r == end_ || c.held.stages.count(r) || is_other_output(r);
             };
-            if (!std::all_of(readers[stage.name].begin(), readers[stage.name].end(), inside)) continue;
+            if (!std::all_of(readers_[stage.name].begin(), readers_[stage.name].end(), inside)) continue;
+            const Positions &all = positions_.at(stage.name);
             std::set<size_t> found;
-            for (const auto &p : known->second) {
+            for (const auto &p : all) {
                 if (p && *p < depth) found.insert(*p);
             }
             if (found.size() < depth) continue;
             const bool one = stage.kind == Stage::Kind::Pointwise && found.size() == stage.axes.size();
             // A stage with one element per iteration needs no vectors.
-            whole = whole && (one || !cuts(stage.name));
-            held.stages.insert(stage.name);
-            const Positions &all = known->second;
-            if (std::find(all.begin(), all.end(), std::optional(depth)) != all.end()) held.rows.insert(stage.name);
-            bytes +=
+            c.whole = c.whole && (one || !cuts(stage.name, depth));
+            c.held.stages.insert(stage.name);
+            if (std::find(all.begin(), all.end(), std::optional(depth)) != all.end()) c.held.rows.insert(stage.name);
+            c.bytes +=
                 bytes_of(stage.type, stage.axes) * static_cast<double>(std::max<size_t>(1, stage.components.size()));
-            for (const std::string &r : readers[stage.name]) {
-                if (other(r)) held.beside.insert(r);
+            for (const std::string &r : readers_[stage.name]) {
+                if (is_other_output(r)) c.held.beside.insert(r);
             }
-            for (const std::string &tensor : inputs[stage.name]) {
-                if (inputs[host].count(tensor) && again.insert(tensor).second)
-                    input_bytes += bytes_of(s.state().type_of(tensor), s.state().axes_of(tensor));
+            for (const std::string &tensor : inputs_[stage.name]) {
+                if (inputs_[host_].count(tensor) && again.insert(tensor).second)
+                    c.input_bytes += bytes_of(s_.state().type_of(tensor), s_.state().axes_of(tensor));
             }
         }
-        if (!whole || held.stages.empty()) break;
-        const auto fits = [&](double n) { return bytes / n <= room && (bytes + input_bytes) / n <= 2 * room; };
-        if (depth == 1 && fits(1)) return std::nullopt;
-        best = std::move(held);
-        if (fits(iterations)) break;
+        return c;
     }
-    return best;
+
+    const Schedule &s_;
+    const Op op_;
+    const std::string &host_, &end_;
+    const std::map<std::string, std::set<std::string>> &fixed_;
+    const std::set<std::string> &apart_;
+    const Stage &h_;
+    size_t common_ = 0; // leading axes that all other outputs have
+    std::set<std::string> kept_;
+    std::map<std::string, Positions> positions_;
+    std::map<std::string, std::vector<std::string>> readers_;
+    std::map<std::string, std::set<std::string>> inputs_; // read by each stage
+};
+
+} // namespace
+
+std::optional<HeldStages> stages_to_hold(const Schedule &s, const std::string &host, const std::string &end,
+                                         const std::map<std::string, std::set<std::string>> &fixed,
+                                         const std::set<std::string> &apart) {
+    if (s.op().stages().size() > most_stages) return std::nullopt;
+    return HoldSearch(s, host, end, fixed, apart).find();
 }
 
 } // namespace kumiko::library

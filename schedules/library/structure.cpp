@@ -298,12 +298,6 @@ std::vector<StageHandle> join_in_steps(StageHandle R, StageHandle P, int64_t par
 
 } // namespace
 
-std::optional<int64_t> slope_of(const Expr &index, const std::string &variable) {
-    namespace ir = Halide::Internal;
-    const Expr next = ir::substitute(variable, ir::Variable::make(Int(32), variable) + 1, index);
-    return ir::as_const_int(ir::simplify(next - index));
-}
-
 bool reads_along(const Stage &stage, const std::string &axis) {
     bool along = false;
     for (const Expr &e : stage.expressions()) {

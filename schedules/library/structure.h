@@ -108,9 +108,6 @@ bool meet_in_pages(int64_t distance, int64_t rows);
 // enough.
 std::string smallest_level(const Machine &machine, int64_t bytes);
 
-// The constant by which an index grows with a variable; nothing if it is not constant.
-std::optional<int64_t> slope_of(const Expr &index, const std::string &variable);
-
 // Whether the axis is the last index of some read of the stage, and no other index uses it. Indices
 // that are not plain axes, apart from axes of one element, count as uses.
 bool reads_along(const Stage &stage, const std::string &axis);

@@ -2,6 +2,7 @@
 // image.
 #pragma once
 
+#include "dsl/halide_passes.h"
 #include "schedules/library/structure.h"
 
 namespace kumiko::library {
