@@ -1,4 +1,6 @@
 // Hops between L1BM and the PEs below it.
+//
+// One file for all hops between these two levels: they share the operations and the sizes.
 #include "targets/chip/move/hops.h"
 
 #include <fmt/format.h>
@@ -74,90 +76,102 @@ std::string summary(const std::map<std::string, int> &steps, Memory from, Memory
     return fmt::format("{} -> {}: {}", name_of(from), name_of(to), s.empty() ? "nothing" : s);
 }
 
-} // namespace
+// Finds the steps from L1BM into the memories of PEs: first which word each column comes from, then
+// four columns per step.
+class L1DownMatcher {
+public:
+    L1DownMatcher(const State &from, const State &to, const Scratch::Range &spare, const Config &config)
+        : from_(from), to_(to), want_(to.table), have_(from.table), finder_(have_), spare_(spare), config_(config),
+          begun_(size_t(want_.words())) {}
 
-std::optional<Made> Hops::match_l1_down(const State &from, const State &to) {
-    const Contents &want = to.table, &have = from.table;
-    const int lanes = want.lanes(), pes = config.pes_per_l1b(), mabs = config.mabs;
-    Finder finder(have);
-    const uint32_t all = mabs >= 32 ? all_units : (1u << mabs) - 1;
+    std::optional<Made> match() {
+        for (int64_t a = 0; a < want_.words();) {
+            if (!wanted_anywhere(want_, a)) {
+                a++;
+            } else if (const int width = serve_all(a)) {
+                a += width;
+            } else {
+                if (!serve_mabs(a)) return std::nullopt;
+                a++;
+            }
+        }
+        Made made{to_, {}, ""};
+        std::map<std::string, int> steps;
+        for (auto &[key, columns] : served_) {
+            if (!add_steps(ways[key.first], key.second, columns, made.ops, steps)) return std::nullopt;
+        }
+        made.text = summary(steps, from_.memory, to_.memory);
+        return made;
+    }
 
-    // The first word of L1BM from which the way provides column a (and the next one, if wide) in
-    // the chosen MABs.
-    const auto solve = [&](const Way &way, int64_t a, uint32_t set) -> std::optional<int64_t> {
-        if (way.op == L1Op::MabBroadcast4 && mabs % 4) return std::nullopt;
-        if (a + way.width > want.words()) return std::nullopt;
+private:
+    struct Column {
+        int64_t to, from;
+    };
+
+    // Whether, from word b on, the way provides column a (and the next one, if wide) in the chosen
+    // MABs.
+    bool fits(const Way &way, int64_t a, uint32_t set, int64_t b) const {
+        for (int v = 0; v < want_.units(); v++) {
+            if (!(set >> (v % pes_ / 4) & 1)) continue;
+            for (int i = 0; i < way.width; i++) {
+                const int32_t *wanted = want_.at(v, a + i);
+                const int64_t x = b + way.offset(v % pes_, i);
+                if (wanted[0] == untouched) return false;
+                if (wants(wanted, lanes_) &&
+                    !(x >= 0 && x < have_.words() && serves(wanted, have_.at(v / pes_, x), lanes_)))
+                    return false;
+            }
+        }
+        return true;
+    }
+
+    // The first word of L1BM from which the way provides them.
+    std::optional<int64_t> solve(const Way &way, int64_t a, uint32_t set) {
+        if (way.op == L1Op::MabBroadcast4 && mabs_ % 4) return std::nullopt;
+        if (a + way.width > want_.words()) return std::nullopt;
         for (int j = 0; j < way.width; j++)
-            for (int u = 0; u < want.units(); u++) {
-                if (!(set >> (u % pes / 4) & 1) || !wants(want.at(u, a + j), lanes)) continue;
-                for (const int64_t found : finder.find(u / pes, want.at(u, a + j))) {
-                    const int64_t b = found - way.offset(u % pes, j);
-                    if (b < 0 && from.base + b < 0) continue;
-                    bool fits = true;
-                    for (int v = 0; v < want.units() && fits; v++) {
-                        if (!(set >> (v % pes / 4) & 1)) continue;
-                        for (int i = 0; i < way.width && fits; i++) {
-                            const int32_t *wanted = want.at(v, a + i);
-                            const int64_t x = b + way.offset(v % pes, i);
-                            if (wanted[0] == untouched)
-                                fits = false;
-                            else if (wants(wanted, lanes))
-                                fits = x >= 0 && x < have.words() && serves(wanted, have.at(v / pes, x), lanes);
-                        }
-                    }
-                    if (fits) return b;
+            for (int u = 0; u < want_.units(); u++) {
+                if (!(set >> (u % pes_ / 4) & 1) || !wants(want_.at(u, a + j), lanes_)) continue;
+                for (const int64_t found : finder_.find(u / pes_, want_.at(u, a + j))) {
+                    const int64_t b = found - way.offset(u % pes_, j);
+                    if (b < 0 && from_.base + b < 0) continue;
+                    if (fits(way, a, set, b)) return b;
                 }
                 return std::nullopt;
             }
         return std::nullopt;
-    };
+    }
 
-    struct Column {
-        int64_t to, from;
-    };
-    // For each way and set of MABs, the columns that it provides.
-    std::map<std::pair<int, uint32_t>, std::vector<Column>> served;
-    for (int64_t a = 0; a < want.words();) {
-        if (!wanted_anywhere(want, a)) {
-            a++;
-            continue;
-        }
-        bool found = false;
-        for (int k = 0; k < int(std::size(ways)) && !found; k++)
-            if (const auto b = solve(ways[k], a, all)) {
-                served[{k, all}].push_back({a, *b});
-                a += ways[k].width;
-                found = true;
+    // Serves column a in all MABs at once; returns the number of columns served.
+    int serve_all(int64_t a) {
+        for (int k = 0; k < int(std::size(ways)); k++)
+            if (const auto b = solve(ways[k], a, all_)) {
+                served_[{k, all_}].push_back({a, *b});
+                return ways[k].width;
             }
-        if (found) continue;
-        // MAB by MAB; those with the same source are combined.
+        return 0;
+    }
+
+    // Serves column a MAB by MAB; those with the same source are combined.
+    bool serve_mabs(int64_t a) {
         std::map<std::pair<int, int64_t>, uint32_t> sets;
-        for (int m = 0; m < mabs; m++) {
+        for (int m = 0; m < mabs_; m++) {
             bool any = false, good = false;
-            for (int u = 0; u < want.units(); u++) any = any || (u % pes / 4 == m && wants(want.at(u, a), lanes));
+            for (int u = 0; u < want_.units(); u++) any = any || (u % pes_ / 4 == m && wants(want_.at(u, a), lanes_));
             if (!any) continue;
             for (const int k : {4, 3})
                 if (const auto b = solve(ways[k], a, 1u << m); b && !good) sets[{k, *b}] |= 1u << m, good = true;
-            if (!good) return std::nullopt;
+            if (!good) return false;
         }
-        for (const auto &[key, set] : sets) served[{key.first, set}].push_back({a, key.second});
-        a++;
+        for (const auto &[key, set] : sets) served_[{key.first, set}].push_back({a, key.second});
+        return true;
     }
 
-    // Four cycles per step. If the words of L1BM are not consecutive, unused cycles write to
-    // harmless addresses.
-    std::vector<bool> free(size_t(want.words()));
-    for (int64_t a = 0; a < want.words(); a++) free[size_t(a)] = !forbidden_anywhere(want, a);
-    const Scratch::Range &spare = range_of(scratch, to.memory);
-
-    Made made{to, {}, ""};
-    std::map<std::string, int> steps;
-    // Unneeded words may be written to columns that have not been started: they are overwritten
-    // later, or are padding.
-    std::vector<bool> begun(size_t(want.words()));
-    for (auto &[key, columns] : served) {
-        const Way &way = ways[key.first];
-        const int64_t stride = way.words(mabs);
+    // Four cycles per step, of columns whose words in L1BM are at the way's stride.
+    bool add_steps(const Way &way, uint32_t set, std::vector<Column> &columns, Ops &ops,
+                   std::map<std::string, int> &steps) {
+        const int64_t stride = way.words(mabs_);
         std::sort(columns.begin(), columns.end(), [](const Column &a, const Column &b) { return a.from < b.from; });
         std::vector<bool> used(columns.size());
         std::multimap<int64_t, size_t> by_from;
@@ -168,8 +182,8 @@ std::optional<Made> Hops::match_l1_down(const State &from, const State &to) {
             int64_t first = columns[i].from;
             // All four cycles must stay inside L1BM.
             int lead = 0;
-            while (from.base + first - lead * stride + 4 * stride > config.sizes.l1bm) lead++;
-            if (lead > 3 || from.base + first - lead * stride < 0) return std::nullopt;
+            while (from_.base + first - lead * stride + 4 * stride > config_.sizes.l1bm) lead++;
+            if (lead > 3 || from_.base + first - lead * stride < 0) return false;
             first -= lead * stride;
             for (int t = 0; t < 4; t++) {
                 const auto [begin, end] = by_from.equal_range(first + t * stride);
@@ -180,44 +194,68 @@ std::optional<Made> Hops::match_l1_down(const State &from, const State &to) {
                     break;
                 }
             }
-            std::vector<bool> taken(size_t(want.words()));
-            for (const int64_t a : at)
-                for (int j = 0; j < way.width && a >= 0; j++) {
-                    taken[size_t(a + j)] = true;
-                    begun[size_t(a + j)] = true;
-                }
-            std::array<int64_t, 4> addresses{};
-            int64_t next_free = 0, next_spare = spare.begin;
-            for (int t = 0; t < 4; t++) {
-                if (at[size_t(t)] >= 0) {
-                    addresses[size_t(t)] = to.base + at[size_t(t)];
-                    continue;
-                }
-                const auto harmless = [&](int64_t a) {
-                    return free[size_t(a)] && !begun[size_t(a)] && !taken[size_t(a)];
-                };
-                for (; next_free + way.width <= want.words(); next_free++) {
-                    bool good = true;
-                    for (int j = 0; j < way.width; j++) good = good && harmless(next_free + j);
-                    if (good) break;
-                }
-                if (next_free + way.width <= want.words()) {
-                    for (int j = 0; j < way.width; j++) taken[size_t(next_free + j)] = true;
-                    addresses[size_t(t)] = to.base + next_free;
-                } else if (next_spare + way.width <= spare.end) {
-                    addresses[size_t(t)] = next_spare;
-                    next_spare += way.width;
-                } else {
-                    return std::nullopt;
-                }
-            }
-            made.ops.push_back(
-                down(way, from.base + first, key.second == all ? all_units : key.second, to.memory, addresses));
+            const auto addresses = addresses_of(way, at);
+            if (!addresses) return false;
+            ops.push_back(down(way, from_.base + first, set == all_ ? all_units : set, to_.memory, *addresses));
             steps[way.name]++;
         }
+        return true;
     }
-    made.text = summary(steps, from.memory, to.memory);
-    return made;
+
+    // The addresses to which the four cycles write. Unused cycles write to harmless ones: columns
+    // that have not been started, which are overwritten later or are padding, or scratch.
+    std::optional<std::array<int64_t, 4>> addresses_of(const Way &way, const std::array<int64_t, 4> &at) {
+        std::vector<bool> taken(size_t(want_.words()));
+        for (const int64_t a : at)
+            for (int j = 0; j < way.width && a >= 0; j++) {
+                taken[size_t(a + j)] = true;
+                begun_[size_t(a + j)] = true;
+            }
+        std::array<int64_t, 4> addresses{};
+        int64_t next_free = 0, next_spare = spare_.begin;
+        for (int t = 0; t < 4; t++) {
+            if (at[size_t(t)] >= 0) {
+                addresses[size_t(t)] = to_.base + at[size_t(t)];
+                continue;
+            }
+            for (; next_free + way.width <= want_.words(); next_free++) {
+                bool good = true;
+                for (int j = 0; j < way.width; j++) good = good && is_harmless(next_free + j, taken);
+                if (good) break;
+            }
+            if (next_free + way.width <= want_.words()) {
+                for (int j = 0; j < way.width; j++) taken[size_t(next_free + j)] = true;
+                addresses[size_t(t)] = to_.base + next_free;
+            } else if (next_spare + way.width <= spare_.end) {
+                addresses[size_t(t)] = next_spare;
+                next_spare += way.width;
+            } else {
+                return std::nullopt;
+            }
+        }
+        return addresses;
+    }
+
+    bool is_harmless(int64_t a, const std::vector<bool> &taken) const {
+        return !begun_[size_t(a)] && !taken[size_t(a)] && !forbidden_anywhere(want_, a);
+    }
+
+    const State &from_, &to_;
+    const Contents &want_, &have_;
+    Finder finder_;
+    const Scratch::Range &spare_;
+    const Config &config_;
+    const int lanes_ = want_.lanes(), pes_ = config_.pes_per_l1b(), mabs_ = config_.mabs;
+    const uint32_t all_ = mabs_ >= 32 ? all_units : (1u << mabs_) - 1;
+    // For each way and set of MABs, the columns that it provides.
+    std::map<std::pair<int, uint32_t>, std::vector<Column>> served_;
+    std::vector<bool> begun_; // columns of which a step has written a word
+};
+
+} // namespace
+
+std::optional<Made> Hops::match_l1_down(const State &from, const State &to) {
+    return L1DownMatcher(from, to, range_of(scratch, to.memory), config).match();
 }
 
 // Transfers four words of one MAB per step, in ascending address order; the words of the other

@@ -1,4 +1,6 @@
 // Hops between L2BM and the L1BMs below it.
+//
+// One file for all hops between these two levels: they share the operations and the sizes.
 #include "targets/chip/move/hops.h"
 
 #include <fmt/format.h>
@@ -44,115 +46,150 @@ std::string summary(const std::map<std::string, int> &steps, const char *hop) {
     return fmt::format("{}: {}", hop, s.empty() ? "nothing" : s);
 }
 
-} // namespace
+// Finds the steps from L2BM into L1BMs: scatters first, if they serve all L1Bs at once, then
+// broadcasts to some L1Bs, each in ascending address order.
+class L2DownMatcher {
+public:
+    L2DownMatcher(const State &from, const State &to, const Config &config)
+        : from_(from), to_(to), want_(to.table), have_(from.table), finder_(have_), config_(config),
+          scattered_(size_t(want_.words())) {}
 
-std::optional<Made> Hops::match_l2_down(const State &from, const State &to) {
-    const Contents &want = to.table, &have = from.table;
-    const Sizes z(config);
-    const int lanes = want.lanes(), l2bs = config.total_l2bs(), L = config.l1bs;
-    Finder finder(have);
-    Made made{to, {}, ""};
-    std::map<std::string, int> steps;
-    if (want.words() < z.wide) return std::nullopt;
+    std::optional<Made> match() {
+        if (want_.words() < z_.wide) return std::nullopt;
+        if (L_ > 1) find_scatters();
+        for (int l = 0; l < L_; l++) {
+            if (!find_broadcasts(l)) return std::nullopt;
+        }
+        Made made{to_, {}, ""};
+        std::map<std::string, int> steps;
+        for (const auto &[step, set] : sets_) {
+            made.ops.push_back(word(L2Op::Broadcast, from_.base + step.from, to_.base + step.at, set, config_));
+            steps["l2.bcast"]++;
+        }
+        for (const auto &[a, b] : scatters_) {
+            made.ops.push_back(word(L2Op::Scatter, from_.base + b, to_.base + a,
+                                    config_.l1bs >= 32 ? all_units : (1u << L_) - 1, config_));
+            steps["l2.scatter"]++;
+        }
+        made.text = summary(steps, "l2bm -> l1bm");
+        return made;
+    }
 
-    const auto has = [&](int l2b, int64_t x, const int32_t *wanted) {
-        if (wanted[0] == untouched) return false;
-        return !wants(wanted, lanes) || (x >= 0 && x < have.words() && serves(wanted, have.at(l2b, x), lanes));
-    };
+private:
     struct Step {
         int64_t at, from;
         auto operator<=>(const Step &) const = default;
     };
-    std::map<Step, uint32_t> sets; // for broadcasts to some L1Bs, in address order
-    std::vector<std::pair<int64_t, int64_t>> scatters;
-    // Each L1B separately, in ascending address order; words that a step writes beyond the useful
-    // ones are overwritten later.
-    // The number of words from a on for which b is the source in every L2B.
-    const auto run = [&](int l, int64_t a, int64_t b) {
-        int64_t n = 0;
-        for (; n < z.wide && a + n < want.words(); n++)
-            for (int u = 0; u < l2bs; u++)
-                if (!has(u, b + n, want.at(u * L + l, a + n))) return n;
-        return n;
-    };
-    const auto wanted_in = [&](int l, int64_t a) {
-        for (int u = 0; u < l2bs; u++)
-            if (wants(want.at(u * L + l, a), lanes)) return u;
-        return -1;
-    };
-    // Scatters first, if they serve all L1Bs at once.
-    std::vector<bool> scattered(size_t(want.words()));
-    for (int64_t a = 0; a + z.slice <= want.words() && L > 1;) {
-        std::optional<int64_t> b;
-        for (int l = 0; l < L && !b; l++)
-            if (const int u = wanted_in(l, a); u >= 0)
-                for (const int64_t x : finder.find(u, want.at(u * L + l, a))) {
-                    const int64_t first = x - z.dealt(l, 0);
-                    bool fits = from.base + first >= 0 && from.base + first + z.slice * L <= config.sizes.l2bm;
-                    for (int v = 0; v < l2bs && fits; v++)
-                        for (int k = 0; k < L && fits; k++)
-                            for (int64_t i = 0; i < z.slice && fits; i++)
-                                fits = has(v, first + z.dealt(k, i), want.at(v * L + k, a + i));
-                    if (fits) {
-                        b = first;
-                        break;
-                    }
-                }
-        if (!b) {
-            a++;
-            continue;
-        }
-        // Not if every L1B receives the same words: a broadcast transfers twice as many.
-        bool same = true;
-        for (int v = 0; v < l2bs && same; v++)
-            for (int k = 1; k < L && same; k++)
-                for (int64_t i = 0; i < z.slice && same; i++)
-                    same = std::equal(want.at(v * L, a + i), want.at(v * L, a + i) + lanes, want.at(v * L + k, a + i));
-        if (same) {
-            a++;
-            continue;
-        }
-        scatters.push_back({a, *b});
-        std::fill_n(scattered.begin() + a, z.slice, true);
-        a += z.slice;
+
+    bool has(int l2b, int64_t x, const int32_t *wanted) const {
+        if (wanted[0] == untouched) return false;
+        return !wants(wanted, lanes_) || (x >= 0 && x < have_.words() && serves(wanted, have_.at(l2b, x), lanes_));
     }
-    for (int l = 0; l < L; l++) {
-        for (int64_t a = 0; a < want.words();) {
+
+    // The number of words from a on for which b is the source in every L2B.
+    int64_t run(int l, int64_t a, int64_t b) const {
+        int64_t n = 0;
+        for (; n < z_.wide && a + n < want_.words(); n++)
+            for (int u = 0; u < l2bs_; u++)
+                if (!has(u, b + n, want_.at(u * L_ + l, a + n))) return n;
+        return n;
+    }
+
+    // The first L2B in which L1B l requires a word at address a, or −1.
+    int wanted_in(int l, int64_t a) const {
+        for (int u = 0; u < l2bs_; u++)
+            if (wants(want_.at(u * L_ + l, a), lanes_)) return u;
+        return -1;
+    }
+
+    bool scatter_fits(int64_t a, int64_t first) const {
+        if (from_.base + first < 0 || from_.base + first + z_.slice * L_ > config_.sizes.l2bm) return false;
+        for (int v = 0; v < l2bs_; v++)
+            for (int k = 0; k < L_; k++)
+                for (int64_t i = 0; i < z_.slice; i++)
+                    if (!has(v, first + z_.dealt(k, i), want_.at(v * L_ + k, a + i))) return false;
+        return true;
+    }
+
+    // The word of L2BM from which a scatter serves address a of all L1Bs.
+    std::optional<int64_t> scatter_source(int64_t a) {
+        for (int l = 0; l < L_; l++)
+            if (const int u = wanted_in(l, a); u >= 0)
+                for (const int64_t x : finder_.find(u, want_.at(u * L_ + l, a))) {
+                    const int64_t first = x - z_.dealt(l, 0);
+                    if (scatter_fits(a, first)) return first;
+                }
+        return std::nullopt;
+    }
+
+    // Whether every L1B receives the same words: a broadcast transfers twice as many.
+    bool all_l1bs_equal(int64_t a) const {
+        for (int v = 0; v < l2bs_; v++)
+            for (int k = 1; k < L_; k++)
+                for (int64_t i = 0; i < z_.slice; i++)
+                    if (!std::equal(want_.at(v * L_, a + i), want_.at(v * L_, a + i) + lanes_,
+                                    want_.at(v * L_ + k, a + i)))
+                        return false;
+        return true;
+    }
+
+    void find_scatters() {
+        for (int64_t a = 0; a + z_.slice <= want_.words();) {
+            const auto b = scatter_source(a);
+            if (!b || all_l1bs_equal(a)) {
+                a++;
+                continue;
+            }
+            scatters_.push_back({a, *b});
+            std::fill_n(scattered_.begin() + a, z_.slice, true);
+            a += z_.slice;
+        }
+    }
+
+    // The words that a step writes beyond the useful ones are overwritten later.
+    bool find_broadcasts(int l) {
+        for (int64_t a = 0; a < want_.words();) {
             const int u = wanted_in(l, a);
-            if (u < 0 || scattered[size_t(a)]) {
+            if (u < 0 || scattered_[size_t(a)]) {
                 a++;
                 continue;
             }
             int64_t at = a, best = -1, length = 0;
             // The last step ends with the tensor.
-            if (at + z.wide > want.words()) at = want.words() - z.wide;
-            for (const int64_t x : finder.find(u, want.at(u * L + l, a))) {
+            if (at + z_.wide > want_.words()) at = want_.words() - z_.wide;
+            for (const int64_t x : finder_.find(u, want_.at(u * L_ + l, a))) {
                 const int64_t b = x - (a - at);
-                if (from.base + b < 0 || from.base + b + z.wide > config.sizes.l2bm) continue;
+                if (from_.base + b < 0 || from_.base + b + z_.wide > config_.sizes.l2bm) continue;
                 const int64_t n = run(l, at, b);
                 if (n > length) best = b, length = n;
             }
-            if (length <= a - at || (at < a && length < z.wide)) return std::nullopt;
+            if (length <= a - at || (at < a && length < z_.wide)) return false;
             // Beyond the run, a step may overwrite only words that come later, and none that are
             // forbidden.
-            for (int64_t i = length; i < z.wide; i++)
-                for (int v = 0; v < l2bs; v++)
-                    if (want.at(v * L + l, at + i)[0] == untouched) return std::nullopt;
-            sets[{at, best}] |= 1u << l;
+            for (int64_t i = length; i < z_.wide; i++)
+                for (int v = 0; v < l2bs_; v++)
+                    if (want_.at(v * L_ + l, at + i)[0] == untouched) return false;
+            sets_[{at, best}] |= 1u << l;
             a = at + length;
         }
+        return true;
     }
-    for (const auto &[step, set] : sets) {
-        made.ops.push_back(word(L2Op::Broadcast, from.base + step.from, to.base + step.at, set, config));
-        steps["l2.bcast"]++;
-    }
-    for (const auto &[a, b] : scatters) {
-        made.ops.push_back(
-            word(L2Op::Scatter, from.base + b, to.base + a, config.l1bs >= 32 ? all_units : (1u << L) - 1, config));
-        steps["l2.scatter"]++;
-    }
-    made.text = summary(steps, "l2bm -> l1bm");
-    return made;
+
+    const State &from_, &to_;
+    const Contents &want_, &have_;
+    Finder finder_;
+    const Config &config_;
+    const Sizes z_{config_};
+    const int lanes_ = want_.lanes(), l2bs_ = config_.total_l2bs(), L_ = config_.l1bs;
+    std::map<Step, uint32_t> sets_; // for broadcasts to some L1Bs, in address order
+    std::vector<std::pair<int64_t, int64_t>> scatters_;
+    std::vector<bool> scattered_; // words that a scatter writes
+};
+
+} // namespace
+
+std::optional<Made> Hops::match_l2_down(const State &from, const State &to) {
+    return L2DownMatcher(from, to, config).match();
 }
 
 std::optional<Made> Hops::match_l2_up(const State &from, const State &to) {

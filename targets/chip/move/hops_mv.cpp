@@ -1,5 +1,7 @@
 // Hops between DRAM or PDM and the L2BMs, and among L2BMs: moves that execute in parallel with the
 // instruction stream.
+//
+// One file for all of these hops: they share the runs of words that one move takes.
 #include "targets/chip/move/hops.h"
 
 #include <fmt/format.h>

@@ -1,6 +1,8 @@
 // Transfers from one memory of the PEs to another without leaving the MABs: the ALU copies words to
 // other addresses, rotates them among the four PEs, and shifts and swaps their lanes; masks select
 // the receivers. Masks by unit allow any arrangement, if every MAB holds what its PEs need.
+//
+// One file, because it is one search over one table of contents.
 #include "targets/chip/move/stage.h"
 
 #include <fmt/format.h>

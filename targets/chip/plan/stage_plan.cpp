@@ -39,10 +39,25 @@ int64_t number(const Expr &e, const std::string &what) {
 
 } // namespace
 
-StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::Config &config, const Nesting *nesting)
-    : stage_(&stage) {
-    std::map<std::string, int64_t> extents;
-    std::map<std::string, bool> reduces;
+StagePlan::StagePlan(const StageState &stage, const sim::Config &config, const Nesting *nesting) : stage_(&stage) {
+    const Extents extents = find_extents(nesting);
+    if (nesting) {
+        const auto &outer = nesting->outer->loops();
+        loops_.assign(outer.begin(), outer.begin() + int64_t(nesting->depth) + 1);
+        first_own_ = loops_.size();
+        for (PlannedLoop &l : loops_)
+            l.name = nesting->outer->stage().name() + " " + l.name; // names are unique per stage
+    }
+    add_loops(extents, nesting != nullptr);
+    check_units(config);
+    if (nesting) find_idle_units(*nesting);
+    express_axes(extents, nesting);
+}
+
+// Extents of axes and loops, by name. Joins axes that are fused.
+StagePlan::Extents StagePlan::find_extents(const Nesting *nesting) {
+    const StageState &stage = *stage_;
+    Extents extents;
     for (const auto *axes : {&stage.def.axes, &stage.def.reduction_axes}) {
         for (const Axis &a : *axes)
             extents[a.name()] = number(a.extent(), "the extent of axis " + a.name() + " of stage " + stage.name());
@@ -60,38 +75,41 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
             extents[s->inner] = s->factor;
         } else {
             const auto &f = std::get<FuseRelation>(r);
-            Joined j;
-            for (const std::string &l : {f.outer, f.inner}) {
-                const auto known =
-                    std::find_if(joined_.begin(), joined_.end(), [&](const Joined &o) { return o.axes.back() == l; });
-                const bool axis = std::any_of(stage.def.axes.begin(), stage.def.axes.end(),
-                                              [&](const Axis &a) { return a.name() == l; });
-                if (nesting || (known == joined_.end() && !axis))
-                    throw Unsupported("stage " + stage.name() + ": loop " + f.fused + " fuses " + l +
-                                      "; the chip fuses axes of a stage at the root, before they are split");
-                if (stage.part && stage.part->axis == l)
-                    throw Unsupported("stage " + stage.name() + ": loop " + f.fused + " fuses " + l +
-                                      ", along which it is a part of " + stage.tensor() +
-                                      "; the chip fuses the other axes of a region");
-                if (known == joined_.end()) {
-                    j.axes.push_back(l);
-                    continue;
-                }
-                j.axes.insert(j.axes.end(), known->axes.begin(), known->axes.end() - 1);
-                joined_.erase(known);
-            }
-            j.axes.push_back(f.fused); // last: the loop's name
-            joined_.push_back(j);
+            join_axes(f, nesting != nullptr);
             extents[f.fused] = extents.at(f.outer) * extents.at(f.inner);
         }
     }
-    if (nesting) {
-        const auto &outer = nesting->outer->loops();
-        loops_.assign(outer.begin(), outer.begin() + int64_t(nesting->depth) + 1);
-        first_own_ = loops_.size();
-        for (PlannedLoop &l : loops_)
-            l.name = nesting->outer->stage().name() + " " + l.name; // names are unique per stage
+    return extents;
+}
+
+void StagePlan::join_axes(const FuseRelation &f, bool nested) {
+    const StageState &stage = *stage_;
+    Joined j;
+    for (const std::string &l : {f.outer, f.inner}) {
+        const auto known =
+            std::find_if(joined_.begin(), joined_.end(), [&](const Joined &o) { return o.axes.back() == l; });
+        const bool axis =
+            std::any_of(stage.def.axes.begin(), stage.def.axes.end(), [&](const Axis &a) { return a.name() == l; });
+        if (nested || (known == joined_.end() && !axis))
+            throw Unsupported("stage " + stage.name() + ": loop " + f.fused + " fuses " + l +
+                              "; the chip fuses axes of a stage at the root, before they are split");
+        if (stage.part && stage.part->axis == l)
+            throw Unsupported("stage " + stage.name() + ": loop " + f.fused + " fuses " + l +
+                              ", along which it is a part of " + stage.tensor() +
+                              "; the chip fuses the other axes of a region");
+        if (known == joined_.end()) {
+            j.axes.push_back(l);
+            continue;
+        }
+        j.axes.insert(j.axes.end(), known->axes.begin(), known->axes.end() - 1);
+        joined_.erase(known);
     }
+    j.axes.push_back(f.fused); // last: the loop's name
+    joined_.push_back(j);
+}
+
+void StagePlan::add_loops(const Extents &extents, bool nested) {
+    const StageState &stage = *stage_;
     bool lanes = false;
     for (const std::string &name : stage.order) {
         const LoopState &l = stage.loop(name);
@@ -107,7 +125,7 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
             for (int v = 0; v < level_count; v++) {
                 if (l.unit == level_names[size_t(v)]) p.level = Tier(v);
             }
-            if (l.reduction && !nesting && p.level != Tier::Mab && !(stage.tensorize && p.level == Tier::L1b))
+            if (l.reduction && !nested && p.level != Tier::Mab && !(stage.tensorize && p.level == Tier::L1b))
                 throw Unsupported("stage " + stage.name() + ": reduction loop " + name + " is bound to " + l.unit +
                                   "; a tree reduction is built over MABs, that of a product over L1Bs too");
         } else if (l.kind == LoopKind::Parallel) {
@@ -116,26 +134,36 @@ StagePlan::StagePlan(const ScheduleState &, const StageState &stage, const sim::
         }
         loops_.push_back(p);
     }
+}
+
+void StagePlan::check_units(const sim::Config &config) const {
     for (int v = 0; v < level_count; v++) {
         if (used(Tier(v)) > units_of(config, Tier(v)))
             throw UserError(fmt::format("stage {}: the loops bound to {} have {} iterations together, but {} has {}",
-                                        stage.name(), level_names[size_t(v)], used(Tier(v)), config.name,
+                                        stage_->name(), level_names[size_t(v)], used(Tier(v)), config.name,
                                         units_of(config, Tier(v))));
     }
-    // If the outer stage splits a level further inside, its units keep their numbers.
-    for (int v = 0; nesting && v < level_count; v++) {
+}
+
+// If the outer stage splits a level further inside, its units keep their numbers.
+void StagePlan::find_idle_units(const Nesting &nesting) {
+    for (int v = 0; v < level_count; v++) {
         int64_t outer = 1, inner = 1, own = 1;
-        const auto &its = nesting->outer->loops();
+        const auto &its = nesting.outer->loops();
         for (size_t l = 0; l < its.size(); l++) {
             if (its[l].kind == PlannedLoop::Kind::Unit && its[l].level == Tier(v))
-                (l <= nesting->depth ? outer : inner) *= its[l].extent;
+                (l <= nesting.depth ? outer : inner) *= its[l].extent;
         }
         for (size_t l = first_own_; l < loops_.size(); l++) {
             if (loops_[l].kind == PlannedLoop::Kind::Unit && loops_[l].level == Tier(v)) own *= loops_[l].extent;
         }
         if (outer > 1 && inner % own == 0) idle_[size_t(v)] = inner / own;
     }
-    // Every loop as a sum of the final loops.
+}
+
+// Expresses every axis as a sum of the loops.
+void StagePlan::express_axes(const Extents &extents, const Nesting *nesting) {
+    const StageState &stage = *stage_;
     std::map<std::string, Affine> values;
     for (size_t l = 0; l < loops_.size(); l++) {
         Affine a;

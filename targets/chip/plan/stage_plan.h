@@ -76,8 +76,7 @@ public:
     // Throws UserError or Unsupported if the chip cannot execute the stage this way: an extent
     // known only at run time, or a kind of loop that the chip does not support. Reduction loops may
     // be bound to units in nested stages only.
-    StagePlan(const ScheduleState &state, const StageState &stage, const sim::Config &config,
-              const Nesting *nesting = nullptr);
+    StagePlan(const StageState &stage, const sim::Config &config, const Nesting *nesting = nullptr);
 
     const StageState &stage() const { return *stage_; }
     const std::vector<PlannedLoop> &loops() const { return loops_; } // outermost first
@@ -108,6 +107,14 @@ public:
     size_t first_own() const { return first_own_; } // the first loop that is not the outer stage's
 
 private:
+    using Extents = std::map<std::string, int64_t>; // of axes and loops
+    Extents find_extents(const Nesting *nesting);
+    void join_axes(const FuseRelation &f, bool nested);
+    void add_loops(const Extents &extents, bool nested);
+    void check_units(const sim::Config &config) const;
+    void find_idle_units(const Nesting &nesting);
+    void express_axes(const Extents &extents, const Nesting *nesting);
+
     const StageState *stage_;
     size_t first_own_ = 0;
     // Nested: the number of units of a level that duplicate each other, within each outer unit.

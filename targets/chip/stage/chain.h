@@ -90,21 +90,34 @@ private:
     int64_t tree_done_ = 0; // step from which these are free again
     Values outer_values_;   // values of the root's loops around its tiles
 
-    // chain.cpp
+    // chain_stages.cpp
     void collect(const StageState &root);
+    std::vector<const StageState *> stages_inside(const StageState &root) const;
+    ChainStage &add_stage(const StageState &s, std::shared_ptr<StagePlan> plan);
+    void add_region(const StageState &s, size_t d, Nesting &in) const;
+    void classify_loops(bool nested);
     void read_all(ChainStage &s);
+    Expr inlined(const Expr &e) const;
+
+    // chain_transfers.cpp
     std::shared_ptr<const TransferPath> transfer_path_of(const ChainStage &s, TransferPathShape &shape) const;
     void load(ChainStage &s, ChainRead &r);
+    void place_copy(const ChainStage &s, const std::vector<Copy> &copies, TransferPathShape &shape) const;
+    void add_loops_around(size_t at);
+    Loaded describe_copies(const ChainStage &s, const std::string &source, const std::vector<Copy> &copies,
+                           const TransferPathShape &shape) const;
+    bool share_loader(ChainRead &r, const Loaded &made, const Copy &copy) const;
     int64_t transposed(const ChainStage &s, const TransferPathShape &shape) const;
-    void place_homes();
     void make_store();
+
+    // chain.cpp
+    void place_homes();
     void walk(const std::vector<size_t> &loops, const std::function<void()> &inside, size_t depth = 0);
     void begin(ChainStage &s);
     void tile();
     void compute(ChainStage &s);
     int64_t compute_in_runs(ChainStage &s); // in_runs.cpp; returns the number of points computed
     void leave();
-    Expr inlined(const Expr &e) const;
 
     // chain_reads.cpp
     struct Group { // four points of a stage being computed
@@ -116,11 +129,23 @@ private:
     static Values of_loader(const ChainRead &r, const Values &values);
     sim::Operand word(Group &g, int which, int part);
     sim::Operand of_stage(Group &g, const ChainRead &r, int which, int part);
+    // The elements of another stage that units and lanes read: offsets of the stage's indices that
+    // its loops over time must provide.
+    struct Selection {
+        std::vector<std::vector<int64_t>> of_pe, of_lane; // lanes of all words
+        bool by_pe = false, by_lane = false;              // whether they differ
+    };
+    Selection selection(const Group &g, const ChainRead &r) const;
+    static int lanes_per_word(const ChainStage &s);
+    sim::Operand words_of_stage(const Group &g, const ChainRead &r, const std::vector<int64_t> &pe,
+                                const std::vector<int64_t> &lane, int part) const;
+    void select_words(sim::Type type, const sim::Operand &a, const sim::Operand *b, int mask, const sim::Operand &to);
     void done(Group &g);
     std::array<bool, 4> lane_masks_{}; // whether each is set
     int lane_mask(int lane, int lanes);
 
     // reduction.cpp
+    struct Folding;                            // combines two values; chain_folding.h
     int64_t chains(const ChainStage &s) const; // number of parallel partial sums of one point
     // The end of a reduction axis, beyond which there are no elements.
     struct Limit {
@@ -132,16 +157,39 @@ private:
     // keyed by the loops that produce them.
     std::map<std::string, sim::Operand> positions_;
     void reduce(ChainStage &s);
+    // How a stage's terms become results.
+    struct Reducing {
+        sim::Type type;             // of the accumulators
+        int parts = 1;              // words of an accumulator
+        int64_t groups = 1;         // of four points
+        int64_t chains = 1;         // accumulators of a point
+        std::vector<int> rotations; // distances of the PEs that are combined
+        bool tree = false;          // MABs or units above are combined
+        // Complete sums are written by the last step: another pass would need the port through
+        // which sums are read.
+        bool direct = false;
+        bool widened() const { return type == sim::Type::F16; }       // combined in f32
+        int words() const { return widened() || parts == 2 ? 2 : 1; } // being combined
+    };
+    Reducing reducing(const ChainStage &s) const;
+    sim::Operand accumulator(const Reducing &r, int64_t chain, int64_t group) const;
+    sim::Operand home_of(const ChainStage &s, const Reducing &r, int64_t group, int part) const;
+    void reduce_over_time(ChainStage &s, const Reducing &r);
+    int combine_in_mab(const ChainStage &s, const Reducing &r, const Folding &f, int64_t g, const sim::Operand &pair);
+    void store_result(const ChainStage &s, const Reducing &r, int64_t g, const sim::Operand &pair, int left);
+    void combine_over_units(const ChainStage &s, const Reducing &r, const Folding &f, int64_t g,
+                            const sim::Operand &pair, int left);
+    void fold_forwarded(const Folding &f, sim::AluOp op, int rotate, const sim::Operand &a, const sim::Operand &b,
+                        const sim::Operand &to);
     // Whether the position is the same in all units and lanes.
     bool stands_still(const ChainStage &s, size_t axis) const;
-    // As f32, in two parts if a word has four lanes, or as i16.
+    // chain_positions.cpp. As f32, in two parts if a word has four lanes, or as i16.
     sim::Operand positions(const ChainStage &s, size_t axis, bool small);
     std::map<std::tuple<const ChainStage *, bool, std::vector<Limit>, std::vector<int64_t>>, VectorProgram> foldings_;
     const VectorProgram &folding(const ChainStage &s, bool first, const std::vector<Limit> &limits,
                                  const Values &values);
     std::vector<Limit> limits(const ChainStage &s, const Values &values) const;
-    struct Folding; // the operation that combines two values
-    // Tree reduction over MABs, L1Bs, L2Bs and groups of values in registers.
+    // reduction_units.cpp. Tree reduction over MABs, L1Bs, L2Bs and groups of values in registers.
     void over_units(const ChainStage &s, const Folding &f, const std::vector<sim::Operand> &values,
                     const std::function<void(size_t value, uint32_t mabs, int64_t l1bm)> &arrived);
     void over_l2bs(const ChainStage &s, const Folding &f, int64_t l2bm);

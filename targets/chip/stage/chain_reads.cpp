@@ -102,6 +102,133 @@ int Chain::lane_mask(int lane, int lanes) {
     return entry;
 }
 
+namespace {
+
+// What the loops bound to one unit add to each index.
+std::vector<int64_t> offsets_of_unit(const StagePlan &plan, const std::vector<Affine> &index, Tier tier, int unit) {
+    Values v(plan.loops().size(), 0);
+    const Values zero = v;
+    plan.set_unit(v, tier, unit);
+    std::vector<int64_t> offsets;
+    for (const Affine &a : index) offsets.push_back(a.at(v) - a.at(zero));
+    return offsets;
+}
+
+// The same for the loops over lanes.
+std::vector<int64_t> offsets_of_lane(const StagePlan &plan, const std::vector<size_t> &lanes,
+                                     const std::vector<Affine> &index, int64_t lane) {
+    Values v(plan.loops().size(), 0);
+    const Values zero = v;
+    for (size_t i = lanes.size(); i-- > 0;) {
+        v[lanes[i]] = lane % plan.loops()[lanes[i]].extent;
+        lane /= plan.loops()[lanes[i]].extent;
+    }
+    std::vector<int64_t> offsets;
+    for (const Affine &a : index) offsets.push_back(a.at(v) - a.at(zero));
+    return offsets;
+}
+
+std::vector<int64_t> minus(std::vector<int64_t> a, const std::vector<int64_t> &b) {
+    for (size_t d = 0; d < a.size(); d++) a[d] -= b[d];
+    return a;
+}
+
+bool is_zero(const std::vector<int64_t> &offsets) {
+    return std::all_of(offsets.begin(), offsets.end(), [](int64_t o) { return o == 0; });
+}
+
+} // namespace
+
+Chain::Selection Chain::selection(const Group &g, const ChainRead &r) const {
+    const ChainStage &from = *r.from;
+    const StagePlan &plan = *g.stage->plan, &its = *from.plan;
+    const TensorAccess own = its.own();
+    Selection s;
+    s.of_pe.assign(pes_per_mab, std::vector<int64_t>(own.index.size(), 0));
+    for (int tier = 0; tier < level_count; tier++) {
+        for (int u = 0; u < units_of(c_.config, Tier(tier)); u++) {
+            const auto left = minus(offsets_of_unit(plan, r.access.index, Tier(tier), u),
+                                    offsets_of_unit(its, own.index, Tier(tier), u));
+            if (is_zero(left)) continue;
+            if (Tier(tier) != Tier::Pe || its.parts(own, Tier::Pe) > 1)
+                throw Unsupported(fmt::format("stage {} reads {} from other units of level {}; the chip's chains read "
+                                              "values of the same unit, or values that all units have",
+                                              g.stage->name, from.name, level_names[size_t(tier)]));
+            s.by_pe = true;
+            s.of_pe[size_t(u)] = left;
+        }
+    }
+    const int lanes = lanes_per_word(from) * code_->parts(vector_type(from.type, from.name));
+    for (int lane = 0; lane < lanes; lane++) {
+        s.of_lane.push_back(minus(offsets_of_lane(plan, g.stage->lanes, r.access.index, lane),
+                                  offsets_of_lane(its, from.lanes, own.index, lane)));
+        if (is_zero(s.of_lane.back())) continue;
+        bool distributed = false;
+        for (const size_t l : from.lanes) distributed = distributed || own.depends(l);
+        if (distributed) throw Unsupported("stage " + g.stage->name + " reads " + from.name + " from another lane");
+        s.by_lane = true;
+    }
+    return s;
+}
+
+int Chain::lanes_per_word(const ChainStage &s) { return s.type.bits() == 16 ? 4 : 2; }
+
+// The word of the stage's point that each cycle reads, if a unit and a lane read at these offsets.
+Operand Chain::words_of_stage(const Group &g, const ChainRead &r, const std::vector<int64_t> &pe,
+                              const std::vector<int64_t> &lane, int part) const {
+    const ChainStage &from = *r.from;
+    const StagePlan &its = *from.plan;
+    const TensorAccess own = its.own();
+    Four at;
+    for (size_t t = 0; t < at.size(); t++) {
+        Values v(its.loops().size(), 0);
+        for (const size_t l : outer_) v[l] = outer_values_[l];
+        for (size_t d = 0; d < own.index.size(); d++) {
+            int64_t rest = r.access.index[d].at(g.values[t]) - own.index[d].at(v) + pe[d] + lane[d];
+            std::vector<std::pair<int64_t, size_t>> steps;
+            for (const size_t l : from.time) {
+                if (own.index[d].depends(l)) steps.push_back({own.index[d].coefficients[l], l});
+            }
+            std::sort(steps.rbegin(), steps.rend());
+            Values found = v;
+            for (const auto &[step, l] : steps) {
+                found[l] = std::clamp<int64_t>(rest / step, 0, its.loops()[l].extent - 1);
+                rest -= found[l] * step;
+            }
+            if (rest != 0 && steps.empty())
+                throw Unsupported("stage " + g.stage->name + " reads " + from.name + " beyond what its loops compute");
+            for (const auto &[step, l] : steps) v[l] = found[l];
+            // own.index of the axes to come does not depend on these loops
+        }
+        at[t] = from.at + from.index(v) * code_->parts(vector_type(from.type, from.name)) + part;
+    }
+    return words_at(c_.config, from.home, at);
+}
+
+// Writes `a` to `to`; with `b`, only where the mask is set, and b elsewhere.
+void Chain::select_words(sim::Type type, const Operand &a, const Operand *b, int mask, const Operand &to) {
+    Micro m;
+    m.use(Unit::Alu);
+    Alu u;
+    u.op = AluOp::Pass;
+    u.type = type;
+    u.a = m.read(a, 1);
+    if (b) { // a comes from the forward: both may be in one GRF
+        m.word().alu = u;
+        m.next().use(Unit::Alu);
+        u.op = AluOp::Select;
+        u.a = m.read(aluf(), 1);
+        u.b = m.read(*b, 1);
+        m.use(Unit::Mask);
+        if (mask < 16) m.touch(Space::Mask, mask, false);
+        m.word().mask.mode = MaskMode::Select;
+        m.word().mask.entry = uint8_t(mask);
+    }
+    u.to = m.write(to, 1);
+    m.word().alu = u;
+    c_.packer.place(m);
+}
+
 // A read of another stage's result. Unit and lane loops must contribute the same to the index in
 // both stages. If the result is the same in all lanes or PEs, each selects the one that it needs.
 Operand Chain::of_stage(Group &g, const ChainRead &r, int which, int part) {
@@ -111,131 +238,25 @@ Operand Chain::of_stage(Group &g, const ChainRead &r, int which, int part) {
         return o;
     }
     const ChainStage &from = *r.from;
-    const StagePlan &plan = *g.stage->plan, &its = *from.plan;
-    const TensorAccess own = its.own();
-    const int parts = code_->parts(vector_type(from.type, from.name));
-    const size_t axes = own.index.size();
-    // The part of an axis' index that time loops must provide, for the reading units and lanes.
-    using Offsets = std::vector<int64_t>;
-    const auto at_unit = [&](const StagePlan &p, const std::vector<Affine> &index, Tier tier, int u) {
-        Values v(p.loops().size(), 0);
-        const Values zero = v;
-        p.set_unit(v, tier, u);
-        Offsets o;
-        for (const Affine &a : index) o.push_back(a.at(v) - a.at(zero));
-        return o;
-    };
-    const auto at_lane = [&](const StagePlan &p, const std::vector<size_t> &lanes, const std::vector<Affine> &index,
-                             int64_t lane) {
-        Values v(p.loops().size(), 0);
-        const Values zero = v;
-        for (size_t i = lanes.size(); i-- > 0;) {
-            v[lanes[i]] = lane % p.loops()[lanes[i]].extent;
-            lane /= p.loops()[lanes[i]].extent;
-        }
-        Offsets o;
-        for (const Affine &a : index) o.push_back(a.at(v) - a.at(zero));
-        return o;
-    };
-    const auto minus = [](Offsets a, const Offsets &b) {
-        for (size_t d = 0; d < a.size(); d++) a[d] -= b[d];
-        return a;
-    };
-    std::vector<Offsets> of_pe(pes_per_mab, Offsets(axes, 0));
-    bool by_pe = false;
-    for (int tier = 0; tier < level_count; tier++) {
-        for (int u = 0; u < units_of(c_.config, Tier(tier)); u++) {
-            const Offsets left =
-                minus(at_unit(plan, r.access.index, Tier(tier), u), at_unit(its, own.index, Tier(tier), u));
-            if (std::all_of(left.begin(), left.end(), [](int64_t o) { return o == 0; })) continue;
-            if (Tier(tier) != Tier::Pe || its.parts(own, Tier::Pe) > 1)
-                throw Unsupported(fmt::format("stage {} reads {} from other units of level {}; the chip's chains read "
-                                              "values of the same unit, or values that all units have",
-                                              g.stage->name, from.name, level_names[size_t(tier)]));
-            by_pe = true;
-            of_pe[size_t(u)] = left;
-        }
-    }
-    const int per_word = from.type.bits() == 16 ? 4 : 2;
-    std::vector<Offsets> of_lane; // for both words
-    bool by_lane = false;
-    for (int lane = 0; lane < per_word * parts; lane++) {
-        of_lane.push_back(
-            minus(at_lane(plan, g.stage->lanes, r.access.index, lane), at_lane(its, from.lanes, own.index, lane)));
-        const bool differs =
-            std::any_of(of_lane.back().begin(), of_lane.back().end(), [](int64_t o) { return o != 0; });
-        if (!differs) continue;
-        bool dealt = false;
-        for (const size_t l : from.lanes) dealt = dealt || own.depends(l);
-        if (dealt) throw Unsupported("stage " + g.stage->name + " reads " + from.name + " from another lane");
-        by_lane = true;
-    }
-    // The point of `from` for each cycle, with these offsets.
-    const auto words = [&](const Offsets &pe, const Offsets &lane, int part) {
-        Four at;
-        for (size_t t = 0; t < at.size(); t++) {
-            Values v(its.loops().size(), 0);
-            for (const size_t l : outer_) v[l] = outer_values_[l];
-            for (size_t d = 0; d < axes; d++) {
-                int64_t rest = r.access.index[d].at(g.values[t]) - own.index[d].at(v) + pe[d] + lane[d];
-                std::vector<std::pair<int64_t, size_t>> steps;
-                for (const size_t l : from.time) {
-                    if (own.index[d].depends(l)) steps.push_back({own.index[d].coefficients[l], l});
-                }
-                std::sort(steps.rbegin(), steps.rend());
-                Values found = v;
-                for (const auto &[step, l] : steps) {
-                    found[l] = std::clamp<int64_t>(rest / step, 0, its.loops()[l].extent - 1);
-                    rest -= found[l] * step;
-                }
-                if (rest != 0 && steps.empty())
-                    throw Unsupported("stage " + g.stage->name + " reads " + from.name +
-                                      " beyond what its loops compute");
-                for (const auto &[step, l] : steps) v[l] = found[l];
-                // own.index of the axes to come does not depend on these loops
-            }
-            at[t] = from.at + from.index(v) * parts + part;
-        }
-        return words_at(c_.config, from.home, at);
-    };
-    if (!by_pe && !by_lane) return words(of_pe[0], of_lane[0], part);
+    const int parts = code_->parts(vector_type(from.type, from.name)), per_word = lanes_per_word(from);
+    const Selection s = selection(g, r);
+    if (!s.by_pe && !s.by_lane) return words_of_stage(g, r, s.of_pe[0], s.of_lane[0], part);
     const sim::Type type = vector_type(from.type, from.name);
-    const auto place = [&](const Operand &a, const Operand *b, int mask, const Operand &to) {
-        Micro m;
-        m.use(Unit::Alu);
-        Alu u;
-        u.op = AluOp::Pass;
-        u.type = type;
-        u.a = m.read(a, 1);
-        if (b) { // a comes from the forward: both may be in one GRF
-            m.word().alu = u;
-            m.next().use(Unit::Alu);
-            u.op = AluOp::Select;
-            u.a = m.read(aluf(), 1);
-            u.b = m.read(*b, 1);
-            m.use(Unit::Mask);
-            if (mask < 16) m.touch(Space::Mask, mask, false);
-            m.word().mask.mode = MaskMode::Select;
-            m.word().mask.entry = uint8_t(mask);
-        }
-        u.to = m.write(to, 1);
-        m.word().alu = u;
-        c_.packer.place(m);
-    };
     const int bank = from.home == Bank::Grf1 ? 0 : 1; // the GRF that does not hold it
     const Operand both = code_->take(parts, bank), one = code_->take(1, bank);
     for (int word = 0; word < parts; word++) {
         Operand all = both;
         all.address.at[0] = uint16_t(all.address.at[0] + word);
-        for (int p = 0; p < (by_pe ? pes_per_mab : 1); p++) {
+        for (int p = 0; p < (s.by_pe ? pes_per_mab : 1); p++) {
             const Operand &to = p == 0 ? all : one;
             const auto lane = [&](int e) {
-                return words(of_pe[size_t(p)], of_lane[size_t(word * per_word + e)], word);
+                return words_of_stage(g, r, s.of_pe[size_t(p)], s.of_lane[size_t(word * per_word + e)], word);
             };
-            place(lane(0), nullptr, 0, to);
-            for (int e = 1; e < per_word && by_lane; e++) place(lane(e), &to, lane_mask(e, per_word), to);
+            select_words(type, lane(0), nullptr, 0, to);
+            for (int e = 1; e < per_word && s.by_lane; e++)
+                select_words(type, lane(e), &to, lane_mask(e, per_word), to);
             if (p == 0) continue;
-            place(one, &all, 16 + p, all);
+            select_words(type, one, &all, 16 + p, all);
         }
     }
     code_->give_back(one);

@@ -1,5 +1,7 @@
 #include "targets/chip/stage/context.h"
 
+#include "dsl/reads.h"
+
 #include "support/error.h"
 
 #include <algorithm>
@@ -31,16 +33,8 @@ std::vector<Expr> reads_with_casts(const Expr &e) {
 }
 
 std::vector<Expr> reads_in(const Expr &e) {
-    struct Reads : Halide::Internal::IRGraphVisitor {
-        using IRGraphVisitor::visit;
-        std::vector<Expr> all;
-        void visit(const Halide::Internal::Call *op) override {
-            if (op->call_type == Halide::Internal::Call::Image) all.push_back(Expr(op));
-            IRGraphVisitor::visit(op);
-        }
-    } reads;
-    e.accept(&reads);
-    return reads.all;
+    const auto reads = tensor_reads(e);
+    return {reads.begin(), reads.end()};
 }
 
 int64_t Context::take_dram(std::shared_ptr<const StagePlan> plan, std::shared_ptr<const TransferPath> path,

@@ -14,7 +14,7 @@ using namespace sim;
 namespace ir = Halide::Internal;
 
 Contraction::Contraction(Context &c, const ScheduleState &state, const StageState &stage, const StageState *finished)
-    : c_(c), stage_(stage), finished_(finished), plan_(std::make_shared<StagePlan>(state, stage, c.config)) {
+    : c_(c), stage_(stage), finished_(finished), plan_(std::make_shared<StagePlan>(stage, c.config)) {
     analyze(state);
     take_memory(state);
     describe();

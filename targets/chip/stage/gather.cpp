@@ -27,18 +27,18 @@ const ir::Call *read_of(const Expr &e) {
     return call && call->call_type == ir::Call::Image ? call : nullptr;
 }
 
-struct Form {
+struct GatherForm {
     std::string table, index;
     int64_t lowest = 0, highest = 0;
 };
 
-Form form_of(const StageState &s) {
-    const auto refuse = [&](const std::string &what) -> Form {
+GatherForm form_of(const StageState &s) {
+    const auto refuse = [&](const std::string &what) -> GatherForm {
         throw Unsupported("stage " + s.name() + " " + what +
                           "; with an index that is read the chip runs Y(i, …, j) = X(clamp(index(i, …), 0, rows - 1), "
                           "j), X of two axes and index, of i32, an input too");
     };
-    Form f;
+    GatherForm f;
     const ir::Call *table = read_of(s.def.value);
     if (!table || table->args.size() != 2) return refuse("computes with what it reads");
     f.table = table->name;
@@ -93,7 +93,7 @@ public:
 private:
     Context &c_;
     const StageState &stage_;
-    Form form_;
+    GatherForm form_;
     int64_t groups_, l2bs_;
     int64_t pitch_ = 0, blocks_ = 0;                           // LW of a row; blocks of 64 LW of it
     std::vector<int64_t> count_;                               // rows of the result in each group

@@ -44,7 +44,7 @@ int64_t RowProduct::View::row(const Values &values) const {
 int64_t RowProduct::View::last(const Values &values) const { return access.index[order->order().back()].at(values); }
 
 RowProduct::RowProduct(Context &c, const ScheduleState &state, const StageState &stage, const StageState *finished)
-    : c_(c), stage_(stage), finished_(finished), plan_(std::make_shared<StagePlan>(state, stage, c.config)),
+    : c_(c), stage_(stage), finished_(finished), plan_(std::make_shared<StagePlan>(stage, c.config)),
       mabs_(c.config.mabs), l1bs_(c.config.l1bs) {
     if (block_words % (pes_per_mab * mabs_) != 0)
         throw Unsupported(fmt::format("an L1B of {} has {} MABs; products of rows are built for 1, 2, 4, 8 and 16",

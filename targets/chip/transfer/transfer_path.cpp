@@ -14,22 +14,6 @@ namespace kumiko::chip {
 
 using namespace sim;
 
-namespace {
-
-int64_t face_words(const TransferPathShape &s) { return s.single ? 32 : 64; }
-int64_t elements_of_pe(const TransferPathShape &s) { return s.single ? 2 : 4; } // of a vector
-
-// Maps x, in the order in which L1BM holds the segments of MABs, to the number of the MAB's part
-// and the offset in its segment. Each MAB has rows of one group's memory, and consecutive MABs use
-// different groups; rows of all groups alternate, so that all groups are busy.
-std::pair<int64_t, int64_t> in_segment(int64_t x, int64_t segment, int64_t parts, int64_t piece, int64_t groups) {
-    if (parts % groups != 0 || segment % piece != 0) return {x / segment, x % segment};
-    const int64_t y = x % (groups * segment), n = y / piece;
-    return {x / (groups * segment) * groups + n % groups, n / groups * piece + y % piece};
-}
-
-} // namespace
-
 TransferPath::TransferPath(const StagePlan &plan, const Config &config, TransferPathShape shape)
     : plan_(plan), config_(config), shape_(std::move(shape)) {
     const TransferPathShape &s = shape_;
@@ -38,12 +22,24 @@ TransferPath::TransferPath(const StagePlan &plan, const Config &config, Transfer
         throw Unsupported(s.name + " has elements of " + kumiko::type_name(s.type) +
                           "; the chip has types of 16 and 32 bits");
     per_word_ = 8 / bytes;
-    const auto &loops = plan.loops();
-    for (const size_t k : s.keys) tiles_ *= loops[k].extent;
+    for (const size_t k : s.keys) tiles_ *= plan.loops()[k].extent;
     find_digits();
     for (const Digit &d : digits_) accesses_ *= d.extent;
+    set_words();
+    arrange_l1();
+    arrange_l2();
+    // Consecutive tiles come from one group for some time, so that the other groups have long
+    // intervals for results.
+    run_ = std::max(s.together, 1024 * int64_t(config.moves.dram_rate) / l2_words() / s.together * s.together);
+    local_ = s.store || config.groups == 1 || plan.parts(s.access, Tier::Group) == config.groups;
+    if (s.order) arrange_rows();
+}
+
+// The number of words of an access in a unit.
+void TransferPath::set_words() {
+    const TransferPathShape &s = shape_;
     int64_t lanes = 1;
-    for (const size_t l : s.lanes) lanes *= loops[l].extent;
+    for (const size_t l : s.lanes) lanes *= plan_.loops()[l].extent;
     if (s.form == Form::Pe && s.lanes.empty() && !s.store) { // all lanes have the same value
         words_ = int(std::max<int64_t>(1, s.copies / per_word_));
     } else if (s.form == Form::Pe) {
@@ -53,12 +49,18 @@ TransferPath::TransferPath(const StagePlan &plan, const Config &config, Transfer
                             s.name, lanes, per_word_, kumiko::type_name(s.type)));
         words_ = int(lanes / per_word_);
     } else if (s.form == Form::Result) {
-        words_ = int(elements_of_pe(s)) / per_word_;
+        words_ = int(s.elements_of_pe()) / per_word_;
     }
-    const int64_t pes = config.pes_per_l1b();
+}
+
+// How L1 distributes the words of L1BM over MABs and PEs, and how many there are.
+void TransferPath::arrange_l1() {
+    const TransferPathShape &s = shape_;
+    const StagePlan &plan = plan_;
+    const int64_t pes = config_.pes_per_l1b();
     if (s.form == Form::Face) {
         distribution_ = Deal::Face;
-        l1_words_ = round_up(accesses_ * face_words(s), chunk_);
+        l1_words_ = round_up(accesses_ * s.face_words(), chunk_);
         unit_words_ = l1_words_;
     } else {
         const int64_t mabs = plan.parts(s.access, Tier::Mab);
@@ -78,7 +80,13 @@ TransferPath::TransferPath(const StagePlan &plan, const Config &config, Transfer
             s.store || distribution_ != Deal::Pe ? l1_words_ / per_address_ : round_up(addresses, cycles_per_step);
         if (by_mab_) l1_words_ *= mabs;
     }
-    // At L2: all L1Bs at once if each has its own part, else one part after the other.
+}
+
+// At L2: all L1Bs at once if each has its own part, else one part after the other.
+void TransferPath::arrange_l2() {
+    const TransferPathShape &s = shape_;
+    const StagePlan &plan = plan_;
+    const Config &config = config_;
     const int64_t l1_parts = s.store ? plan.used(Tier::L1b) : plan.parts(s.access, Tier::L1b);
     interleaved_ = l1_parts == config.l1bs;
     l2_times_ = l1_parts;
@@ -105,19 +113,19 @@ TransferPath::TransferPath(const StagePlan &plan, const Config &config, Transfer
         first.pop_back();
         if (both) upper.pop_back();
     }
-    // Consecutive tiles come from one group for some time, so that the other groups have long
-    // intervals for results.
-    run_ = std::max(s.together, 1024 * int64_t(config.moves.dram_rate) / l2_words() / s.together * s.together);
-    local_ = s.store || config.groups == 1 || plan.parts(s.access, Tier::Group) == config.groups;
-    if (!s.order) return;
+}
+
+// Finds moves for a row-major tensor: of whole blocks, or of granules if there is a table for them.
+void TransferPath::arrange_rows() {
+    const TransferPathShape &s = shape_;
     const std::string why = why_not_row_major(*s.order, interleaved_);
     if (why.empty()) return;
     if (!takes_row_major(*s.order)) {
         if (!s.table) throw Unsupported(why);
-        unit_ = config.moves.granule;
-        for (const bool dealt : {interleaved_, false}) {
-            interleaved_ = dealt;
-            if (why_not_row_major(*s.order, dealt, unit_).empty()) return;
+        unit_ = config_.moves.granule;
+        for (const bool interleaved : {interleaved_, false}) {
+            interleaved_ = interleaved;
+            if (why_not_row_major(*s.order, interleaved, unit_).empty()) return;
         }
         throw Unsupported(why);
     }
@@ -136,8 +144,15 @@ TransferPath::TransferPath(const StagePlan &plan, const Config &config, Transfer
     }
 }
 
+std::pair<int64_t, int64_t> TransferPath::in_segment(int64_t x, int64_t segment, int64_t parts, int64_t piece,
+                                                     int64_t groups) {
+    if (parts % groups != 0 || segment % piece != 0) return {x / segment, x % segment};
+    const int64_t y = x % (groups * segment), n = y / piece;
+    return {x / (groups * segment) * groups + n % groups, n / groups * piece + y % piece};
+}
+
 int64_t TransferPath::access_words() const {
-    return shape_.form == Form::Face ? face_words(shape_) : words_ * per_address_;
+    return shape_.form == Form::Face ? shape_.face_words() : words_ * per_address_;
 }
 
 int64_t TransferPath::key(const Values &values) const {
@@ -349,236 +364,6 @@ void TransferPath::moves(Packer &p, int64_t key, int64_t x, int64_t n, int64_t d
     p.place(all);
 }
 
-void TransferPath::l2(Packer &p, int64_t n, int64_t l2bm, int64_t l1bm) const {
-    const bool up = shape_.store;
-    const auto one = [&](L2 slot, int64_t from, int64_t at, int64_t l2_count, int64_t l1_count, int64_t second = -1) {
-        Micro m;
-        if (second >= 0) m.touch_range(Space::L2bm, second, l2_count, up, true);
-        m.use(Unit::L2);
-        slot.l2bm.at = uint16_t(from);
-        slot.l1bm.at = uint16_t(at);
-        m.word().l2 = slot;
-        m.touch_range(Space::L2bm, from, l2_count, up, true);
-        m.touch_range(Space::L1bm, at, l1_count, !up, true);
-        p.place(m);
-    };
-    if (interleaved_) {
-        const int64_t per_step = int64_t(config_.links.l2_scatter) * cycles_per_step;
-        for (int64_t x = 0; x < n; x += per_step) {
-            L2 s;
-            s.op = up ? L2Op::Gather : L2Op::Scatter;
-            one(s, l2bm + x * config_.l1bs, l1bm + x, per_step * config_.l1bs, per_step);
-        }
-        return;
-    }
-    const int64_t per_step = int64_t(config_.links.l2_broadcast) * cycles_per_step;
-    for (int64_t c = 0; c < n; c += chunk_) {
-        const auto from = [&](int64_t part) { return l2bm + c * l2_times_ + part * chunk_; };
-        for (const auto &[part, other] : pairs_) {
-            for (int64_t x = 0; x < chunk_; x += per_step) {
-                L2 s;
-                if (up) {
-                    s.op = L2Op::UnicastUp;
-                    s.child = uint8_t(l1b_of_part_[size_t(part)]);
-                } else {
-                    s.op = L2Op::Broadcast;
-                    uint32_t set = l1bs_of_part(part);
-                    if (other >= 0) {
-                        s.op = L2Op::Broadcast2;
-                        s.second.at = uint16_t(from(other) + x);
-                        set |= l1bs_of_part(other);
-                    }
-                    if (set != (1u << config_.l1bs) - 1) s.l1bs = set;
-                }
-                one(s, from(part) + x, l1bm + c + x, per_step, per_step, other >= 0 ? from(other) + x : -1);
-            }
-        }
-    }
-}
-
-uint32_t TransferPath::mabs_of_part(int64_t part) const {
-    uint32_t set = 0;
-    for (int u = 0; u < config_.mabs; u++) {
-        if (plan_.part(shape_.access, Tier::Mab, u) == part) set |= 1u << u;
-    }
-    return set;
-}
-
-void TransferPath::l1_down(Packer &p, int64_t x, int64_t n, int64_t l1bm, int64_t at) const {
-    const int64_t per_step = per_address_ * cycles_per_step;
-    for (int64_t i = 0; i < n; i += per_step) {
-        std::pair<int64_t, int64_t> at_mab{0, x + i};
-        if (by_mab_)
-            at_mab = in_segment(x + i, segment_, l1_words_ / segment_, 16 * shape_.transposed / (4 * per_word_),
-                                config_.groups);
-        const int64_t offset = at_mab.second / per_address_;
-        if (offset >= unit_words_) break;
-        Micro m;
-        m.use(Unit::L1);
-        L1 &l1 = m.word().l1;
-        l1.op = distribution_ == Deal::Scatter ? L1Op::Scatter
-                : distribution_ == Deal::Mab   ? L1Op::MabBroadcast
-                                               : L1Op::PeBroadcast;
-        if (by_mab_) l1.mabs = mabs_of_part(at_mab.first);
-        l1.at.at = uint16_t(l1bm + i);
-        m.touch_range(Space::L1bm, l1bm + i, per_step, false);
-        const bool second = at + offset >= config_.sizes.lm;
-        const int address = int(second ? at + offset - config_.sizes.lm : at + offset);
-        m.word().l1.to = m.write(second ? lm1(address, 1) : lm0(address, 1), 1);
-        p.place(m);
-    }
-}
-
-// Words are written as rows of a face and columns are read to their destination; one face is
-// written while the other is read.
-void TransferPath::transpose(Packer &p, int64_t from, int64_t to) const {
-    const int size = pes_per_mab * per_word_;
-    const sim::Type precision = per_word_ == 4 ? sim::Type::F16 : sim::Type::F32;
-    const int64_t faces = shape_.transposed / size;
-    const auto operand = [&](int64_t at, int64_t stride) {
-        return at >= config_.sizes.lm ? lm1(int(at - config_.sizes.lm), int(stride)) : lm0(int(at), int(stride));
-    };
-    for (int64_t n = 0; n < accesses_ / size; n++) {
-        const int64_t run = n / faces * shape_.transposed;
-        for (int part = 0; part < size / cycles_per_step; part++) {
-            Micro m;
-            m.use(Unit::Mw).use(precision == sim::Type::F16 ? Unit::F16 : Unit::F32);
-            MatrixWrite &mw = m.word().mw;
-            mw.on = true;
-            mw.precision = precision;
-            mw.face = uint8_t(n % 2);
-            mw.part = uint8_t(part);
-            mw.width = 1;
-            mw.from = m.read(operand(from + run + n % faces + part * cycles_per_step * faces, faces), 1);
-            m.touch(Space::Face, int(n % 2), true);
-            p.place(m);
-        }
-        for (int part = 0; part < size / (2 * cycles_per_step); part++) {
-            Micro m;
-            m.use(Unit::Mr);
-            MatrixRead &mr = m.word().mr;
-            mr.on = true;
-            mr.precision = precision;
-            mr.face = uint8_t(n % 2);
-            mr.part = uint8_t(part);
-            mr.width = 2;
-            mr.to = m.write(operand(to + n * size + part * 2 * cycles_per_step, 2), 2);
-            m.touch(Space::Face, int(n % 2), false);
-            p.place(m);
-        }
-    }
-}
-
-void TransferPath::each_word(const WordVisitor &f) const {
-    const auto &loops = plan_.loops();
-    const TransferPathShape &s = shape_;
-    std::vector<int64_t> axis_stride(s.access.extents.size(), 1);
-    for (size_t d = axis_stride.size(); d-- > 1;) axis_stride[d - 1] = axis_stride[d] * s.access.extents[d];
-    std::vector<int64_t> elements(static_cast<size_t>(per_word_));
-    Values values(loops.size(), 0);
-    for (int64_t k = 0; k < tiles_; k++) {
-        set_key(values, k);
-        for (const Home &h : homes(k)) {
-            plan_.set_unit(values, Tier::Group, h.g);
-            plan_.set_unit(values, Tier::L2b, h.l);
-            for (int64_t part = 0; part < l2_times_; part++) {
-                for (int64_t x = 0; x < l1_words_; x++) {
-                    const auto [access, w] = set_word(values, part, x);
-                    for (int e = 0; e < per_word_; e++) {
-                        if (e > 0 && s.transposed)
-                            set_word(values, part, x, e);
-                        else if (e > 0)
-                            set_lane(values, w, e);
-                        int64_t &offset = elements[size_t(e)] =
-                            access < accesses_ && plan_.inside(values, shared_) ? 0 : -1;
-                        for (size_t d = 0; d < axis_stride.size() && offset >= 0; d++) {
-                            int64_t at = s.access.index[d].at(values);
-                            if (s.access.period) at %= s.access.period;
-                            if (s.clamped) at = std::clamp<int64_t>(at, 0, s.access.extents[d] - 1);
-                            offset = at < 0 || at >= s.access.extents[d] ? -1 : offset + at * axis_stride[d];
-                        }
-                    }
-                    f(h.group, h.slot * l2_words() + l2_offset(part, x), elements);
-                }
-            }
-        }
-    }
-}
-
-void TransferPath::set_key(Values &values, int64_t key) const {
-    for (size_t i = shape_.keys.size(); i-- > 0;) {
-        values[shape_.keys[i]] = key % plan_.loops()[shape_.keys[i]].extent;
-        key /= plan_.loops()[shape_.keys[i]].extent;
-    }
-}
-
-// Element e of word w of an access, in the PE that the values name.
-void TransferPath::set_lane(Values &values, int64_t w, int64_t e) const {
-    const TransferPathShape &s = shape_;
-    if (s.form != Form::Pe) {
-        // The PE's elements, or two of four.
-        const size_t loop = s.form == Form::Result ? s.row : s.column;
-        const int64_t n = elements_of_pe(s);
-        values[loop] = values[loop] / n * n + (s.form == Form::Result ? w * per_word_ : 0) + e;
-        return;
-    }
-    int64_t lane = w * per_word_ + e;
-    for (size_t i = s.lanes.size(); i-- > 0;) {
-        values[s.lanes[i]] = lane % plan_.loops()[s.lanes[i]].extent;
-        lane /= plan_.loops()[s.lanes[i]].extent;
-    }
-}
-
-// Sets the loops for element e of a word.
-std::pair<int64_t, int64_t> TransferPath::set_word(Values &values, int64_t part, int64_t x, int64_t e) const {
-    const TransferPathShape &s = shape_;
-    plan_.set_unit(values, Tier::L1b, l1b_of_part_[size_t(part)]);
-    int64_t access, w = 0, p = 0, m = 0, row = 0, lane = e;
-    if (s.form == Form::Face) {
-        const int64_t y = x % face_words(s);
-        access = x / face_words(s);
-        row = 8 * (y / 32) + 2 * (y % 32 / 8) + y % 2;
-        p = y % 8 / 2;
-    } else {
-        std::pair<int64_t, int64_t> at_mab{0, x};
-        if (by_mab_)
-            at_mab = in_segment(x, segment_, l1_words_ / segment_, 16 * s.transposed / (4 * per_word_), config_.groups);
-        const int64_t a = at_mab.second / per_address_, i = x % per_address_;
-        m = by_mab_ ? std::countr_zero(mabs_of_part(at_mab.first)) : i / pes_per_mab;
-        p = i % pes_per_mab;
-        access = s.store ? a / (cycles_per_step * words_) * cycles_per_step + a % cycles_per_step : a / words_;
-        w = s.store ? a % (cycles_per_step * words_) / cycles_per_step : a % words_;
-    }
-    if (s.transposed) { // a row of adjacent faces; each word has four columns of one row
-        const int64_t faces = s.transposed / (pes_per_mab * per_word_), q = access % s.transposed, r = q / faces;
-        access += (q % faces * pes_per_mab + p) * per_word_ + e - q;
-        p = r / per_word_;
-        lane = r % per_word_;
-    }
-    plan_.set_unit(values, Tier::Mab, int(m));
-    plan_.set_unit(values, Tier::Pe, int(p));
-    set_digits(values, access);
-    if (s.form == Form::Face) values[s.row] = row;
-    if (s.form == Form::Result) values[s.row] = elements_of_pe(s) * p;
-    if (s.form == Form::Face || s.form == Form::Vector) values[s.column] = elements_of_pe(s) * p;
-    set_lane(values, w, lane);
-    return {access, w};
-}
-
-void TransferPath::set_digits(Values &values, int64_t access) const {
-    int64_t digit = access;
-    for (size_t d = digits_.size(); d-- > 0;) {
-        const int64_t at = digit % digits_[d].extent;
-        digit /= digits_[d].extent;
-        if (digits_[d].loops.size() == 1) {
-            values[digits_[d].loops[0]] = at;
-            continue;
-        }
-        const std::vector<int64_t> &way = digits_[d].ways[size_t(at)];
-        for (size_t i = 0; i < way.size(); i++) values[digits_[d].loops[i]] = way[i];
-    }
-}
-
 std::string TransferPath::to_string() const {
     const auto &loops = plan_.loops();
     std::string text;
@@ -594,7 +379,7 @@ std::string TransferPath::to_string() const {
     }
     if (l2_times_ > 1) add(l2_times_, interleaved_ ? "L1B (dealt by 8 LW)" : "L1B");
     if (distribution_ == Deal::Face)
-        add(face_words(shape_), "matrix");
+        add(shape_.face_words(), "matrix");
     else if (distribution_ == Deal::Scatter)
         add(config_.mabs, "MAB"), add(pes_per_mab, "PE");
     else if (distribution_ == Deal::Mab)

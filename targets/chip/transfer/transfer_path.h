@@ -63,6 +63,9 @@ struct TransferPathShape {
     // the tensor, for stored granules without a destination.
     std::function<int64_t(int group, const std::vector<uint32_t> &entries)> table;
     int64_t nowhere = 0;
+
+    int64_t face_words() const { return single ? 32 : 64; }
+    int64_t elements_of_pe() const { return single ? 2 : 4; } // of a vector
 };
 constexpr int64_t nowhere_room = 8192; // granules
 
@@ -146,6 +149,15 @@ private:
         std::vector<std::vector<int64_t>> ways;
     };
     std::vector<Digit> digits_;
+    // Maps x, in the order in which L1BM holds the segments of MABs, to the number of the MAB's
+    // part and the offset in its segment. Each MAB has rows of one group's memory, and neighbours
+    // have different groups; rows of all groups alternate, so that all groups are busy.
+    static std::pair<int64_t, int64_t> in_segment(int64_t x, int64_t segment, int64_t parts, int64_t piece,
+                                                  int64_t groups);
+    void set_words();
+    void arrange_l1();
+    void arrange_l2();
+    void arrange_rows();
     std::vector<bool> shared_; // by loop: whether it shares a digit with others
     void find_digits();
     // Parts that L2 sends at once; second: −1, or the part for the upper half.

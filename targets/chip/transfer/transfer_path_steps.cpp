@@ -1,0 +1,133 @@
+// The operations of a path below L2BM: to L1BM, to the units, and the transpose there.
+#include "targets/chip/transfer/transfer_path.h"
+
+#include "support/error.h"
+#include "targets/chip/counts.h"
+
+#include <bit>
+
+namespace kumiko::chip {
+
+using namespace sim;
+
+void TransferPath::l2(Packer &p, int64_t n, int64_t l2bm, int64_t l1bm) const {
+    const bool up = shape_.store;
+    const auto one = [&](L2 slot, int64_t from, int64_t at, int64_t l2_count, int64_t l1_count, int64_t second = -1) {
+        Micro m;
+        if (second >= 0) m.touch_range(Space::L2bm, second, l2_count, up, true);
+        m.use(Unit::L2);
+        slot.l2bm.at = uint16_t(from);
+        slot.l1bm.at = uint16_t(at);
+        m.word().l2 = slot;
+        m.touch_range(Space::L2bm, from, l2_count, up, true);
+        m.touch_range(Space::L1bm, at, l1_count, !up, true);
+        p.place(m);
+    };
+    if (interleaved_) {
+        const int64_t per_step = int64_t(config_.links.l2_scatter) * cycles_per_step;
+        for (int64_t x = 0; x < n; x += per_step) {
+            L2 s;
+            s.op = up ? L2Op::Gather : L2Op::Scatter;
+            one(s, l2bm + x * config_.l1bs, l1bm + x, per_step * config_.l1bs, per_step);
+        }
+        return;
+    }
+    const int64_t per_step = int64_t(config_.links.l2_broadcast) * cycles_per_step;
+    for (int64_t c = 0; c < n; c += chunk_) {
+        const auto from = [&](int64_t part) { return l2bm + c * l2_times_ + part * chunk_; };
+        for (const auto &[part, other] : pairs_) {
+            for (int64_t x = 0; x < chunk_; x += per_step) {
+                L2 s;
+                if (up) {
+                    s.op = L2Op::UnicastUp;
+                    s.child = uint8_t(l1b_of_part_[size_t(part)]);
+                } else {
+                    s.op = L2Op::Broadcast;
+                    uint32_t set = l1bs_of_part(part);
+                    if (other >= 0) {
+                        s.op = L2Op::Broadcast2;
+                        s.second.at = uint16_t(from(other) + x);
+                        set |= l1bs_of_part(other);
+                    }
+                    if (set != (1u << config_.l1bs) - 1) s.l1bs = set;
+                }
+                one(s, from(part) + x, l1bm + c + x, per_step, per_step, other >= 0 ? from(other) + x : -1);
+            }
+        }
+    }
+}
+
+uint32_t TransferPath::mabs_of_part(int64_t part) const {
+    uint32_t set = 0;
+    for (int u = 0; u < config_.mabs; u++) {
+        if (plan_.part(shape_.access, Tier::Mab, u) == part) set |= 1u << u;
+    }
+    return set;
+}
+
+void TransferPath::l1_down(Packer &p, int64_t x, int64_t n, int64_t l1bm, int64_t at) const {
+    const int64_t per_step = per_address_ * cycles_per_step;
+    for (int64_t i = 0; i < n; i += per_step) {
+        std::pair<int64_t, int64_t> at_mab{0, x + i};
+        if (by_mab_)
+            at_mab = in_segment(x + i, segment_, l1_words_ / segment_, 16 * shape_.transposed / (4 * per_word_),
+                                config_.groups);
+        const int64_t offset = at_mab.second / per_address_;
+        if (offset >= unit_words_) break;
+        Micro m;
+        m.use(Unit::L1);
+        L1 &l1 = m.word().l1;
+        l1.op = distribution_ == Deal::Scatter ? L1Op::Scatter
+                : distribution_ == Deal::Mab   ? L1Op::MabBroadcast
+                                               : L1Op::PeBroadcast;
+        if (by_mab_) l1.mabs = mabs_of_part(at_mab.first);
+        l1.at.at = uint16_t(l1bm + i);
+        m.touch_range(Space::L1bm, l1bm + i, per_step, false);
+        const bool second = at + offset >= config_.sizes.lm;
+        const int address = int(second ? at + offset - config_.sizes.lm : at + offset);
+        m.word().l1.to = m.write(second ? lm1(address, 1) : lm0(address, 1), 1);
+        p.place(m);
+    }
+}
+
+// Words are written as rows of a face and columns are read to their destination; one face is
+// written while the other is read.
+void TransferPath::transpose(Packer &p, int64_t from, int64_t to) const {
+    const int size = pes_per_mab * per_word_;
+    const sim::Type precision = per_word_ == 4 ? sim::Type::F16 : sim::Type::F32;
+    const int64_t faces = shape_.transposed / size;
+    const auto operand = [&](int64_t at, int64_t stride) {
+        return at >= config_.sizes.lm ? lm1(int(at - config_.sizes.lm), int(stride)) : lm0(int(at), int(stride));
+    };
+    for (int64_t n = 0; n < accesses_ / size; n++) {
+        const int64_t run = n / faces * shape_.transposed;
+        for (int part = 0; part < size / cycles_per_step; part++) {
+            Micro m;
+            m.use(Unit::Mw).use(precision == sim::Type::F16 ? Unit::F16 : Unit::F32);
+            MatrixWrite &mw = m.word().mw;
+            mw.on = true;
+            mw.precision = precision;
+            mw.face = uint8_t(n % 2);
+            mw.part = uint8_t(part);
+            mw.width = 1;
+            mw.from = m.read(operand(from + run + n % faces + part * cycles_per_step * faces, faces), 1);
+            m.touch(Space::Face, int(n % 2), true);
+            p.place(m);
+        }
+        for (int part = 0; part < size / (2 * cycles_per_step); part++) {
+            Micro m;
+            m.use(Unit::Mr);
+            MatrixRead &mr = m.word().mr;
+            mr.on = true;
+            mr.precision = precision;
+            mr.face = uint8_t(n % 2);
+            mr.part = uint8_t(part);
+            mr.width = 2;
+            mr.to = m.write(operand(to + n * size + part * 2 * cycles_per_step, 2), 2);
+            m.touch(Space::Face, int(n % 2), false);
+            p.place(m);
+        }
+    }
+}
+
+} // namespace kumiko::chip
