@@ -182,9 +182,115 @@ Value *Codegen::call(const Call *op) {
     throw Unsupported("kernel " + kernel_ + ": call of \"" + op->name + "\", which code generation does not know");
 }
 
+Value *Codegen::absolute(const Call *op) {
+    const bool half = op->type.is_float() && op->type.bits() == 16;
+    Type from = op->args[0].type();
+    Value *a = value(op->args[0]);
+    if (half) {
+        return ir_.CreateAnd(a, llvm::ConstantInt::get(type(op->type), 0x7fff));
+    }
+    if (from.is_float()) {
+        return ir_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, a);
+    }
+    return from.is_int() ? ir_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, a, ir_.getFalse()) : a;
+}
+
+Value *Codegen::absolute_difference(const Call *op) {
+    const bool half = op->type.is_float() && op->type.bits() == 16;
+    Type from = op->args[0].type();
+    Value *a = value(op->args[0]), *b = value(op->args[1]);
+    if (from.is_float()) {
+        if (half) {
+            a = widen_half(a, from);
+            b = widen_half(b, from);
+        }
+        Value *d = ir_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, ir_.CreateFSub(a, b));
+        return half ? narrow_to_half(d, op->type) : d;
+    }
+    Value *less = from.is_int() ? ir_.CreateICmpSLT(a, b) : ir_.CreateICmpULT(a, b);
+    return ir_.CreateSelect(less, ir_.CreateSub(b, a), ir_.CreateSub(a, b));
+}
+
+// Like C's / and %, except that x/0 = 0 and the least number divided by -1 wraps around.
+Value *Codegen::divide_to_zero(const Call *op) {
+    Type t = op->type;
+    Value *a = value(op->args[0]), *b = value(op->args[1]), *zero = constant(t, 0);
+    Value *bad = ir_.CreateICmpEQ(b, zero);
+    Value *safe = ir_.CreateSelect(bad, constant(t, 1), b);
+    Value *minus = nullptr;
+    if (t.is_int()) {
+        minus = ir_.CreateICmpEQ(b, constant(t, -1));
+        safe = ir_.CreateSelect(minus, constant(t, 1), safe);
+    }
+    if (op->is_intrinsic(Call::div_round_to_zero)) {
+        Value *q = t.is_int() ? ir_.CreateSDiv(a, safe) : ir_.CreateUDiv(a, safe);
+        q = minus ? ir_.CreateSelect(minus, ir_.CreateNeg(a), q) : q;
+        return ir_.CreateSelect(bad, zero, q);
+    }
+    Value *r = t.is_int() ? ir_.CreateSRem(a, safe) : ir_.CreateURem(a, safe);
+    return ir_.CreateSelect(minus ? ir_.CreateOr(bad, minus) : bad, zero, r);
+}
+
+// The plain operation on floats, without contraction.
+Value *Codegen::strict(const Call *op) {
+    Type t = op->type;
+    llvm::IRBuilderBase::FastMathFlagGuard guard(ir_);
+    Type from = op->args[0].type();
+    Value *a = value(op->args[0]), *b = value(op->args[1]);
+    ir_.clearFastMathFlags();
+    bool narrow = from.bits() == 16;
+    if (op->is_intrinsic({Call::strict_min, Call::strict_max})) {
+        return minmax(t, a, b, op->is_intrinsic(Call::strict_max));
+    }
+    if (narrow) {
+        a = widen_half(a, from);
+        b = widen_half(b, from);
+    }
+    if (op->is_intrinsic(Call::strict_lt)) {
+        return ir_.CreateFCmpOLT(a, b);
+    } else if (op->is_intrinsic(Call::strict_le)) {
+        return ir_.CreateFCmpOLE(a, b);
+    } else if (op->is_intrinsic(Call::strict_eq)) {
+        return ir_.CreateFCmpOEQ(a, b);
+    }
+    Value *r = op->is_intrinsic(Call::strict_add)   ? ir_.CreateFAdd(a, b)
+               : op->is_intrinsic(Call::strict_sub) ? ir_.CreateFSub(a, b)
+               : op->is_intrinsic(Call::strict_mul) ? ir_.CreateFMul(a, b)
+                                                    : ir_.CreateFDiv(a, b);
+    return narrow ? narrow_to_half(r, t) : r;
+}
+
+namespace {
+
+// Whether Halide expands the intrinsic into simpler operations.
+bool has_lowering(const Call *op) {
+    static const std::set<Call::IntrinsicOp> known = {Call::widen_right_add,
+                                                      Call::widen_right_mul,
+                                                      Call::widen_right_sub,
+                                                      Call::widening_add,
+                                                      Call::widening_mul,
+                                                      Call::widening_sub,
+                                                      Call::saturating_add,
+                                                      Call::saturating_sub,
+                                                      Call::saturating_cast,
+                                                      Call::widening_shift_left,
+                                                      Call::widening_shift_right,
+                                                      Call::rounding_shift_left,
+                                                      Call::rounding_shift_right,
+                                                      Call::halving_add,
+                                                      Call::halving_sub,
+                                                      Call::rounding_halving_add,
+                                                      Call::rounding_mul_shift_right,
+                                                      Call::mul_shift_right,
+                                                      Call::sorted_avg};
+    return std::any_of(known.begin(), known.end(), [&](Call::IntrinsicOp each) { return op->is_intrinsic(each); });
+}
+
+} // namespace
+
+// A list of cases, one for each intrinsic.
 Value *Codegen::intrinsic(const Call *op) {
     Type t = op->type;
-    bool half = t.is_float() && t.bits() == 16;
     auto arg = [&](int i) { return value(op->args[i]); };
     if (op->is_tag() || op->is_intrinsic({Call::promise_clamped, Call::unsafe_promise_clamped})) {
         return arg(0);
@@ -210,31 +316,8 @@ Value *Codegen::intrinsic(const Call *op) {
     if (op->is_intrinsic(Call::shift_left) || op->is_intrinsic(Call::shift_right)) {
         return shift(op, op->is_intrinsic(Call::shift_left));
     }
-    if (op->is_intrinsic(Call::abs)) {
-        Type from = op->args[0].type();
-        Value *a = arg(0);
-        if (half) {
-            return ir_.CreateAnd(a, llvm::ConstantInt::get(type(t), 0x7fff));
-        }
-        if (from.is_float()) {
-            return ir_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, a);
-        }
-        return from.is_int() ? ir_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, a, ir_.getFalse()) : a;
-    }
-    if (op->is_intrinsic(Call::absd)) {
-        Type from = op->args[0].type();
-        Value *a = arg(0), *b = arg(1);
-        if (from.is_float()) {
-            if (half) {
-                a = widen_half(a, from);
-                b = widen_half(b, from);
-            }
-            Value *d = ir_.CreateUnaryIntrinsic(llvm::Intrinsic::fabs, ir_.CreateFSub(a, b));
-            return half ? narrow_to_half(d, t) : d;
-        }
-        Value *less = from.is_int() ? ir_.CreateICmpSLT(a, b) : ir_.CreateICmpULT(a, b);
-        return ir_.CreateSelect(less, ir_.CreateSub(b, a), ir_.CreateSub(a, b));
-    }
+    if (op->is_intrinsic(Call::abs)) return absolute(op);
+    if (op->is_intrinsic(Call::absd)) return absolute_difference(op);
     if (op->is_intrinsic(Call::return_second)) {
         arg(0);
         return arg(1);
@@ -251,24 +334,7 @@ Value *Codegen::intrinsic(const Call *op) {
     if (op->is_intrinsic(Call::count_trailing_zeros)) {
         return ir_.CreateBinaryIntrinsic(llvm::Intrinsic::cttz, arg(0), ir_.getFalse());
     }
-    if (op->is_intrinsic({Call::div_round_to_zero, Call::mod_round_to_zero})) {
-        // Like C's / and %, except that x/0 = 0 and the least number divided by -1 wraps around.
-        Value *a = arg(0), *b = arg(1), *zero = constant(t, 0);
-        Value *bad = ir_.CreateICmpEQ(b, zero);
-        Value *safe = ir_.CreateSelect(bad, constant(t, 1), b);
-        Value *minus = nullptr;
-        if (t.is_int()) {
-            minus = ir_.CreateICmpEQ(b, constant(t, -1));
-            safe = ir_.CreateSelect(minus, constant(t, 1), safe);
-        }
-        if (op->is_intrinsic(Call::div_round_to_zero)) {
-            Value *q = t.is_int() ? ir_.CreateSDiv(a, safe) : ir_.CreateUDiv(a, safe);
-            q = minus ? ir_.CreateSelect(minus, ir_.CreateNeg(a), q) : q;
-            return ir_.CreateSelect(bad, zero, q);
-        }
-        Value *r = t.is_int() ? ir_.CreateSRem(a, safe) : ir_.CreateURem(a, safe);
-        return ir_.CreateSelect(minus ? ir_.CreateOr(bad, minus) : bad, zero, r);
-    }
+    if (op->is_intrinsic({Call::div_round_to_zero, Call::mod_round_to_zero})) return divide_to_zero(op);
     if (op->is_intrinsic({Call::saturating_add, Call::saturating_sub}) && !t.is_float()) {
         bool add = op->is_intrinsic(Call::saturating_add);
         Value *a = arg(0);
@@ -279,61 +345,12 @@ Value *Codegen::intrinsic(const Call *op) {
     if (op->is_intrinsic(Call::round)) {
         return math("round", t, {arg(0)});
     }
-    if (op->is_strict_float_intrinsic()) {
-        // The plain node, without contraction.
-        llvm::IRBuilderBase::FastMathFlagGuard guard(ir_);
-        Type from = op->args[0].type();
-        Value *a = arg(0), *b = arg(1);
-        ir_.clearFastMathFlags();
-        bool narrow = from.bits() == 16;
-        if (op->is_intrinsic({Call::strict_min, Call::strict_max})) {
-            return minmax(t, a, b, op->is_intrinsic(Call::strict_max));
-        }
-        if (narrow) {
-            a = widen_half(a, from);
-            b = widen_half(b, from);
-        }
-        if (op->is_intrinsic(Call::strict_lt)) {
-            return ir_.CreateFCmpOLT(a, b);
-        } else if (op->is_intrinsic(Call::strict_le)) {
-            return ir_.CreateFCmpOLE(a, b);
-        } else if (op->is_intrinsic(Call::strict_eq)) {
-            return ir_.CreateFCmpOEQ(a, b);
-        }
-        Value *r = op->is_intrinsic(Call::strict_add)   ? ir_.CreateFAdd(a, b)
-                   : op->is_intrinsic(Call::strict_sub) ? ir_.CreateFSub(a, b)
-                   : op->is_intrinsic(Call::strict_mul) ? ir_.CreateFMul(a, b)
-                                                        : ir_.CreateFDiv(a, b);
-        return narrow ? narrow_to_half(r, t) : r;
-    }
+    if (op->is_strict_float_intrinsic()) return strict(op);
     // Lowered independently of the target, as the interpreter does.
     if (op->is_intrinsic(Call::lerp)) {
         return value(lower_lerp(t, op->args[0], op->args[1], op->args[2], {}));
     }
-    static const std::set<Call::IntrinsicOp> known = {Call::widen_right_add,
-                                                      Call::widen_right_mul,
-                                                      Call::widen_right_sub,
-                                                      Call::widening_add,
-                                                      Call::widening_mul,
-                                                      Call::widening_sub,
-                                                      Call::saturating_add,
-                                                      Call::saturating_sub,
-                                                      Call::saturating_cast,
-                                                      Call::widening_shift_left,
-                                                      Call::widening_shift_right,
-                                                      Call::rounding_shift_left,
-                                                      Call::rounding_shift_right,
-                                                      Call::halving_add,
-                                                      Call::halving_sub,
-                                                      Call::rounding_halving_add,
-                                                      Call::rounding_mul_shift_right,
-                                                      Call::mul_shift_right,
-                                                      Call::sorted_avg};
-    for (Call::IntrinsicOp each : known) {
-        if (op->is_intrinsic(each)) {
-            return value(lower_intrinsic(op));
-        }
-    }
+    if (has_lowering(op)) return value(lower_intrinsic(op));
     if (op->is_intrinsic(Call::mux)) {
         return value(lower_mux(op));
     }

@@ -130,10 +130,6 @@ Value *Codegen::stack_slot(llvm::Type *t, unsigned align, const std::string &nam
     return slot;
 }
 
-Value *Codegen::intrinsic_call(llvm::Intrinsic::ID id, llvm::Type *overload, std::vector<Value *> args) {
-    return ir_.CreateIntrinsic(id, {overload}, args);
-}
-
 llvm::BasicBlock *Codegen::block(const std::string &name) {
     return llvm::BasicBlock::Create(context_, name, function_);
 }

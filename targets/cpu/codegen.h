@@ -145,6 +145,10 @@ private:
     // ---- Calls (calls.cpp)
     Value *call(const Halide::Internal::Call *op);
     Value *intrinsic(const Halide::Internal::Call *op);
+    Value *absolute(const Halide::Internal::Call *op);
+    Value *absolute_difference(const Halide::Internal::Call *op);
+    Value *divide_to_zero(const Halide::Internal::Call *op);
+    Value *strict(const Halide::Internal::Call *op);
     Value *shift(const Halide::Internal::Call *op, bool left);
     Value *if_then_else(const Expr &condition, const Expr &a, const Expr &b);
     Value *prefetch(const Halide::Internal::Call *op);
@@ -313,7 +317,6 @@ private:
     template<typename F>
     void for_each_register(Type t, Value *mask, F each);
     Value *stack_slot(llvm::Type *t, unsigned align, const std::string &name);
-    Value *intrinsic_call(llvm::Intrinsic::ID id, llvm::Type *overload, std::vector<Value *> args);
     llvm::BasicBlock *block(const std::string &name);
     bool is_vector(Value *v) const { return v->getType()->isVectorTy(); }
     int lanes(Value *v) const;

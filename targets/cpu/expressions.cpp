@@ -327,6 +327,7 @@ Value *Codegen::vector_reduce(const VectorReduce *op) {
     return terms[0];
 }
 
+// A switch over the kinds of expressions.
 Value *Codegen::value(const Expr &e) {
     Type t = e.type();
     switch (e.node_type()) {

@@ -1,6 +1,8 @@
 // Loads and stores. Each carries the alias scope of its array and the list of all others, so that
 // LLVM may reorder them. Dense vector accesses to internal arrays carry the alignment that their
 // index proves.
+//
+// One file for loads and stores, which choose among the same kinds of access.
 #include "targets/cpu/codegen.h"
 #include "targets/cpu/lane_runs.h"
 #include "targets/cpu/narrow_index.h"
