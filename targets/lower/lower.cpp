@@ -13,19 +13,19 @@ namespace kumiko {
 namespace {
 
 constexpr Pass passes[] = {
-    {"build", build_nest, "a schedule", "loops, indexed"},
-    {"pads", fill_pads, "loops, indexed", "loops, indexed"},
-    {"flatten", flatten_storage, "loops, indexed", "loops, flat"},
-    {"tensorize", tensorize_blocks, "loops, flat", "loops, flat"},
-    {"partition", partition_loops, "loops, flat", "loops, flat"},
-    {"vectorize", vectorize_loops, "loops, flat", "no vector loops"},
-    {"unroll", unroll_loops, "no vector loops", "no unrolled loops"},
-    {"interleave", interleave_stores, "no unrolled loops", "no unrolled loops"},
-    {"simplify", simplify_indices, "no unrolled loops", "no unrolled loops"},
-    {"group", group_stores, "no unrolled loops", "no unrolled loops"},
-    {"join", join_stores, "no unrolled loops", "no unrolled loops"},
-    {"hoist", hoist_allocations, "no unrolled loops", "no unrolled loops"},
-    {"rename", rename_loops, "no unrolled loops", "final"},
+    {"build", build_nest, NestForm::Indexed},
+    {"pads", fill_pads, NestForm::Indexed},
+    {"flatten", flatten_storage, NestForm::Flat},
+    {"tensorize", tensorize_blocks, NestForm::Flat},
+    {"partition", partition_loops, NestForm::Flat},
+    {"vectorize", vectorize_loops, NestForm::NoVectorLoops},
+    {"unroll", unroll_loops, NestForm::NoUnrolledLoops},
+    {"interleave", interleave_stores, NestForm::NoUnrolledLoops},
+    {"simplify", simplify_indices, NestForm::NoUnrolledLoops},
+    {"group", group_stores, NestForm::NoUnrolledLoops},
+    {"join", join_stores, NestForm::NoUnrolledLoops},
+    {"hoist", hoist_allocations, NestForm::NoUnrolledLoops},
+    {"rename", rename_loops, NestForm::NoUnrolledLoops},
 };
 
 void run(const Pass &p, Lowering &l, const LowerOptions &options) {
@@ -41,7 +41,7 @@ void run(const Pass &p, Lowering &l, const LowerOptions &options) {
             row->milliseconds += took.count();
     }
     if (options.print) options.print(p.name, l.nest.body);
-    if (options.verify_each && p.run != build_nest && p.run != fill_pads && !options.to_count) verify(l);
+    if (options.verify_each && p.gives != NestForm::Indexed && !options.to_count) verify(l, p.gives);
 }
 
 // All passes but the last.
@@ -50,7 +50,7 @@ void run_all(Lowering &l, const LowerOptions &options) {
         if (p.run == rename_loops || (p.run == simplify_indices && l.to_count && !l.copied)) continue;
         run(p, l, options);
     }
-    if (options.verify && !options.verify_each && !options.to_count) verify(l);
+    if (options.verify && !options.verify_each && !options.to_count) verify(l, NestForm::NoUnrolledLoops);
 }
 
 TensorArgument input_argument(const Input &in) {

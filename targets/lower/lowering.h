@@ -69,11 +69,19 @@ struct Lowering {
     std::set<std::string> joined; // vectorized reduction loops: their lanes are reduced
 };
 
+// What the body of a nest consists of; each form excludes more than the one before it.
+enum class NestForm {
+    Indexed,        // accesses by index
+    Flat,           // loads and stores at offsets
+    NoVectorLoops,  // and no loops over lanes
+    NoUnrolledLoops // and no loops over copies
+};
+
+// A pass takes the form that the pass before it produces.
 struct Pass {
     const char *name;
     void (*run)(Lowering &);
-    const char *needs; // the form of the body it requires
-    const char *gives; // the form it produces
+    NestForm gives; // which the verifier checks
 };
 
 void build_nest(Lowering &);        // build_nest.cpp
@@ -113,6 +121,7 @@ bool copies_alike(const Halide::Internal::For *loop, const Halide::Internal::Stm
 
 // Throws InternalError for a variable without definition, two nested loops with one name, a
 // leftover vector or unrolled loop, or an access that provably leaves its buffer.
-void verify(const Lowering &); // verify.cpp
+// Throws InternalError if the nest is not sound or not of the form. verify.cpp
+void verify(const Lowering &, NestForm form);
 
 } // namespace kumiko

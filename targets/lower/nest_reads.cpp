@@ -21,9 +21,7 @@ Expr NestBuilder::inlined(const Expr &e) {
     return map_reads(functions_in_place(state_, e), [&](const Call *read, const Expr &e) {
         const StageState *s = state_.find(read->name);
         if (!s || s->placement.kind != Placement::Kind::Inline) return e;
-        std::map<std::string, Expr> args;
-        for (size_t d = 0; d < read->args.size(); d++) args[s->def.axes[d].name()] = read->args[d];
-        return substitute(args, inlined_value(*s));
+        return at_indices(inlined_value(*s), s->def.axes, read->args);
     });
 }
 

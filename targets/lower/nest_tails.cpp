@@ -1,6 +1,7 @@
 // Partial blocks: guards, clipped loops, and copies of the body for the last block or the ends of a
 // loop.
 #include "dsl/reach.h"
+#include "dsl/reads.h"
 #include "schedules/linear.h"
 #include "targets/lower/nest_builder.h"
 
@@ -243,9 +244,7 @@ Expr NestBuilder::clip(Frame &f, size_t depth, const Walk &w, const Expr &min, c
 
 std::optional<int64_t> NestBuilder::step_of(const Expr &value, const std::string &variable) {
     if (LinearSum sum; sum.add(value, 1)) return sum.of(variable);
-    const Expr v = Variable::make(Int(32), variable);
-    const Expr difference = simplify(substitute(variable, v + 1, value) - value);
-    return as_const_int(difference);
+    return slope_of(value, variable);
 }
 
 } // namespace kumiko

@@ -27,7 +27,10 @@
 // becomes
 //   for y in 0..5: … X0[y] …
 //   for y in 5..12: … X1[y - 5] …
+//
+// One file, because its classes are the steps of one pass, which share the form of a bound.
 #include "dsl/float_casts.h"
+#include "dsl/reads.h"
 #include "support/error.h"
 #include "targets/lower/lowering.h"
 
@@ -336,7 +339,7 @@ private:
     bool decides(const Collect::Bound &b, const Expr &v, Expr &first, Expr &end) const {
         const std::string &name = v.as<Variable>()->name;
         for (const Expr &least : b.least) {
-            const auto grows = as_const_int(simplify(substitute(name, v + 1, least) - least));
+            const auto grows = slope_of(least, name);
             if (!grows || std::abs(*grows) > INT32_MAX / 2) return false;
             const Expr at_zero = simplify(substitute(name, 0, least));
             const int by = static_cast<int>(std::abs(*grows));
@@ -357,7 +360,7 @@ private:
     static std::optional<Range> holds(const Expr &slack, const Expr &v, int64_t min, int64_t last) {
         if (!slack.defined()) return std::nullopt;
         const std::string &name = v.as<Variable>()->name;
-        const auto grows = as_const_int(simplify(substitute(name, v + 1, slack) - slack));
+        const auto grows = slope_of(slack, name);
         const auto at_zero = as_const_int(simplify(substitute(name, 0, slack)));
         if (!grows || !at_zero || std::abs(*grows) > INT32_MAX / 2) return std::nullopt;
         Range r{min, last};

@@ -8,6 +8,7 @@
 // runs its last non-reduction loop as vector lanes inside the other loops; each element still takes
 // its steps in order. If the block was one of tiles in memory and the machine has equivalent
 // dot-product instructions, those process whole vectors of it.
+#include "dsl/reads.h"
 #include "schedules/storage.h"
 #include "schedules/tensor_match.h"
 #include "support/error.h"
@@ -101,8 +102,8 @@ private:
                      const std::vector<BlockLoop> &loops) const {
         const Storage &s = l_.storage.at(name);
         if (s.external && s.layout.empty()) return false;
-        const Expr v = Variable::make(Int(32), lane.variable), index = simplify_index(address, bounds_);
-        const auto stride = as_const_int(simplify(substitute(lane.variable, v + 1, index) - index));
+        const Expr index = simplify_index(address, bounds_);
+        const auto stride = slope_of(index, lane.variable);
         if (!stride || *stride <= 0) return false;
         const int64_t block = lane.extent * *stride;
         int64_t size = 1; // modulo a block

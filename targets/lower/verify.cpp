@@ -12,7 +12,7 @@ namespace {
 
 class Verifier : public IRVisitor {
 public:
-    explicit Verifier(const Lowering &l) : l_(l), bounds_(l.facts.bounds()) {
+    Verifier(const Lowering &l, NestForm form) : l_(l), form_(form), bounds_(l.facts.bounds()) {
         for (const std::string &size : l.nest.sizes) defined_.insert(size);
         for (const TensorArgument &t : l.nest.tensors) buffers_.insert(t.name);
     }
@@ -20,6 +20,7 @@ public:
 private:
     using IRVisitor::visit;
     const Lowering &l_;
+    const NestForm form_;
     Bounds bounds_;
     std::multiset<std::string> defined_;
     std::set<std::string> buffers_;
@@ -41,6 +42,10 @@ private:
             op->for_type != ForType::Vectorized && op->for_type != ForType::Unrolled) {
             fail("loop " + op->name + " is of no known kind");
         }
+        if (op->for_type == ForType::Vectorized && form_ >= NestForm::NoVectorLoops)
+            fail("loop " + op->name + " over lanes was not expanded");
+        if (op->for_type == ForType::Unrolled && form_ >= NestForm::NoUnrolledLoops)
+            fail("loop " + op->name + " over copies was not expanded");
         if (defined_.count(op->name)) fail("two nested loops are named " + op->name);
         defined_.insert(op->name);
         bounds_.push(op->name, Interval(op->min, simplify(op->min + op->extent - 1)));
@@ -90,7 +95,13 @@ private:
         if (op->else_case.defined()) op->else_case.accept(this);
         predicated_ = before;
     }
+    void visit(const Provide *op) override {
+        if (form_ >= NestForm::Flat) fail("the store to " + op->name + " is still by index");
+        IRVisitor::visit(op);
+    }
     void visit(const Call *op) override {
+        if (op->call_type == Call::Image && form_ >= NestForm::Flat)
+            fail("the load of " + op->name + " is still by index");
         const bool before = predicated_;
         predicated_ = predicated_ || op->is_intrinsic(Call::if_then_else);
         IRVisitor::visit(op);
@@ -164,8 +175,8 @@ private:
 
 } // namespace
 
-void verify(const Lowering &l) {
-    Verifier v(l);
+void verify(const Lowering &l, NestForm form) {
+    Verifier v(l, form);
     l.nest.body.accept(&v);
 }
 
