@@ -10,7 +10,16 @@ namespace kumiko {
 namespace {
 
 constexpr size_t anchor_slot = Measurer::slots - 1;
-constexpr double time_to_end = 1; // seconds granted to a build after cancellation
+// The longest call of a candidate, in times of the best; and how many calls of that length it gets.
+constexpr double longest_call = 100, longest_calls = 12;
+// A candidate with a first call slower than so many times the best, plus so many seconds, is not
+// called again.
+constexpr double far_slower = 4, slack_of_first_call = 0.02;
+// Relative spread at which timing ends: of the ratio to the anchor, and of a candidate alone.
+constexpr double tight_ratio = 0.005, tight_alone = 0.01;
+constexpr double given_up = 1.25;   // times the best, above which timing ends early
+constexpr double slow_anchor = 0.5; // a candidate with this ratio to the anchor replaces it
+constexpr double time_to_end = 1;   // seconds granted to a build after cancellation
 
 bool has_room_beside(int threads) {
     return 2 * threads <= static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -156,7 +165,7 @@ std::optional<MeasureResult> LocalRunner::next(double best) {
 
 double LocalRunner::timeout(double best) const {
     if (!std::isfinite(best)) return options_.timeout;
-    return std::min(options_.timeout, std::max(1.0, 100 * best));
+    return std::min(options_.timeout, std::max(1.0, longest_call * best));
 }
 
 double LocalRunner::least_possible() const {
@@ -175,7 +184,7 @@ Measured LocalRunner::measure(const Candidate &candidate, double best) {
     }
     if (first.outcome != Outcome::Ok) return first;
     // Far slower than the best: a single call is enough.
-    if (first.timings[0].least > 4 * best + 0.02) {
+    if (first.timings[0].least > far_slower * best + slack_of_first_call) {
         accept(first, least_possible());
         return first;
     }
@@ -190,11 +199,11 @@ Measured LocalRunner::measure(const Candidate &candidate, double best) {
     }
     Measurer::RunOptions run;
     run.budget = options_.trial_seconds;
-    run.timeout = 2 * options_.trial_seconds + 12 * timeout(best);
+    run.timeout = 2 * options_.trial_seconds + longest_calls * timeout(best);
     run.call_timeout = options_.timeout;
     run.paired = paired;
-    run.tight = paired ? 0.005 : 0.01;
-    if (std::isfinite(best)) run.give_up_above = 1.25 * best / (paired ? anchor_timing_.least : 1);
+    run.tight = paired ? tight_ratio : tight_alone;
+    if (std::isfinite(best)) run.give_up_above = given_up * best / (paired ? anchor_timing_.least : 1);
     if (!paired) {
         Measured alone = measurer_->run({0}, run);
         // An impossible time would make all later ones wrong, since they are multiples of it.
@@ -218,7 +227,7 @@ Measured LocalRunner::measure(const Candidate &candidate, double best) {
     const Timing &accepted = result.timings[0];
     // The anchor's sample was too short.
     if (accepted.least != t.least) anchor_timing_.least = anchor_timing_.median;
-    if (t.ratio < 0.5) set_anchor(candidate, accepted);
+    if (t.ratio < slow_anchor) set_anchor(candidate, accepted);
     return result;
 }
 
@@ -321,7 +330,7 @@ std::vector<Measured> LocalRunner::compare_now(std::vector<Candidate> &candidate
         run.call_timeout = options_.timeout;
         // About ten calls of each good candidate, however busy the machine is, plus one that hangs.
         run.timeout = 2 * seconds + options_.timeout +
-                      std::min(static_cast<double>(slots.size()) * 12 * timeout(best), 200 * once);
+                      std::min(static_cast<double>(slots.size()) * longest_calls * timeout(best), 200 * once);
         const Measured result = measurer_->run(slots, run);
         if (over && over()) return results;
         if (result.no_room && slots.size() > 1) { // memory for a workspace while all are loaded

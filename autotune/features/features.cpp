@@ -179,63 +179,81 @@ void describe_body(Table &t, const std::string &p, const LoopTree &tree, const B
     t.add(p + "touched_to_l2", ratio(touched[1], core.capacities[1]));
 }
 
-NestCost describe(const LoopTree &tree, const Machine &machine, int threads, double operations, Table &t) {
-    const Core core(machine);
-    std::vector<Body> bodies;
-    BodyWork sum;
-    double iterations = 0, arithmetic = 0, compute = 0, spilled = 0, chain_bound = 0, load_bound = 0, store_bound = 0,
-           overhead = 0;
+// Sums over the bodies of all loops.
+struct NestTotals {
+    std::vector<Body> bodies; // by loop
+    BodyWork work;
+    double iterations = 0;
+    // Cycles: all, those of arithmetic, and those that other limits add to it.
+    double compute = 0, arithmetic = 0, spilled = 0, chain_bound = 0, load_bound = 0, store_bound = 0, overhead = 0;
     Grain grain;
+};
+
+NestTotals totals_of(const LoopTree &tree, const Core &core, int threads) {
+    NestTotals n;
     for (size_t i = 0; i < tree.loops.size(); i++) {
         const LoopNode &loop = tree.loops[i];
         const Body b = body_cycles(tree, static_cast<int>(i), core);
         const double cycles = b.cycles() * loop.trips;
-        bodies.push_back(b);
-        sum.add(loop.work, loop.trips);
-        iterations += loop.trips;
-        compute += cycles;
-        arithmetic += b.arithmetic * loop.trips;
-        spilled += b.spilled * loop.trips;
-        overhead += b.overhead * loop.trips;
-        chain_bound += std::max(0.0, b.chain - std::max(b.arithmetic, b.loads)) * loop.trips;
-        load_bound += std::max(0.0, b.loads - b.arithmetic) * loop.trips;
-        store_bound += std::max(0.0, b.stores - b.arithmetic) * loop.trips;
-        if (!inside_parallel(tree, static_cast<int>(i))) grain.serial += cycles;
+        n.bodies.push_back(b);
+        n.work.add(loop.work, loop.trips);
+        n.iterations += loop.trips;
+        n.compute += cycles;
+        n.arithmetic += b.arithmetic * loop.trips;
+        n.spilled += b.spilled * loop.trips;
+        n.overhead += b.overhead * loop.trips;
+        n.chain_bound += std::max(0.0, b.chain - std::max(b.arithmetic, b.loads)) * loop.trips;
+        n.load_bound += std::max(0.0, b.loads - b.arithmetic) * loop.trips;
+        n.store_bound += std::max(0.0, b.stores - b.arithmetic) * loop.trips;
+        if (!inside_parallel(tree, static_cast<int>(i))) n.grain.serial += cycles;
         if (loop.parallel && !(loop.parent >= 0 && inside_parallel(tree, loop.parent))) {
-            grain.launches += loop.runs;
-            grain.tasks = std::max(grain.tasks, loop.extent);
+            n.grain.launches += loop.runs;
+            n.grain.tasks = std::max(n.grain.tasks, loop.extent);
         }
     }
-    if (grain.launches > 0) grain.speedup = grain.tasks / std::ceil(grain.tasks / threads);
-    const std::vector<Traffic> traffic = count_traffic(tree, core.capacities);
-    double moved[4];
-    for (size_t i = 0; i < 3; i++) moved[i] = traffic[i].total() / core.bytes_per_cycle[i];
-    const double touched = traffic[3].total();
-    // A lower bound on the work that the nest shows: every lane used, every line transferred once.
-    const double lanes = std::max(1, machine.lanes(32));
-    const double needed = operations > 0 ? operations : sum.flops;
-    const double ideal = std::max({needed / (2 * lanes * core.multiply_adds), touched / 32, 1.0});
+    if (n.grain.launches > 0) n.grain.speedup = n.grain.tasks / std::ceil(n.grain.tasks / threads);
+    return n;
+}
 
-    const double concurrent = grain.serial + (compute - grain.serial) / grain.speedup;
-    moved[0] /= grain.speedup;
-    moved[1] /= grain.speedup;
-    moved[2] /= std::min(grain.speedup, 2.0);
-    const double most = std::max({concurrent, moved[0], moved[1], moved[2]});
-    const double cycles =
-        most + 0.35 * (concurrent + moved[0] + moved[1] + moved[2] - most) + (threads > 1 ? 6000 * grain.launches : 0);
+// The estimated time of a nest in cycles: the largest of computing and moving, and a share of the
+// others, which overlap with it in part.
+struct NestTimes {
+    double concurrent; // computing, on all threads
+    double moved[3];   // from L2, L3 and memory
+    double cycles;
+};
 
+NestTimes times_of(const NestTotals &n, const std::vector<Traffic> &traffic, const Core &core, int threads) {
+    constexpr double not_overlapped = 0.35, cycles_of_launch = 6000, threads_that_fill_memory = 2;
+    NestTimes t{};
+    t.concurrent = n.grain.serial + (n.compute - n.grain.serial) / n.grain.speedup;
+    for (size_t i = 0; i < 3; i++) t.moved[i] = traffic[i].total() / core.bytes_per_cycle[i];
+    t.moved[0] /= n.grain.speedup;
+    t.moved[1] /= n.grain.speedup;
+    t.moved[2] /= std::min(n.grain.speedup, threads_that_fill_memory);
+    const double most = std::max({t.concurrent, t.moved[0], t.moved[1], t.moved[2]});
+    t.cycles = most + not_overlapped * (t.concurrent + t.moved[0] + t.moved[1] + t.moved[2] - most) +
+               (threads > 1 ? cycles_of_launch * n.grain.launches : 0);
+    return t;
+}
+
+void describe_times(Table &t, const NestTotals &n, const NestTimes &times, double ideal) {
     t.add("ideal", log_of(ideal));
-    t.add("estimate", ratio(cycles, ideal));
-    t.add("compute", ratio(concurrent, ideal));
-    t.add("arithmetic", ratio(arithmetic, ideal));
-    t.add("from_l2", ratio(moved[0], ideal));
-    t.add("from_l3", ratio(moved[1], ideal));
-    t.add("from_memory", ratio(moved[2], ideal));
-    t.add("bound_by_loads", share(load_bound, compute));
-    t.add("bound_by_stores", share(store_bound, compute));
-    t.add("bound_by_chains", share(chain_bound, compute));
-    t.add("spilled", share(spilled, compute));
-    t.add("overhead", share(overhead, compute));
+    t.add("estimate", ratio(times.cycles, ideal));
+    t.add("compute", ratio(times.concurrent, ideal));
+    t.add("arithmetic", ratio(n.arithmetic, ideal));
+    t.add("from_l2", ratio(times.moved[0], ideal));
+    t.add("from_l3", ratio(times.moved[1], ideal));
+    t.add("from_memory", ratio(times.moved[2], ideal));
+    t.add("bound_by_loads", share(n.load_bound, n.compute));
+    t.add("bound_by_stores", share(n.store_bound, n.compute));
+    t.add("bound_by_chains", share(n.chain_bound, n.compute));
+    t.add("spilled", share(n.spilled, n.compute));
+    t.add("overhead", share(n.overhead, n.compute));
+}
+
+void describe_traffic(Table &t, const std::vector<Traffic> &traffic, const Core &core) {
+    const double touched = traffic[3].total();
     for (size_t i = 0; i < 3; i++) {
         const std::string p = "traffic." + std::to_string(i) + ".";
         t.add(p + "read", ratio(traffic[i].read, touched));
@@ -244,13 +262,19 @@ NestCost describe(const LoopTree &tree, const Machine &machine, int threads, dou
     t.add("touched", log_of(touched));
     t.add("touched_to_l2", ratio(touched, core.capacities[1]));
     t.add("touched_to_l3", ratio(touched, core.capacities[2]));
+}
+
+// `needed`: operations of the formula; `touched`: bytes.
+void describe_work(Table &t, const NestTotals &n, double needed, double touched, double ideal) {
+    constexpr double slots_of_function = 12, slots_of_division = 5;
+    const BodyWork &sum = n.work;
     t.add("operations", ratio(sum.flops, needed));
     t.add("slots", ratio(sum.arithmetic(), ideal));
     t.add("accesses", ratio(sum.loads + sum.stores, ideal));
     t.add("flops_per_byte", ratio(sum.flops, touched));
     const double slots = sum.arithmetic() + sum.conversions + sum.selections + sum.shuffles;
-    t.add("functions", share(12 * sum.functions, slots));
-    t.add("divisions", share(5 * sum.divisions, slots));
+    t.add("functions", share(slots_of_function * sum.functions, slots));
+    t.add("divisions", share(slots_of_division * sum.divisions, slots));
     t.add("conversions", share(sum.conversions, slots));
     t.add("selections", share(sum.selections, slots));
     t.add("shuffles", share(sum.shuffles, slots));
@@ -264,28 +288,52 @@ NestCost describe(const LoopTree &tree, const Machine &machine, int threads, dou
     t.add("gathered", share(sum.gathered_lanes + sum.scattered_lanes, accesses));
     t.add("streamed", share(sum.streamed_stores, sum.stores));
     t.add("prefetches", share(sum.prefetches, accesses));
-    t.add("branches", share(sum.branches, iterations));
-    t.add("iterations", ratio(iterations, ideal));
+    t.add("branches", share(sum.branches, n.iterations));
+    t.add("iterations", ratio(n.iterations, ideal));
+}
+
+void describe_program(Table &t, const LoopTree &tree, const NestTotals &n, const Core &core, int threads) {
     t.add("loops", log_of(static_cast<double>(tree.loops.size())));
     t.add("register_slots", share(tree.register_slots, core.registers));
     t.add("workspace", log_of(tree.workspace));
     t.add("workspace_to_l2", ratio(tree.workspace, core.capacities[1]));
     t.add("threads", static_cast<float>(threads));
-    t.add("tasks", log_of(grain.tasks));
-    t.add("speedup", static_cast<float>(grain.speedup));
-    t.add("launches", log_of(grain.launches));
-    t.add("serial", share(grain.serial, compute));
+    t.add("tasks", log_of(n.grain.tasks));
+    t.add("speedup", static_cast<float>(n.grain.speedup));
+    t.add("launches", log_of(n.grain.launches));
+    t.add("serial", share(n.grain.serial, n.compute));
+}
 
-    std::vector<size_t> order(bodies.size());
+// The bodies that take the longest, each in a fixed number of features.
+void describe_bodies(Table &t, const LoopTree &tree, const NestTotals &n, const Core &core, const Machine &machine) {
+    std::vector<size_t> order(n.bodies.size());
     std::iota(order.begin(), order.end(), 0);
-    const auto cost = [&](size_t i) { return bodies[i].cycles() * tree.loops[i].trips; };
+    const auto cost = [&](size_t i) { return n.bodies[i].cycles() * tree.loops[i].trips; };
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return cost(a) > cost(b); });
     for (size_t i = 0; i < described_bodies; i++) {
-        const Body *b = i < order.size() && cost(order[i]) > 0 ? &bodies[order[i]] : nullptr;
-        describe_body(t, "bodies." + std::to_string(i) + ".", tree, b, compute, core, machine);
+        const Body *b = i < order.size() && cost(order[i]) > 0 ? &n.bodies[order[i]] : nullptr;
+        describe_body(t, "bodies." + std::to_string(i) + ".", tree, b, n.compute, core, machine);
     }
+}
+
+NestCost describe(const LoopTree &tree, const Machine &machine, int threads, double operations, Table &t) {
+    constexpr double fastest_bytes_per_cycle = 32;
+    const Core core(machine);
+    const NestTotals n = totals_of(tree, core, threads);
+    const std::vector<Traffic> traffic = count_traffic(tree, core.capacities);
+    const NestTimes times = times_of(n, traffic, core, threads);
+    const double touched = traffic[3].total();
+    // A lower bound on the work that the nest shows: every lane used, every line transferred once.
+    const double lanes = std::max(1, machine.lanes(32));
+    const double needed = operations > 0 ? operations : n.work.flops;
+    const double ideal = std::max({needed / (2 * lanes * core.multiply_adds), touched / fastest_bytes_per_cycle, 1.0});
+    describe_times(t, n, times, ideal);
+    describe_traffic(t, traffic, core);
+    describe_work(t, n, needed, touched, ideal);
+    describe_program(t, tree, n, core, threads);
+    describe_bodies(t, tree, n, core, machine);
     t.add("lanes", static_cast<float>(lanes));
-    return {{features_version, {}}, cycles / core.clock_hz};
+    return {{features_version, {}}, times.cycles / core.clock_hz};
 }
 
 } // namespace

@@ -1,3 +1,5 @@
+// Ops of several stages for training. One file, because it is one table: a method for each
+// structure that a chain of stages may have.
 #include "autotune/model/multi_stage_tasks.h"
 
 #include "dsl/recurrence.h"

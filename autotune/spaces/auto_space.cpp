@@ -1,3 +1,5 @@
+// The space of an op's formula. One file, because it is one class: the decisions, their legality
+// and their default depend on each other.
 #include "autotune/spaces/auto_space.h"
 
 #include "autotune/choice.h"

@@ -9,14 +9,25 @@ namespace kumiko {
 
 namespace {
 
+// Weights of the estimate. They only rank distributions, of which the best are simulated.
+constexpr int64_t operations_of_function = 12, operations_of_division = 10;
+// LW per cycle from DRAM to an L2BM.
+constexpr double port_rate = 16;
+// Cycles of a reduction over these units.
+constexpr double cycles_over_l1bs = 50, cycles_over_l2bs = 600;
+// Cycles until a copy arrives.
+constexpr double wait_of_two_buffers = 120, wait_of_one_buffer = 280;
+// Cycles before the first tile and after the last one.
+constexpr double start_and_end = 400;
+
 int64_t operations(const Expr &e) {
     struct Count : Halide::Internal::IRVisitor {
         using IRVisitor::visit;
         int64_t n = 0;
         void visit(const Halide::Internal::Call *c) override {
-            if (c->call_type != Halide::Internal::Call::Image) n += 12, IRVisitor::visit(c);
+            if (c->call_type != Halide::Internal::Call::Image) n += operations_of_function, IRVisitor::visit(c);
         }
-        void visit(const Halide::Internal::Div *c) override { n += 10, IRVisitor::visit(c); }
+        void visit(const Halide::Internal::Div *c) override { n += operations_of_division, IRVisitor::visit(c); }
         void visit(const Halide::Internal::Add *c) override { n++, IRVisitor::visit(c); }
         void visit(const Halide::Internal::Sub *c) override { n++, IRVisitor::visit(c); }
         void visit(const Halide::Internal::Mul *c) override { n++, IRVisitor::visit(c); }
@@ -70,7 +81,7 @@ double estimate(const ChipFormula &f, const ChipTree &tree, const ChipDistributi
         }
         if (!used.count(d.lanes)) all *= f.lanes, of_l2b *= f.lanes, of_l1b *= f.lanes;
         words += times * all;
-        port += times * of_l2b / 16;
+        port += times * of_l2b / port_rate;
         l2 += times * of_l2b / (near ? 8.0 * double(tree.of("L1B")) : 16.0);
         l1 += times * of_l1b / (used.count(d.lanes) ? 64 : 8);
     };
@@ -97,8 +108,8 @@ double estimate(const ChipFormula &f, const ChipTree &tree, const ChipDistributi
             }
             const double fours = std::ceil(groups * parts / 4);
             if (by_mab || by_l1b || far) folds += 6 * mabs;
-            if (by_l1b || far) latency += outer * fours * mabs * l1bs * 50;
-            if (far) latency += outer * fours * mabs * l1bs * 600;
+            if (by_l1b || far) latency += outer * fours * mabs * l1bs * cycles_over_l1bs;
+            if (far) latency += outer * fours * mabs * l1bs * cycles_over_l2bs;
             vector += outer * 4 * groups * folds * parts;
             latency += outer * (folds > 8 ? 80 : 20) / std::max(1.0, groups / 4);
         }
@@ -126,15 +137,16 @@ double estimate(const ChipFormula &f, const ChipTree &tree, const ChipDistributi
             issue += loads * parts * 16 * (near ? 1 : 2);
             const auto tile = double(copy_words(f, d, r) * 4 * tree.of("MAB") * tree.of("L1B"));
             overlaps = overlaps && kept_twice(decisions, r.tensor) && tile <= double(tree.l2bm) / 4;
-            fill = std::max(fill, tile / 16);
-            waits = std::max(waits, loads * (kept_twice(decisions, r.tensor) ? 120 : 280));
+            fill = std::max(fill, tile / port_rate);
+            waits =
+                std::max(waits, loads * (kept_twice(decisions, r.tensor) ? wait_of_two_buffers : wait_of_one_buffer));
         }
     }
     moved(f.output().indices(), std::vector<std::vector<std::pair<size_t, int64_t>>>(), f.output().bytes(), 1);
     std::vector<double> all = {words / tree.dram, std::max(port, issue), l2, l1, vector + latency, waits};
     std::sort(all.begin(), all.end());
     // Data that is not double-buffered is loaded when nothing else runs.
-    return all[5] + (overlaps ? 0.2 : 0.6) * all[4] + (overlaps ? 0 : 0.2) * all[3] + fill + 400;
+    return all[5] + (overlaps ? 0.2 : 0.6) * all[4] + (overlaps ? 0 : 0.2) * all[3] + fill + start_and_end;
 }
 
 } // namespace kumiko

@@ -101,133 +101,162 @@ std::string variable_name(const Expr &e) {
     return v ? v->name : "";
 }
 
-} // namespace
+// Builds a formula; make() calls the steps in the order of their declaration.
+class ChipFormulaMaker {
+public:
+    ChipFormulaMaker(const Op &op, ChipKeep keep, size_t joined)
+        : op_(op), out_(op.stage(op.outputs().front())), keep_(keep), joined_(joined) {}
 
-std::optional<ChipFormula> chip_formula(const Op &op, ChipKeep keep, size_t joined) {
-    require_supported(op);
-    ChipFormula f;
-    const Stage &out = op.stage(op.outputs().front());
-    std::map<std::string, std::set<std::string>> readers;
-    size_t fewest = out.axes.size(), most = 0;
-    std::set<std::string> sources; // inputs and their zero paddings
-    for (const Input &in : op.inputs()) sources.insert(in.name);
-    for (const Stage &s : op.stages()) {
-        if (s.kind == Stage::Kind::Padding) sources.insert(s.name);
-    }
-    for (const Stage &s : op.stages()) {
-        if (sources.contains(s.name)) continue;
-        for (const auto &[tensor, index] : library::reads_of(op, s, [&] {
-                 std::set<std::string> all;
-                 for (const Stage &o : op.stages()) all.insert(o.name);
-                 return all;
-             }()))
-            readers[tensor].insert(s.name);
-        if (s.is_reduction()) fewest = std::min(fewest, s.axes.size());
-        most = std::max(most, s.axes.size() + s.reduction_axes.size());
-    }
-    std::set<std::string> kept;
-    for (const Stage &s : op.stages()) {
-        if (sources.contains(s.name)) continue;
-        const bool scalar = s.axes.size() <= fewest && fewest < most;
-        const bool stays = s.is_reduction() || s.name == out.name || (keep != ChipKeep::None && scalar) ||
-                           (keep == ChipKeep::Shared && readers[s.name].size() > 1);
-        if (stays)
-            kept.insert(s.name);
-        else
-            f.inlined.push_back(s.name);
-    }
-    if (joined > 0 && (kept.size() > 1 || out.is_reduction() || joined > out.axes.size() || joined < 2))
-        return std::nullopt;
-
-    Classes classes;
-    std::map<std::string, library::Reads> reads;
-    for (const Stage &s : op.stages()) {
-        if (!kept.contains(s.name)) continue;
-        for (const auto *axes : {&s.axes, &s.reduction_axes}) {
-            for (const Axis &a : *axes) classes.add({s.name, a.name()});
+    std::optional<ChipFormula> make() {
+        require_supported(op_);
+        find_sources();
+        choose_kept();
+        if (joined_ > 0 && (kept_.size() > 1 || out_.is_reduction() || joined_ > out_.axes.size() || joined_ < 2))
+            return std::nullopt;
+        read_stages();
+        for (size_t d = out_.axes.size() - joined_; joined_ > 0 && d + 1 < out_.axes.size(); d++) {
+            if (library::joins(op_, out_, reads_[out_.name], d) != library::Join::Plain) return std::nullopt;
         }
-        std::set<std::string> whole = kept;
-        whole.insert(sources.begin(), sources.end());
-        reads[s.name] = library::reads_of(op, s, whole);
+        // First by reads between stages, then by reads of a common input.
+        for (const bool inputs : {false, true}) unite_axes(inputs);
+        place_axes();
+        for (const Stage &s : op_.stages()) {
+            if (kept_.contains(s.name)) f_.members.push_back(member(s));
+        }
+        std::stable_partition(f_.members.begin(), f_.members.end(),
+                              [&](const auto &m) { return m.stage->name != out_.name; });
+        describe_axes();
+        require_lanes();
+        return f_;
     }
-    for (size_t d = out.axes.size() - joined; joined > 0 && d + 1 < out.axes.size(); d++) {
-        if (library::joins(op, out, reads[out.name], d) != library::Join::Plain) return std::nullopt;
+
+private:
+    using Key = Classes::Key;
+
+    // Inputs and their zero paddings.
+    void find_sources() {
+        for (const Input &in : op_.inputs()) sources_.insert(in.name);
+        for (const Stage &s : op_.stages()) {
+            if (s.kind == Stage::Kind::Padding) sources_.insert(s.name);
+        }
     }
-    // First by reads between stages, then by reads of a common input.
-    std::map<std::pair<std::string, size_t>, std::pair<std::string, std::string>> along;
-    for (const bool inputs : {false, true}) {
-        for (const Stage &s : op.stages()) {
-            for (const auto &[tensor, index] : reads[s.name]) {
-                if (sources.contains(tensor) != inputs) continue;
+
+    // Decides which stages stay in the PEs; the others are inlined.
+    void choose_kept() {
+        std::set<std::string> names;
+        for (const Stage &s : op_.stages()) names.insert(s.name);
+        std::map<std::string, std::set<std::string>> readers;
+        size_t fewest = out_.axes.size(), most = 0; // axes of reductions, and of any nest
+        for (const Stage &s : op_.stages()) {
+            if (sources_.contains(s.name)) continue;
+            for (const auto &[tensor, index] : library::reads_of(op_, s, names)) readers[tensor].insert(s.name);
+            if (s.is_reduction()) fewest = std::min(fewest, s.axes.size());
+            most = std::max(most, s.axes.size() + s.reduction_axes.size());
+        }
+        for (const Stage &s : op_.stages()) {
+            if (sources_.contains(s.name)) continue;
+            const bool scalar = s.axes.size() <= fewest && fewest < most;
+            const bool stays = s.is_reduction() || s.name == out_.name || (keep_ != ChipKeep::None && scalar) ||
+                               (keep_ == ChipKeep::Shared && readers[s.name].size() > 1);
+            if (stays)
+                kept_.insert(s.name);
+            else
+                f_.inlined.push_back(s.name);
+        }
+    }
+
+    void read_stages() {
+        std::set<std::string> whole = kept_;
+        whole.insert(sources_.begin(), sources_.end());
+        for (const Stage &s : op_.stages()) {
+            if (!kept_.contains(s.name)) continue;
+            for (const auto *axes : {&s.axes, &s.reduction_axes}) {
+                for (const Axis &a : *axes) classes_.add({s.name, a.name()});
+            }
+            reads_[s.name] = library::reads_of(op_, s, whole);
+        }
+    }
+
+    // Axes coincide if one stage reads another, or two stages read an input, at the same index.
+    void unite_axes(bool inputs) {
+        for (const Stage &s : op_.stages()) {
+            for (const auto &[tensor, index] : reads_[s.name]) {
+                if (sources_.contains(tensor) != inputs) continue;
                 for (size_t d = 0; d < index.size(); d++) {
                     const std::string v = variable_name(index[d]);
                     if (v.empty() && inputs && (Halide::Internal::is_const(index[d]) || window(s, index[d]))) continue;
-                    if (v.empty() || !classes.known({s.name, v}))
-                        throw Unsupported("stage " + s.name + " of op " + op.name() + " reads " + tensor + " at " +
+                    if (v.empty() || !classes_.known({s.name, v}))
+                        throw Unsupported("stage " + s.name + " of op " + op_.name() + " reads " + tensor + " at " +
                                           to_string(index[d]) + chains);
-                    if (inputs) {
-                        const auto [known, first] = along.emplace(std::pair(tensor, d), std::pair(s.name, v));
-                        const auto extent = [&](const std::pair<std::string, std::string> &k) {
-                            return *constant_extent(*find_axis(op.stage(k.first), k.second));
-                        };
-                        if (!first && extent(known->second) == extent({s.name, v}))
-                            classes.unite(known->second, {s.name, v});
-                        continue;
-                    }
-                    const Axis &its = op.stage(tensor).axes[d], &own = *find_axis(s, v);
-                    if (*constant_extent(its) != *constant_extent(own) ||
-                        !classes.unite({tensor, its.name()}, {s.name, v}))
-                        throw Unsupported("stage " + s.name + " of op " + op.name() + " reads " + tensor +
-                                          " along other axes than it is computed" + chains);
+                    if (inputs)
+                        unite_along_input(tensor, d, {s.name, v});
+                    else
+                        unite_with_stage(s, v, op_.stage(tensor), d);
                 }
             }
         }
     }
-    // The output's axes come first.
-    std::map<size_t, size_t> position;
-    const auto place = [&](const Stage &s, const Axis &a) {
-        const size_t c = classes.of({s.name, a.name()});
-        if (!position.emplace(c, f.axes.size()).second) return;
+
+    int64_t extent(const Key &k) const { return *constant_extent(*find_axis(op_.stage(k.first), k.second)); }
+
+    void unite_along_input(const std::string &tensor, size_t d, const Key &key) {
+        const auto [known, first] = along_.emplace(std::pair(tensor, d), key);
+        if (!first && extent(known->second) == extent(key)) classes_.unite(known->second, key);
+    }
+
+    void unite_with_stage(const Stage &s, const std::string &axis, const Stage &read, size_t d) {
+        const Axis &its = read.axes[d], &own = *find_axis(s, axis);
+        if (*constant_extent(its) != *constant_extent(own) || !classes_.unite({read.name, its.name()}, {s.name, axis}))
+            throw Unsupported("stage " + s.name + " of op " + op_.name() + " reads " + read.name +
+                              " along other axes than it is computed" + chains);
+    }
+
+    void place(const Stage &s, const Axis &a) {
+        const size_t c = classes_.of({s.name, a.name()});
+        if (!position_.emplace(c, f_.axes.size()).second) return;
         std::string name = a.name();
-        for (const ChipAxis &o : f.axes) {
+        for (const ChipAxis &o : f_.axes) {
             if (o.name == name) name = s.name + "_" + a.name();
         }
-        f.axes.push_back({name, std::max<int64_t>(1, *constant_extent(a))});
-    };
-    for (size_t d = 0; d < out.axes.size(); d++) {
-        // The last axis stands for all of them.
-        if (joined > 0 && d + joined >= out.axes.size() && d + 1 < out.axes.size()) {
-            f.joined.push_back(out.axes[d].name());
-            continue;
-        }
-        place(out, out.axes[d]);
+        f_.axes.push_back({name, std::max<int64_t>(1, *constant_extent(a))});
     }
-    if (joined > 0) {
-        f.joined.push_back(out.axes.back().name());
-        for (const std::string &a : f.joined) {
-            position[classes.of({out.name, a})] = f.axes.size() - 1;
-            if (a != f.joined.back()) f.axes.back().extent *= *constant_extent(*find_axis(out, a));
+
+    // The output's axes come first. The last axis stands for those that are fused with it.
+    void place_axes() {
+        for (size_t d = 0; d < out_.axes.size(); d++) {
+            if (joined_ > 0 && d + joined_ >= out_.axes.size() && d + 1 < out_.axes.size()) {
+                f_.joined.push_back(out_.axes[d].name());
+                continue;
+            }
+            place(out_, out_.axes[d]);
+        }
+        if (joined_ > 0) {
+            f_.joined.push_back(out_.axes.back().name());
+            for (const std::string &a : f_.joined) {
+                position_[classes_.of({out_.name, a})] = f_.axes.size() - 1;
+                if (a != f_.joined.back()) f_.axes.back().extent *= *constant_extent(*find_axis(out_, a));
+            }
+        }
+        for (const Stage &s : op_.stages()) {
+            if (!kept_.contains(s.name)) continue;
+            for (const auto *axes : {&s.axes, &s.reduction_axes}) {
+                for (const Axis &a : *axes) place(s, a);
+            }
         }
     }
-    for (const Stage &s : op.stages()) {
-        if (!kept.contains(s.name)) continue;
-        for (const auto *axes : {&s.axes, &s.reduction_axes}) {
-            for (const Axis &a : *axes) place(s, a);
-        }
-    }
-    for (const Stage &s : op.stages()) {
-        if (!kept.contains(s.name)) continue;
+
+    ChipFormula::Member member(const Stage &s) {
         ChipFormula::Member m;
         m.stage = &s;
-        m.operations += chip_operations(op, s, kept);
+        m.operations += chip_operations(op_, s, kept_);
         for (const auto *axes : {&s.axes, &s.reduction_axes}) {
-            for (const Axis &a : *axes) m.axes[a.name()] = position.at(classes.of({s.name, a.name()}));
+            for (const Axis &a : *axes) m.axes[a.name()] = position_.at(classes_.of({s.name, a.name()}));
         }
-        if (m.bytes() == 2 || (s.is_reduction() && s.components.back().type.bytes() == 2)) f.lanes = 4;
-        for (const auto &[tensor, index] : reads[s.name]) {
-            if (!sources.contains(tensor)) continue;
-            const int bytes = (op.find_input(tensor) ? op.find_input(tensor)->type : op.stage(tensor).type).bytes();
-            if (bytes == 2) f.lanes = 4;
+        if (m.bytes() == 2 || (s.is_reduction() && s.components.back().type.bytes() == 2)) f_.lanes = 4;
+        for (const auto &[tensor, index] : reads_[s.name]) {
+            if (!sources_.contains(tensor)) continue;
+            const int bytes = (op_.find_input(tensor) ? op_.find_input(tensor)->type : op_.stage(tensor).type).bytes();
+            if (bytes == 2) f_.lanes = 4;
             ChipFormula::Read r{tensor, bytes, {}, {}, {}};
             for (const Expr &e : index) {
                 const std::string v = variable_name(e);
@@ -241,23 +270,46 @@ std::optional<ChipFormula> chip_formula(const Op &op, ChipKeep keep, size_t join
             }
             m.reads.push_back(std::move(r));
         }
-        f.members.push_back(std::move(m));
+        return m;
     }
-    std::stable_partition(f.members.begin(), f.members.end(), [&](const auto &m) { return m.stage->name != out.name; });
-    for (size_t a = 0; a < f.axes.size(); a++) {
-        for (const ChipFormula::Member &m : f.members) {
-            f.axes[a].shared = f.axes[a].shared && m.has(a) && !m.reduces(a);
-            f.axes[a].reduced = f.axes[a].reduced || m.reduces(a);
-            if (m.reduces(a) && m.stage->reduction_kind == "product") f.axes[a].by_tree = false;
+
+    void describe_axes() {
+        for (size_t a = 0; a < f_.axes.size(); a++) {
+            for (const ChipFormula::Member &m : f_.members) {
+                f_.axes[a].shared = f_.axes[a].shared && m.has(a) && !m.reduces(a);
+                f_.axes[a].reduced = f_.axes[a].reduced || m.reduces(a);
+                if (m.reduces(a) && m.stage->reduction_kind == "product") f_.axes[a].by_tree = false;
+            }
+            f_.axes[a].kept = f_.output().has(a) && !f_.output().reduces(a);
         }
-        f.axes[a].kept = f.output().has(a) && !f.output().reduces(a);
     }
-    if (f.inputs().empty()) throw Unsupported("op " + op.name() + " reads no input" + chains);
-    if (f.lane_axes().empty() || (f.members.size() == 1 && !out.is_reduction() && f.in_window(f.lane_axes().front())))
-        throw Unsupported("op " + op.name() +
-                          " has no axis for the lanes of a word: each occurs in an index that is a sum of axes" +
-                          chains);
-    return f;
+
+    void require_lanes() const {
+        if (f_.inputs().empty()) throw Unsupported("op " + op_.name() + " reads no input" + chains);
+        if (f_.lane_axes().empty() ||
+            (f_.members.size() == 1 && !out_.is_reduction() && f_.in_window(f_.lane_axes().front())))
+            throw Unsupported("op " + op_.name() +
+                              " has no axis for the lanes of a word: each occurs in an index that is a sum of axes" +
+                              chains);
+    }
+
+    const Op &op_;
+    const Stage &out_;
+    const ChipKeep keep_;
+    const size_t joined_;
+    ChipFormula f_;
+    std::set<std::string> sources_, kept_;
+    std::map<std::string, library::Reads> reads_; // by stage
+    Classes classes_;
+    // Dimension of an input to the first axis along it.
+    std::map<std::pair<std::string, size_t>, Key> along_;
+    std::map<size_t, size_t> position_; // class to axis of the formula
+};
+
+} // namespace
+
+std::optional<ChipFormula> chip_formula(const Op &op, ChipKeep keep, size_t joined) {
+    return ChipFormulaMaker(op, keep, joined).make();
 }
 
 } // namespace kumiko
