@@ -24,6 +24,7 @@ struct StaleCase {
     }
 };
 
+// A table of cases.
 inline std::vector<StaleCase> stale_cases() {
     std::vector<StaleCase> all;
     const auto add = [&](const char *op, const Json &parameters) { all.push_back({op, parameters}); };

@@ -12,6 +12,7 @@
 #include "support/progress.h"
 
 #include <algorithm>
+#include <functional>
 #include <iostream>
 #include <memory>
 
@@ -130,35 +131,70 @@ void run_outside(const BenchArguments &a, const Target &target) {
     if (!wrong.empty()) throw UserError("results of the C program differ from those of this process:" + wrong);
 }
 
-void run(BenchArguments a) {
-    const Target target = Target::host();
-    a.options.peers = a.peers;
-    if (std::count(a.suites.begin(), a.suites.end(), "own-ops")) {
-        if (a.suites.size() != 1) throw UserError("the suite own-ops runs alone: kumiko bench own-ops");
-        return run_own_ops(a, target);
+// A suite that does not compare with peers case by case, and runs alone.
+struct LoneSuite {
+    const char *name;
+    void (*run)(const BenchArguments &, const Target &);
+};
+constexpr LoneSuite lone_suites[] = {{"own-ops", run_own_ops}, {"stale", run_stale}, {"outside", run_outside}};
+
+// A suite whose cases are made by its own function.
+struct OwnSuite {
+    using Tell = std::function<void(const std::string &)>;
+    const char *name, *what; // what it does, for the progress
+    std::vector<bench::BenchRow> (*run)(const Target &, const bench::BenchOptions &, const Tell &);
+};
+// In the order in which they run.
+const OwnSuite own_suites[] = {
+    {"compile", "timing the compiler",
+     [](const Target &t, const bench::BenchOptions &, const OwnSuite::Tell &tell) {
+         return bench::run_compile_suite(t, tell);
+     }},
+    {"chip-gemm", "running programs of the chip",
+     [](const Target &, const bench::BenchOptions &o, const OwnSuite::Tell &tell) {
+         return bench::run_chip_suite(o, tell);
+     }},
+    {"chip-conv", "running convolutions on the chip",
+     [](const Target &, const bench::BenchOptions &o, const OwnSuite::Tell &tell) {
+         return bench::run_chip_conv_suite(o, tell);
+     }},
+    {"chip-rows", "running vectors and rows on the chip",
+     [](const Target &, const bench::BenchOptions &o, const OwnSuite::Tell &tell) {
+         return bench::run_chip_rows_suite(o, tell);
+     }},
+    {"sim-speed", "timing the simulator",
+     [](const Target &, const bench::BenchOptions &o, const OwnSuite::Tell &tell) {
+         return bench::run_sim_suite(o, tell);
+     }},
+    {"chip-move", "moving on the chip",
+     [](const Target &, const bench::BenchOptions &, const OwnSuite::Tell &tell) {
+         return bench::run_move_suite(tell);
+     }},
+};
+
+// Runs a suite that runs alone, if one is named; returns whether it did.
+bool run_alone(const BenchArguments &a, const Target &target) {
+    const auto named = [&](const char *name) { return std::count(a.suites.begin(), a.suites.end(), name) > 0; };
+    for (const LoneSuite &suite : lone_suites) {
+        if (!named(suite.name)) continue;
+        if (a.suites.size() != 1)
+            throw UserError(std::string("the suite ") + suite.name + " runs alone: kumiko bench " + suite.name);
+        suite.run(a, target);
+        return true;
     }
-    if (std::count(a.suites.begin(), a.suites.end(), "stale")) {
-        if (a.suites.size() != 1) throw UserError("the suite stale runs alone: kumiko bench stale");
-        return run_stale(a, target);
+    if (a.suites == std::vector<std::string>{"tune-chip"}) {
+        run_tune_chip(a);
+        return true;
     }
-    if (std::count(a.suites.begin(), a.suites.end(), "outside")) {
-        if (a.suites.size() != 1) throw UserError("the suite outside runs alone: kumiko bench outside");
-        return run_outside(a, target);
-    }
-    if (a.suites == std::vector<std::string>{"tune-chip"}) return run_tune_chip(a);
-    if (std::count(a.suites.begin(), a.suites.end(), "tune") ||
-        std::count(a.suites.begin(), a.suites.end(), "tune-chip")) {
-        if (a.suites.size() != 1) throw UserError("the suites tune and tune-chip run alone: kumiko bench tune");
-        return run_tune(a, target);
-    }
-    if (a.suites.empty()) a.suites = bench::suite_names();
-    if (!a.shape.empty() && a.suites.size() != 1)
-        throw UserError("--shape belongs to one suite; name it: kumiko bench gemm-f32 --shape m=300,n=300,k=300");
-    if (!a.shape.empty() && !a.page.empty())
-        throw UserError(
-            "--page shows whole suites, and one shape would take a suite's place; leave out --shape or --page");
+    if (!named("tune") && !named("tune-chip")) return false;
+    if (a.suites.size() != 1) throw UserError("the suites tune and tune-chip run alone: kumiko bench tune");
+    run_tune(a, target);
+    return true;
+}
+
+// The cases of the named suites, except suites with functions of their own.
+std::vector<bench::BenchCase> cases_of(const BenchArguments &a) {
     std::vector<bench::BenchCase> cases;
-    bool compile = false, sim = false, moves = false, chip = false, chip_rows = false, chip_conv = false;
     for (const std::string &suite : a.suites) {
         const bool own =
             suite == "compile" || suite == "sim-speed" || suite.starts_with("chip-") || suite.ends_with(".json");
@@ -167,82 +203,67 @@ void run(BenchArguments a) {
                             (suite.starts_with("chip-")
                                  ? "; kumiko run OP --shape … --target chip:full tells the cycles of one"
                                  : ""));
-        if (suite == "chip-rows" || suite == "chip-conv") {
-            (suite == "chip-rows" ? chip_rows : chip_conv) = true;
+        if (std::any_of(std::begin(own_suites), std::end(own_suites),
+                        [&](const OwnSuite &o) { return suite == o.name; }))
             continue;
-        }
-        if (suite == "compile" || suite == "sim-speed" || suite == "chip-move" || suite == "chip-gemm") {
-            (suite == "compile" ? compile : suite == "sim-speed" ? sim : suite == "chip-move" ? moves : chip) = true;
-            continue;
-        }
         for (const bench::BenchCase &c :
              suite.ends_with(".json") ? bench::library_cases(suite) : bench::suite_cases(suite, a.shape))
             cases.push_back(c);
     }
+    return cases;
+}
+
+std::vector<bench::BenchRow> run_cases(BenchArguments &a, const std::vector<bench::BenchCase> &cases,
+                                       const Target &target) {
     std::vector<bench::BenchRow> rows;
-    {
-        Progress progress(std::cerr, progress_style(2, a.quiet), "timing",
-                          static_cast<int64_t>(cases.size() * a.threads.size()), [] { return terminal_columns(2); });
-        for (int threads : a.threads) {
-            a.options.threads = threads;
-            for (const bench::BenchCase &c : cases) {
-                progress.update(static_cast<int64_t>(rows.size()), c.suite + " " + c.name);
-                rows.push_back(bench::run_case(c, target, a.options));
-            }
-        }
-        progress.update(static_cast<int64_t>(rows.size()));
-        if (compile) {
-            progress.line("timing the compiler");
-            for (const bench::BenchRow &r :
-                 bench::run_compile_suite(target, [&](const std::string &what) { progress.line("  " + what); }))
-                rows.push_back(r);
-        }
-        if (chip) {
-            progress.line("running programs of the chip");
-            for (const bench::BenchRow &r :
-                 bench::run_chip_suite(a.options, [&](const std::string &what) { progress.line("  " + what); }))
-                rows.push_back(r);
-        }
-        if (chip_conv) {
-            progress.line("running convolutions on the chip");
-            for (const bench::BenchRow &r :
-                 bench::run_chip_conv_suite(a.options, [&](const std::string &what) { progress.line("  " + what); }))
-                rows.push_back(r);
-        }
-        if (chip_rows) {
-            progress.line("running vectors and rows on the chip");
-            for (const bench::BenchRow &r :
-                 bench::run_chip_rows_suite(a.options, [&](const std::string &what) { progress.line("  " + what); }))
-                rows.push_back(r);
-        }
-        if (sim) {
-            progress.line("timing the simulator");
-            for (const bench::BenchRow &r :
-                 bench::run_sim_suite(a.options, [&](const std::string &what) { progress.line("  " + what); }))
-                rows.push_back(r);
-        }
-        if (moves) {
-            progress.line("moving on the chip");
-            for (const bench::BenchRow &r :
-                 bench::run_move_suite([&](const std::string &what) { progress.line("  " + what); }))
-                rows.push_back(r);
+    Progress progress(std::cerr, progress_style(2, a.quiet), "timing",
+                      static_cast<int64_t>(cases.size() * a.threads.size()), [] { return terminal_columns(2); });
+    for (int threads : a.threads) {
+        a.options.threads = threads;
+        for (const bench::BenchCase &c : cases) {
+            progress.update(static_cast<int64_t>(rows.size()), c.suite + " " + c.name);
+            rows.push_back(bench::run_case(c, target, a.options));
         }
     }
+    progress.update(static_cast<int64_t>(rows.size()));
+    for (const OwnSuite &suite : own_suites) {
+        if (!std::count(a.suites.begin(), a.suites.end(), suite.name)) continue;
+        progress.line(suite.what);
+        for (const bench::BenchRow &r :
+             suite.run(target, a.options, [&](const std::string &what) { progress.line("  " + what); }))
+            rows.push_back(r);
+    }
+    return rows;
+}
+
+void print_rows(const BenchArguments &a, const std::vector<bench::BenchRow> &rows, bool with_cases) {
+    if (a.options.peers && with_cases) {
+        std::cout << "peers: ";
+        std::string separator;
+        for (const std::string &line : bench::peer_lines()) std::cout << std::exchange(separator, "; ") << line;
+        std::cout << "\n\n";
+    }
+    std::cout << bench::report_text(rows, a.options);
+    if (with_cases)
+        std::cout << "\"of peak\" compares with the best instruction for these types, or with copying memory where the "
+                     "caches are too small, timed in the same run; ratios are medians over rounds.\n";
+}
+
+void run(BenchArguments a) {
+    const Target target = Target::host();
+    a.options.peers = a.peers;
+    if (run_alone(a, target)) return;
+    if (a.suites.empty()) a.suites = bench::suite_names();
+    if (!a.shape.empty() && a.suites.size() != 1)
+        throw UserError("--shape belongs to one suite; name it: kumiko bench gemm-f32 --shape m=300,n=300,k=300");
+    if (!a.shape.empty() && !a.page.empty())
+        throw UserError(
+            "--page shows whole suites, and one shape would take a suite's place; leave out --shape or --page");
+    const std::vector<bench::BenchCase> cases = cases_of(a);
+    const std::vector<bench::BenchRow> rows = run_cases(a, cases, target);
     Json all = Json::array();
     for (const bench::BenchRow &r : rows) all.push_back(r.json());
-    if (a.json != "-") {
-        if (a.options.peers && !cases.empty()) {
-            std::cout << "peers: ";
-            std::string separator;
-            for (const std::string &line : bench::peer_lines()) std::cout << std::exchange(separator, "; ") << line;
-            std::cout << "\n\n";
-        }
-        std::cout << bench::report_text(rows, a.options);
-        if (!cases.empty())
-            std::cout
-                << "\"of peak\" compares with the best instruction for these types, or with copying memory where the "
-                   "caches are too small, timed in the same run; ratios are medians over rounds.\n";
-    }
+    if (a.json != "-") print_rows(a, rows, !cases.empty());
     write_json(a.json, all);
     std::string wrong;
     for (const bench::BenchRow &r : rows) {

@@ -143,142 +143,174 @@ OpRecipe recipe_of(const std::string &name, const Json &parameters) {
     return {std::filesystem::absolute(shared->file).lexically_normal().string() + ":" + shared->op, parameters};
 }
 
-void run_tune(TuneArguments a) {
-    require_folder_of(a.page);
-    require_folder_of(a.json);
+// Programs of the chip are simulated here, and kernels of a named level run here.
+Target target_of(const TuneArguments &a) {
     if (!a.options.workers.empty() && a.target != "host")
         throw UserError(
             "workers measure on their own machines: --workers goes with --target host alone; a worker under "
             "`kumiko --limit " +
             a.target + " worker …` serves `kumiko --limit " + a.target + " tune …`");
-    // Programs of the chip are simulated here, and kernels of a named level run here.
-    const Target target = is_chip(a.target)    ? Target{machine_named(a.target), CpuTarget::host()}
-                          : a.target == "host" ? Target::host()
-                                               : Target::named(a.target);
+    return is_chip(a.target)    ? Target{machine_named(a.target), CpuTarget::host()}
+           : a.target == "host" ? Target::host()
+                                : Target::named(a.target);
+}
+
+// The op, or the kernels of a kernels.json; those with sizes known only at run time are left out.
+std::vector<Task> tasks_of(TuneArguments &a, std::vector<std::string> &left_out) {
     std::vector<Task> tasks;
-    std::vector<std::string> left_out;
-    if (a.op.name.ends_with(".json")) {
-        if (!a.op.shape.empty() || !a.op.type.empty())
-            throw UserError("--shape and --type belong to one op; " + a.op.name + " states its own");
-        for (const LibraryKernel &k : LibraryDescription::load(a.op.name).kernels) {
-            if (k.op.sizes().empty())
-                tasks.push_back({k.name, k.op, recipe_of(k.op_name, k.parameters), k.ahead || a.options.ahead});
-            else
-                left_out.push_back(k.name);
-        }
-        for (const std::string &name : left_out)
-            std::cerr << "kumiko: " << name << " is left out: its sizes are known only at run time; tune the op at "
-                      << "some of them: kumiko tune OP --shape ... --sizes ...\n";
-        if (tasks.empty()) throw UserError(a.op.name + " has no kernel with all sizes known");
-    } else {
+    if (!a.op.name.ends_with(".json")) {
         tasks.push_back({a.op.name, a.op.op(), recipe_of(a.op.name, a.op.parameters()), a.options.ahead});
         a.op.require_sizes(tasks[0].op);
         a.options.sizes = a.op.bound_sizes();
+        return tasks;
     }
+    if (!a.op.shape.empty() || !a.op.type.empty())
+        throw UserError("--shape and --type belong to one op; " + a.op.name + " states its own");
+    for (const LibraryKernel &k : LibraryDescription::load(a.op.name).kernels) {
+        if (k.op.sizes().empty())
+            tasks.push_back({k.name, k.op, recipe_of(k.op_name, k.parameters), k.ahead || a.options.ahead});
+        else
+            left_out.push_back(k.name);
+    }
+    for (const std::string &name : left_out)
+        std::cerr << "kumiko: " << name << " is left out: its sizes are known only at run time; tune the op at "
+                  << "some of them: kumiko tune OP --shape ... --sizes ...\n";
+    if (tasks.empty()) throw UserError(a.op.name + " has no kernel with all sizes known");
+    return tasks;
+}
+
+void complete_options(TuneArguments &a) {
     a.options.search = a.search == "random"      ? SearchMethod::Random
                        : a.search == "evolution" ? SearchMethod::Evolution
                                                  : SearchMethod::Model;
     a.options.spaces = a.space == "library" ? SpaceKind::Library
                        : a.space == "auto"  ? SpaceKind::Auto
                                             : SpaceKind::Fitting;
-    const InterruptHandler handler;
     a.options.interrupt = &interrupted;
     a.options.progress = &std::cerr;
     a.options.style = progress_style(2, a.options.quiet);
     a.options.columns = [] { return terminal_columns(2); };
-
-    std::vector<TuneTask> all_tasks;
-    for (const Task &task : tasks) all_tasks.push_back({task.op, 1, task.recipe, task.ahead});
     a.options.seconds = a.budget;
-    std::vector<TuneReport> reports(1);
-    std::vector<std::optional<Record>> found;
-    if (tasks.size() == 1) {
-        a.options.recipe = tasks[0].recipe, a.options.ahead = tasks[0].ahead;
-        try {
-            found.push_back(tune(tasks[0].op, target, a.options, &reports[0]));
-        } catch (const UserError &e) { // the page is most useful for a failure
-            if (!interrupted) {
-                if (!a.page.empty() && page_in_spite(a, tasks, target.machine, reports))
-                    std::cerr << "kumiko: " << a.page << " shows what failed\n";
-                throw;
-            }
-            std::cerr << "kumiko: " << e.what() << "\n";
-            found.emplace_back();
-        }
-    } else {
-        found = kumiko::tune_all(all_tasks, target.machine, target.cpu, a.options, &reports);
+}
+
+// The best record of each task.
+std::vector<std::optional<Record>> tune_tasks(TuneArguments &a, const std::vector<Task> &tasks, const Target &target,
+                                              std::vector<TuneReport> &reports) {
+    if (tasks.size() > 1) {
+        std::vector<TuneTask> all;
+        for (const Task &task : tasks) all.push_back({task.op, 1, task.recipe, task.ahead});
+        return kumiko::tune_all(all, target.machine, target.cpu, a.options, &reports);
     }
+    a.options.recipe = tasks[0].recipe, a.options.ahead = tasks[0].ahead;
+    try {
+        return {tune(tasks[0].op, target, a.options, &reports[0])};
+    } catch (const UserError &e) { // the page is most useful for a failure
+        if (!interrupted) {
+            if (!a.page.empty() && page_in_spite(a, tasks, target.machine, reports))
+                std::cerr << "kumiko: " << a.page << " shows what failed\n";
+            throw;
+        }
+        std::cerr << "kumiko: " << e.what() << "\n";
+        return {std::nullopt};
+    }
+}
+
+// What --json says of a task, without its best schedule.
+Json entry_of(const TuneArguments &a, const Task &task, const TuneReport &report) {
+    Json failures = Json::object();
+    for (const auto &[reason, count] : report.failures) failures[reason] = count;
+    Json entry = {{"name", task.name},
+                  {"formula_hash", task.op.hash()},
+                  {"cold", a.options.cold},
+                  {"ahead", task.ahead},
+                  {"measured", report.measured},
+                  {"known", report.known},
+                  {"rejected", report.rejected},
+                  {"failures", failures},
+                  {"interrupted", interrupted.load()},
+                  {"budget_ended", report.budget_ended},
+                  {"seconds", report.seconds},
+                  {"search_seconds", report.search_seconds}};
+    if (report.measured > 0)
+        entry["checked_elements"] = report.checked_elements > 0 ? Json(report.checked_elements) : Json("all");
+    if (!report.used_up.empty()) entry["used_up"] = report.used_up;
+    if (!report.unmeasured.empty()) entry["unmeasured"] = report.unmeasured;
+    if (!report.error.empty()) entry["error"] = report.error;
+    if (!a.options.workers.empty()) entry["by_worker"] = report.by_worker;
+    return entry;
+}
+
+// Adds a task's row to the table, and its best schedule to the entry.
+void add_result(const TuneArguments &a, const Task &task, const TuneReport &report, const std::optional<Record> &found,
+                Table &table, Json &entry) {
+    const std::string tried = fmt::format("{}", report.measured + report.known);
+    if (!found) {
+        const char *why = !report.error.empty()                ? "cannot be tuned"
+                          : report.measured + report.known > 0 ? "none is good"
+                                                               : "not tried";
+        table.row({task.name, "-", why, "-", tried, duration_text(report.seconds)});
+        return;
+    }
+    const Record &best = *found;
+    const Work work = count_work(task.op, a.options.sizes);
+    const double before = report.default_seconds, after = best.seconds();
+    table.row({task.name, before > 0 ? rate_text(work, before) : "-", rate_text(work, after),
+               before > 0 ? fmt::format("{:.2f}x", before / after) : "-", tried, duration_text(report.seconds)});
+    entry.update({{"threads", best.key.threads},
+                  {"default_seconds", before > 0 ? Json(before) : Json(nullptr)},
+                  {"best_seconds", after},
+                  {"rate", rate_text(work, after)},
+                  {"parameters", *best.parameters},
+                  {"schedule", Json(*best.saved_schedule)}});
+}
+
+// The lines below the table.
+void print_remarks(const TuneArguments &a, const std::vector<Task> &tasks, const std::vector<TuneReport> &reports,
+                   const std::vector<std::string> &left_out, bool page) {
+    for (size_t i = 0; i < tasks.size(); i++) {
+        if (!reports[i].error.empty()) std::cout << tasks[i].name << " cannot be tuned: " << reports[i].error << "\n";
+        if (!reports[i].used_up.empty())
+            std::cout << tasks[i].name << ": no more trials, for " << reports[i].used_up << "\n";
+        if (!reports[i].unmeasured.empty())
+            std::cout << tasks[i].name
+                      << ": nothing was measured, and this is what was known: " << reports[i].unmeasured << "\n";
+    }
+    if (std::any_of(reports.begin(), reports.end(), [](const TuneReport &r) { return r.budget_ended; }))
+        std::cout << (tasks.size() == 1 ? tasks[0].name + ": the budget ended it" : "the budget ended the search")
+                  << " after " << trials_text(a, reports) << "\n";
+    for (const std::string &name : left_out) std::cout << name << ": left out, for its sizes are open\n";
+    for (size_t i = 0; i < tasks.size(); i++) {
+        if (reports[i].checked_elements > 0)
+            std::cout << tasks[i].name << ": results were checked at a sample of " << reports[i].checked_elements
+                      << " elements, for evaluating the formula takes long\n";
+    }
+    if (!a.options.database.empty()) std::cout << "kept in " << a.options.database << "\n";
+    if (page) std::cout << "report: " << a.page << "\n";
+    if (!page && !a.page.empty()) std::cout << "no report: nothing was tried\n";
+}
+
+void run_tune(TuneArguments a) {
+    require_folder_of(a.page);
+    require_folder_of(a.json);
+    const Target target = target_of(a);
+    std::vector<std::string> left_out;
+    const std::vector<Task> tasks = tasks_of(a, left_out);
+    const InterruptHandler handler;
+    complete_options(a);
+    std::vector<TuneReport> reports(1);
+    const std::vector<std::optional<Record>> found = tune_tasks(a, tasks, target, reports);
 
     const bool page = !a.page.empty() && write_page(a, tasks, target.machine, reports);
     Table table({"kernel", "before", "after", "gain", "tried", "took"});
     Json all = Json::array();
     for (size_t i = 0; i < tasks.size(); i++) {
-        const TuneReport &report = reports[i];
-        Json failures = Json::object();
-        for (const auto &[reason, count] : report.failures) failures[reason] = count;
-        Json entry = {{"name", tasks[i].name},
-                      {"formula_hash", tasks[i].op.hash()},
-                      {"cold", a.options.cold},
-                      {"ahead", tasks[i].ahead},
-                      {"measured", report.measured},
-                      {"known", report.known},
-                      {"rejected", report.rejected},
-                      {"failures", failures},
-                      {"interrupted", interrupted.load()},
-                      {"budget_ended", report.budget_ended},
-                      {"seconds", report.seconds},
-                      {"search_seconds", report.search_seconds}};
-        if (report.measured > 0)
-            entry["checked_elements"] = report.checked_elements > 0 ? Json(report.checked_elements) : Json("all");
-        if (!report.used_up.empty()) entry["used_up"] = report.used_up;
-        if (!report.unmeasured.empty()) entry["unmeasured"] = report.unmeasured;
-        if (!report.error.empty()) entry["error"] = report.error;
-        if (!a.options.workers.empty()) entry["by_worker"] = report.by_worker;
-        const std::string tried = fmt::format("{}", report.measured + report.known);
-        if (!found[i]) {
-            const char *why = !report.error.empty()                ? "cannot be tuned"
-                              : report.measured + report.known > 0 ? "none is good"
-                                                                   : "not tried";
-            table.row({tasks[i].name, "-", why, "-", tried, duration_text(report.seconds)});
-        } else {
-            const Record &best = *found[i];
-            const Work work = count_work(tasks[i].op, a.options.sizes);
-            const double before = report.default_seconds, after = best.seconds();
-            table.row({tasks[i].name, before > 0 ? rate_text(work, before) : "-", rate_text(work, after),
-                       before > 0 ? fmt::format("{:.2f}x", before / after) : "-", tried,
-                       duration_text(report.seconds)});
-            entry.update({{"threads", best.key.threads},
-                          {"default_seconds", before > 0 ? Json(before) : Json(nullptr)},
-                          {"best_seconds", after},
-                          {"rate", rate_text(work, after)},
-                          {"parameters", *best.parameters},
-                          {"schedule", Json(*best.saved_schedule)}});
-        }
+        Json entry = entry_of(a, tasks[i], reports[i]);
+        add_result(a, tasks[i], reports[i], found[i], table, entry);
         all.push_back(std::move(entry));
     }
     if (a.json != "-") {
         std::cout << table.text();
-        for (size_t i = 0; i < tasks.size(); i++) {
-            if (!reports[i].error.empty())
-                std::cout << tasks[i].name << " cannot be tuned: " << reports[i].error << "\n";
-            if (!reports[i].used_up.empty())
-                std::cout << tasks[i].name << ": no more trials, for " << reports[i].used_up << "\n";
-            if (!reports[i].unmeasured.empty())
-                std::cout << tasks[i].name
-                          << ": nothing was measured, and this is what was known: " << reports[i].unmeasured << "\n";
-        }
-        if (std::any_of(reports.begin(), reports.end(), [](const TuneReport &r) { return r.budget_ended; }))
-            std::cout << (tasks.size() == 1 ? tasks[0].name + ": the budget ended it" : "the budget ended the search")
-                      << " after " << trials_text(a, reports) << "\n";
-        for (const std::string &name : left_out) std::cout << name << ": left out, for its sizes are open\n";
-        for (size_t i = 0; i < tasks.size(); i++) {
-            if (reports[i].checked_elements > 0)
-                std::cout << tasks[i].name << ": results were checked at a sample of " << reports[i].checked_elements
-                          << " elements, for evaluating the formula takes long\n";
-        }
-        if (!a.options.database.empty()) std::cout << "kept in " << a.options.database << "\n";
-        if (page) std::cout << "report: " << a.page << "\n";
-        if (!page && !a.page.empty()) std::cout << "no report: nothing was tried\n";
+        print_remarks(a, tasks, reports, left_out, page);
     }
     write_json(a.json, all);
     if (interrupted) {

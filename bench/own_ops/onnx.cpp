@@ -1,3 +1,4 @@
+// One file, because it is one table: a graph for each op.
 #include "bench/own_ops/onnx.h"
 
 #include "bench/contest.h"
