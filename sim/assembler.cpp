@@ -1,5 +1,7 @@
 // Assembles text to words. A cursor moves along a line; any syntax error is reported with its
 // position.
+//
+// One file, because it is one class: the parser of a word, with a method for each operation.
 #include "sim/assembler.h"
 
 #include "sim/line.h"
