@@ -2,6 +2,7 @@
 
 #include "dsl/bounded.h"
 #include "dsl/halide_passes.h"
+#include "dsl/print.h"
 #include "dsl/reads.h"
 #include "schedules/online.h"
 #include "schedules/parts.h"

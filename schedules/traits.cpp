@@ -31,6 +31,7 @@ struct Rule {
 
 constexpr const char *step_by_step = "{stage} is a recurrence, of which each part would compute all that comes before";
 constexpr const char *no_index = "{stage} is kept in registers, of which every index has to be a number";
+constexpr const char *in_turn = "{stage} is kept several times in turn";
 constexpr const char *nowhere = "{stage} is pre-packed, so the kernel does not compute it";
 constexpr const char *copy_it = "place_in(…, consumer, loop), which copies it";
 constexpr const char *in_finish_in = "{stage} is part of a finish_in";
@@ -59,7 +60,7 @@ const std::vector<Rule> &rules() {
         {KeptApart, Prepacked},
         {KeptApart, Recurrence, step_by_step},
         {KeptApart, InRegisters, no_index},
-        {KeptApart, Buffered},
+        {KeptApart, Buffered, in_turn},
         {KeptApart, Online},
         {KeptApart, Tensorized, "tensorize of {stage} needs blocks of one size"},
         {Stored, Copy},
@@ -71,7 +72,7 @@ const std::vector<Rule> &rules() {
         {FirstReader, Padding},
         {FirstReader, Scattered},
         {FirstReader, Tensorized},
-        {FirstReader, Buffered},
+        {FirstReader, Buffered, in_turn},
         {FirstReader, PaddedTail, "a split of {stage} runs on beyond what there is"},
         {RingHost, SharesLoops,
          "{stage} shares loops with another stage, while the first planes are computed before them"},
