@@ -21,7 +21,7 @@ foreach(room ${rooms})
   list(APPEND archives ${name})
   if(NOT room MATCHES "/")
     install(DIRECTORY ${CMAKE_SOURCE_DIR}/${room} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kumiko
-            FILES_MATCHING PATTERN "*.h")
+            FILES_MATCHING PATTERN "*.h" PATTERN "*.def")
   endif()
 endforeach()
 target_link_libraries(kumiko_shared PRIVATE ${archives})

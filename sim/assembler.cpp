@@ -471,9 +471,9 @@ private:
         L1 &l = word_.l1;
         const L1Op op = names().l1.at(m.name);
         l.width = take_width(m, 1);
-        if (op == L1Op::MabReduce || op == L1Op::MabReduce4) l.reduction = take_reduction(m);
+        if (info(op).reduces) l.reduction = take_reduction(m);
         no_more_parts(m, "a width of 1 or 2 LW (and a reduction where it reduces) do");
-        if (is_upward(op)) {
+        if (info(op).up) {
             l.from = read();
             line_.expect("->", "and the address in l1bm");
             l.at = tree_address("l1bm");
@@ -489,24 +489,23 @@ private:
     void l2(Mnemonic m) {
         L2 &l = word_.l2;
         l.op = names().l2.at(m.name);
-        if (l.op == L2Op::Reduce) l.reduction = take_reduction(m);
-        no_more_parts(m, l.op == L2Op::Reduce ? "a reduction does" : "nothing does");
-        const bool up = l.op == L2Op::Gather || l.op == L2Op::Reduce || l.op == L2Op::UnicastUp;
-        const bool multicast = l.op == L2Op::Multicast;
-        if (multicast)
+        const L2Info &i = info(l.op);
+        if (i.reduces) l.reduction = take_reduction(m);
+        no_more_parts(m, i.reduces ? "a reduction does" : "nothing does");
+        if (i.multicast())
             l.second = tree_address("l1bm");
-        else if (up)
+        else if (i.up)
             l.l1bm = tree_address("l1bm");
         else
             l.l2bm = tree_address("l2bm");
-        if (l.op == L2Op::Broadcast2) comma(), l.second = tree_address("l2bm");
+        if (i.second == L2Second::L2bm) comma(), l.second = tree_address("l2bm");
         line_.expect("->", "and where it goes");
-        if (up)
+        if (i.up)
             l.l2bm = tree_address("l2bm");
         else
             l.l1bm = tree_address("l1bm");
         l.l1bs = set(32);
-        if (multicast || l.op == L2Op::UnicastDown || l.op == L2Op::UnicastUp) {
+        if (i.child) {
             line_.expect(",", "and the child");
             line_.expect("child ", "and an L1B's number");
             l.child = uint8_t(line_.number(0, 31, "an L1B's number"));
@@ -515,10 +514,9 @@ private:
     void mv(Mnemonic m) {
         Mv &v = word_.mv;
         v.op = names().mv.at(m.name);
-        if (v.op == MvOp::Reduce || v.op == MvOp::ReduceTo) v.reduction = take_reduction(m);
-        no_more_parts(m, v.op == MvOp::Reduce || v.op == MvOp::ReduceTo ? "a reduction does" : "nothing does");
-        const bool inside = v.op == MvOp::Copy || v.op == MvOp::ReduceTo,
-                   load = v.op == MvOp::Broadcast || v.op == MvOp::Scatter;
+        if (info(v.op).reduces) v.reduction = take_reduction(m);
+        no_more_parts(m, info(v.op).reduces ? "a reduction does" : "nothing does");
+        const bool inside = is_inside(v), load = is_load(v);
         const auto l2bm = [&] {
             line_.expect("l2bm[", "here");
             const uint16_t at = uint16_t(line_.number(0, UINT16_MAX, "an address"));

@@ -84,15 +84,13 @@ std::string control_text(const Control &c) {
 
 std::string mv_text(const Mv &m) {
     std::string text = info(m.op).name;
-    if (m.op == MvOp::Reduce || m.op == MvOp::ReduceTo) text += std::string(".") + name_of(m.reduction);
+    if (info(m.op).reduces) text += std::string(".") + name_of(m.reduction);
     const std::string memory = fmt::format("{}[{}]", m.pdm ? "pdm" : "dram", m.address),
                       l2bm = fmt::format("l2bm[{}]", m.l2bm);
-    const bool inside = m.op == MvOp::Copy || m.op == MvOp::ReduceTo,
-               load = m.op == MvOp::Broadcast || m.op == MvOp::Scatter;
-    if (inside)
+    if (is_inside(m))
         text += fmt::format(" {} -> l2bm[{}], child {}", l2bm, m.to, m.child);
     else
-        text += load ? " " + memory + " -> " + l2bm : " " + l2bm + " -> " + memory;
+        text += is_load(m) ? " " + memory + " -> " + l2bm : " " + l2bm + " -> " + memory;
     if (m.chip) text += ", chip";
     if (m.blocks != 1) text += fmt::format(", blocks {}", m.blocks);
     text += fmt::format(", size {}", m.size);
@@ -104,36 +102,24 @@ std::string mv_text(const Mv &m) {
 }
 
 std::string l2_text(const L2 &l) {
-    std::string text = info(l.op).name, from, to, end;
-    if (l.op == L2Op::Reduce) text += std::string(".") + name_of(l.reduction);
-    switch (l.op) {
-    case L2Op::Broadcast2:
-        from = tree_text("l2bm", l.l2bm) + ", " + tree_text("l2bm", l.second), to = tree_text("l1bm", l.l1bm);
-        break;
-    case L2Op::Multicast:
-        from = tree_text("l1bm", l.second), to = tree_text("l1bm", l.l1bm);
-        break;
-    case L2Op::Gather:
-    case L2Op::Reduce:
-    case L2Op::UnicastUp:
-        from = tree_text("l1bm", l.l1bm), to = tree_text("l2bm", l.l2bm);
-        break;
-    default:
-        from = tree_text("l2bm", l.l2bm), to = tree_text("l1bm", l.l1bm);
-        break;
-    }
-    text += " " + from + " -> " + to;
+    const L2Info &i = info(l.op);
+    std::string text = i.name;
+    if (i.reduces) text += std::string(".") + name_of(l.reduction);
+    const std::string l1bm = tree_text("l1bm", l.l1bm), l2bm = i.multicast() ? "" : tree_text("l2bm", l.l2bm);
+    std::string from = i.up ? l1bm : l2bm;
+    if (i.second == L2Second::L1bm) from = tree_text("l1bm", l.second);
+    if (i.second == L2Second::L2bm) from += ", " + tree_text("l2bm", l.second);
+    text += " " + from + " -> " + (i.up ? l2bm : l1bm);
     if (l.l1bs != all_units) text += " " + set_text(l.l1bs);
-    if (l.op == L2Op::UnicastDown || l.op == L2Op::UnicastUp || l.op == L2Op::Multicast)
-        text += fmt::format(", child {}", l.child);
+    if (i.child) text += fmt::format(", child {}", l.child);
     return text;
 }
 
 std::string l1_text(const Word &w) {
     const L1 &l = w.l1;
     std::string text = info(l.op).name;
-    if (l.op != L1Op::Scatter && l.op != L1Op::Gather) text += fmt::format(".{}", l.width);
-    if (l.op == L1Op::MabReduce || l.op == L1Op::MabReduce4) text += std::string(".") + name_of(l.reduction);
+    if (info(l.op).words != L1Words::Whole) text += fmt::format(".{}", l.width);
+    if (info(l.op).reduces) text += std::string(".") + name_of(l.reduction);
     const std::string set = l.mabs == all_units ? "" : " " + set_text(l.mabs);
     if (is_upward(l.op)) return text + " " + source_text(w, l.from) + " -> " + tree_text("l1bm", l.at) + set;
     return text + " " + tree_text("l1bm", l.at) + set + destinations_text(w, l.to);

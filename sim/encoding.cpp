@@ -1,9 +1,11 @@
 // The encoding of words: one ordered list of fields is used for encoding and decoding.
+#include "sim/accesses.h"
 #include "sim/operations.h"
 #include "sim/program.h"
 
 #include <fmt/format.h>
 
+#include <bit>
 #include <type_traits>
 
 namespace kumiko::sim {
@@ -67,6 +69,9 @@ void visit_port(Visitor &v, const char *name, P &p) {
     v(name, p.address.repeat[1], 16);
 }
 
+// The bits of a field for `count` operations.
+constexpr int bits_of(int count) { return std::bit_width(unsigned(count - 1)); }
+
 template<typename Visitor, typename W, typename Flags>
 void visit_fields(Visitor &v, W &w, Flags &wait_on, Flags &base_on, uint8_t &wait, uint8_t &base) {
     v("wait", wait_on, 1);
@@ -81,7 +86,7 @@ void visit_fields(Visitor &v, W &w, Flags &wait_on, Flags &base_on, uint8_t &wai
     v("base add", w.control.base_add, 1);
     v("end", w.control.end, 1);
 
-    v("L2 operation", w.l2.op, 4);
+    v("L2 operation", w.l2.op, bits_of(l2_op_count));
     v("L2 reduction", w.l2.reduction, 3);
     v("L2 child", w.l2.child, 5);
     v("L2 set", w.l2.l1bs, 32);
@@ -89,7 +94,7 @@ void visit_fields(Visitor &v, W &w, Flags &wait_on, Flags &base_on, uint8_t &wai
     visit_tree(v, "L2 address in L1BM", w.l2.l1bm);
     visit_tree(v, "L2 second address", w.l2.second);
 
-    v("L1 operation", w.l1.op, 3);
+    v("L1 operation", w.l1.op, bits_of(l1_op_count));
     v("L1 reduction", w.l1.reduction, 3);
     v("L1 width", w.l1.width, 2);
     v("L1 set", w.l1.mabs, 32);
@@ -124,7 +129,7 @@ void visit_fields(Visitor &v, W &w, Flags &wait_on, Flags &base_on, uint8_t &wai
     v("MR width", w.mr.width, 2);
     v("MR destinations", w.mr.to, 5);
 
-    v("ALU operation", w.alu.op, 5);
+    v("ALU operation", w.alu.op, bits_of(alu_op_count));
     v("ALU type", w.alu.type, 3);
     v("ALU width", w.alu.width, 2);
     v("ALU rotate", w.alu.rotate, 2);
@@ -147,7 +152,7 @@ void visit_fields(Visitor &v, W &w, Flags &wait_on, Flags &base_on, uint8_t &wai
         for (auto &a : p->address.at) v("address", a, 16);
     v("immediate", w.has_immediate, 1);
 
-    v("MV operation", w.mv.op, 3);
+    v("MV operation", w.mv.op, bits_of(mv_op_count));
     v("MV chip", w.mv.chip, 1);
     v("MV pdm", w.mv.pdm, 1);
     v("MV indirect", w.mv.indirect, 1);
@@ -171,8 +176,8 @@ struct Uses {
     uint8_t writes = 0;
 
     explicit Uses(const Word &w) {
-        for (Source s : {w.l1.from, w.mau.a, w.mau.b, w.mau.c, w.mw.from, w.alu.a, w.alu.b}) reads |= 1u << int(s);
-        writes = w.l1.to | w.mau.to | w.mr.to | w.alu.to;
+        each_read(w, [&](Slot, Source s, int) { reads |= 1u << int(s); });
+        each_write(w, [&](Slot, uint8_t to, int) { writes |= to; });
     }
     bool reads_from(Source s) const { return reads >> int(s) & 1; }
 };
@@ -204,15 +209,15 @@ Word canonical(const Word &word) {
     if (!w.control.repeat[0].count) std::swap(w.control.repeat[0], w.control.repeat[1]);
 
     canonical_slot(w.l2, w.l2.op != L2Op::None);
-    if (w.l2.op != L2Op::Reduce) w.l2.reduction = {};
-    const bool unicast = w.l2.op == L2Op::UnicastDown || w.l2.op == L2Op::UnicastUp;
-    if (!unicast && w.l2.op != L2Op::Multicast) w.l2.child = 0;
-    if (unicast) w.l2.l1bs = all_units;
-    if (w.l2.op != L2Op::Broadcast2 && w.l2.op != L2Op::Multicast) w.l2.second = {};
-    if (w.l2.op == L2Op::Multicast) w.l2.l2bm = {};
+    const L2Info &l2 = info(w.l2.op);
+    if (!l2.reduces) w.l2.reduction = {};
+    if (!l2.child) w.l2.child = 0;
+    if (l2.unicast()) w.l2.l1bs = all_units;
+    if (l2.second == L2Second::None) w.l2.second = {};
+    if (l2.multicast()) w.l2.l2bm = {};
 
     canonical_slot(w.l1, w.l1.op != L1Op::None);
-    if (w.l1.op != L1Op::MabReduce && w.l1.op != L1Op::MabReduce4) w.l1.reduction = {};
+    if (!info(w.l1.op).reduces) w.l1.reduction = {};
     if (is_upward(w.l1.op))
         w.l1.to = 0;
     else
@@ -241,8 +246,7 @@ Word canonical(const Word &word) {
 
     canonical_slot(w.mv, w.mv.op != MvOp::None);
     if (w.mv.op != MvOp::None) {
-        const bool inside = w.mv.op == MvOp::Copy || w.mv.op == MvOp::ReduceTo;
-        if (inside) {
+        if (is_inside(w.mv)) {
             w.mv.chip = w.mv.pdm = w.mv.indirect = false;
             w.mv.groups = 0xffff, w.mv.address = 0, w.mv.stride = 0, w.mv.blocks = 1;
         } else {
@@ -253,7 +257,7 @@ Word canonical(const Word &word) {
         else
             w.mv.table = 0;
         if (w.mv.blocks == 1) w.mv.stride = 0;
-        if (w.mv.op != MvOp::Reduce && w.mv.op != MvOp::ReduceTo) w.mv.reduction = {};
+        if (!info(w.mv.op).reduces) w.mv.reduction = {};
     }
 
     const Uses uses(w);
@@ -306,6 +310,7 @@ Word decode(const EncodedWord &bits) {
     };
     within(w.l2.op, l2_op_count, "L2 operation");
     within(w.l2.reduction, reduction_count, "L2 reduction");
+    within(w.l1.op, l1_op_count, "L1 operation");
     within(w.l1.reduction, reduction_count, "L1 reduction");
     within(w.mau.op, mau_op_count, "MAU operation");
     within(w.alu.op, alu_op_count, "ALU operation");

@@ -12,8 +12,9 @@
 // encode it and return the value for the slot. Two slots that use one port with different addresses
 // cannot share a word; `read`, `write` and `merge` then throw HazardError (rules H1, H5, H7).
 //
-// All addresses and sizes are in long words (LW, 8 bytes). docs/chip.md defines each operation;
-// operations.h has the same as tables.
+// All addresses and sizes are in long words (LW, 8 bytes). The operations are the rows of
+// alu_operations.def and tree_operations.def; operations.h gives their properties, and docs/chip.md
+// prints them.
 #pragma once
 
 #include "sim/config.h"
@@ -131,10 +132,16 @@ constexpr int reduction_count = 6;
 
 constexpr uint32_t all_units = 0xffffffff; // in a set of units: all there are
 
-// Between L2BM and the L1BMs below it.
-enum class L2Op : uint8_t { None, Broadcast, Broadcast2, Scatter, UnicastDown, Multicast, Gather, Reduce, UnicastUp };
-constexpr int l2_op_count = 9;
-constexpr bool is_upward(L2Op op) { return op >= L2Op::Gather; }
+// Between L2BM and the L1BMs below it (tree_operations.def).
+enum class L2Op : uint8_t {
+    None,
+#define KUMIKO_L2(op, ...) op,
+#include "sim/tree_operations.def"
+};
+constexpr int l2_op_count = 1
+#define KUMIKO_L2(op, ...) +1
+#include "sim/tree_operations.def"
+    ;
 
 // The L2 slot of a word.
 struct L2 {
@@ -149,19 +156,16 @@ struct L2 {
 };
 
 // Between L1BM and the PEs below it. Downwards the data becomes `lbf` and is written to `to`;
-// upwards it comes from `from`.
+// upwards it comes from `from` (tree_operations.def).
 enum class L1Op : uint8_t {
     None,
-    PeBroadcast,   // every PE gets the same words
-    MabBroadcast,  // PE p of every MAB
-    MabBroadcast4, // PE p of each four neighbouring MABs (4×4 mode)
-    Scatter,       // PE i gets LW i
-    Gather,        // its inverse
-    MabReduce,     // over all MABs, for each PE p
-    MabReduce4     // over each four neighbouring MABs
+#define KUMIKO_L1(op, ...) op,
+#include "sim/tree_operations.def"
 };
-constexpr int l1_op_count = 8;
-constexpr bool is_upward(L1Op op) { return op >= L1Op::Gather; }
+constexpr int l1_op_count = 1
+#define KUMIKO_L1(op, ...) +1
+#include "sim/tree_operations.def"
+    ;
 
 // The L1 slot of a word.
 struct L1 {
@@ -213,37 +217,19 @@ struct MatrixRead {
     bool operator==(const MatrixRead &) const = default;
 };
 
-// Integers, logic, comparisons, conversions. For the types and widths of each, see operations.h.
+// Integers, logic, comparisons, conversions (alu_operations.def). operations.h gives the types and
+// widths of each.
 enum class AluOp : uint8_t {
     None,
-    Pass,
-    Not,
-    And,
-    Or,
-    Xor,
-    Select,
-    Rotate,
-    Add,
-    Sub,
-    Shl,
-    Shr,
-    Max,
-    Min,
-    Eq,
-    Ne,
-    Lt,
-    Le,
-    Relu,
-    Relud,
-    Rsqrt,
-    Widen,
-    Narrow,
-    ToInt,
-    Round,
-    ToFloat,
-    SetMask
+#define KUMIKO_ALU(op, ...) op,
+#include "sim/alu_operations.def"
+#undef KUMIKO_ALU
 };
-constexpr int alu_op_count = 27;
+constexpr int alu_op_count = 1
+#define KUMIKO_ALU(op, ...) +1
+#include "sim/alu_operations.def"
+#undef KUMIKO_ALU
+    ;
 
 // The ALU slot of a word.
 struct Alu {
@@ -267,17 +253,17 @@ struct Mask {
     bool operator==(const Mask &) const = default;
 };
 
-// Moves concurrent with the instruction stream: between DRAM or PDM and the L2BMs, and among L2BMs.
+// Moves concurrent with the instruction stream: between DRAM or PDM and the L2BMs, and among L2BMs
+// (tree_operations.def).
 enum class MvOp : uint8_t {
     None,
-    Broadcast, // DRAM -> every chosen L2BM
-    Scatter,   // DRAM -> the u-th chosen L2BM gets the u-th block of 64 LW, cyclically
-    Gather,    // its inverse
-    Reduce,    // over the chosen L2BMs -> DRAM
-    Copy,      // L2BM of `child` -> every chosen L2BM, at `to`
-    ReduceTo   // over the chosen L2BMs -> L2BM of `child`, at `to`
+#define KUMIKO_MV(op, ...) op,
+#include "sim/tree_operations.def"
 };
-constexpr int mv_op_count = 7;
+constexpr int mv_op_count = 1
+#define KUMIKO_MV(op, ...) +1
+#include "sim/tree_operations.def"
+    ;
 
 // The MV slot of a word.
 struct Mv {

@@ -1,5 +1,10 @@
 #include "sim/operations.h"
 
+#include "sim/kernels/kernels.h"
+#include "support/error.h"
+
+#include <fmt/format.h>
+
 #include <iterator>
 
 namespace kumiko::sim {
@@ -31,37 +36,25 @@ constexpr MauInfo mau_table[mau_op_count] = {
     {"vpass", true, false, false, false, "a, unchanged; narrow: four fp32 of two LW rounded to fp16"},
 };
 
-constexpr TreeInfo l1_table[l1_op_count] = {
-    {"none", ""},
-    {"l1.pe", "L1BM b + w·t + j -> word j of every PE"},
-    {"l1.mab", "L1BM b + 4w·t + w·p + j -> word j of PE p of every MAB"},
-    {"l1.mab4", "L1BM b + wM·t + 4w·q + w·p + j -> word j of PE p of the MABs 4q to 4q + 3 (M MABs in an L1B)"},
-    {"l1.scatter", "L1BM b + 4M·t + i -> PE i"},
-    {"l1.gather", "PE i -> L1BM b + 4M·t + i"},
-    {"l1.reduce", "over the MABs, word j of PE p -> L1BM b + 4w·t + w·p + j"},
-    {"l1.reduce4", "over the MABs 4q to 4q + 3, word j of PE p -> L1BM b + wM·t + 4w·q + w·p + j"},
+constexpr bool Down = false, Up = true;
+
+constexpr L1Info l1_table[l1_op_count] = {
+    {"none", Down, L1Words::Pe, false, ""},
+#define KUMIKO_L1(op, name, direction, words, reduces, meaning) {name, direction, L1Words::words, reduces, meaning},
+#include "sim/tree_operations.def"
 };
 
-constexpr TreeInfo l2_table[l2_op_count] = {
-    {"none", ""},
-    {"l2.bcast", "L2BM b + 16t + j -> every L1BM a + 16t + j"},
-    {"l2.bcast2", "the same for the lower half of the L1Bs; the upper half from the second L2BM address"},
-    {"l2.scatter", "L2BM b + 8L·t + 8l + j -> L1BM l at a + 8t + j (L L1Bs)"},
-    {"l2.down", "L2BM b + 16t + j -> L1BM of the child at a + 16t + j"},
-    {"l2.multicast", "L1BM of the child at the second address + 16t + j -> every L1BM a + 16t + j"},
-    {"l2.gather", "L1BM l at a + 8t + j -> L2BM b + 8L·t + 8l + j"},
-    {"l2.reduce", "over the L1Bs, a + 16t + j -> L2BM b + 16t + j"},
-    {"l2.up", "L1BM of the child at a + 16t + j -> L2BM b + 16t + j"},
+constexpr L2Info l2_table[l2_op_count] = {
+    {"none", Down, false, false, L2Second::None, false, ""},
+#define KUMIKO_L2(op, name, direction, dealt, child, second, reduces, meaning)                                         \
+    {name, direction, dealt, child, L2Second::second, reduces, meaning},
+#include "sim/tree_operations.def"
 };
 
-constexpr TreeInfo mv_table[mv_op_count] = {
-    {"none", ""},
-    {"mv.bcast", "memory -> every chosen L2BM"},
-    {"mv.scatter", "memory -> the u-th of the U chosen L2BMs gets the blocks of 64 LW u, u + U, ..."},
-    {"mv.gather", "its inverse"},
-    {"mv.reduce", "over the chosen L2BMs -> memory"},
-    {"mv.copy", "L2BM of the child -> every chosen L2BM"},
-    {"mv.reduceto", "over the chosen L2BMs -> L2BM of the child"},
+constexpr MvInfo mv_table[mv_op_count] = {
+    {"none", MvKind::Load, false, false, ""},
+#define KUMIKO_MV(op, name, kind, dealt, reduces, meaning) {name, MvKind::kind, dealt, reduces, meaning},
+#include "sim/tree_operations.def"
 };
 
 } // namespace
@@ -70,9 +63,9 @@ constexpr TreeInfo mv_table[mv_op_count] = {
 #define KUMIKO_ROW(table, index) table[size_t(index) < std::size(table) ? size_t(index) : 0]
 const AluInfo &info(AluOp op) { return KUMIKO_ROW(alu_table, op); }
 const MauInfo &info(MauOp op) { return KUMIKO_ROW(mau_table, op); }
-const TreeInfo &info(L1Op op) { return KUMIKO_ROW(l1_table, op); }
-const TreeInfo &info(L2Op op) { return KUMIKO_ROW(l2_table, op); }
-const TreeInfo &info(MvOp op) { return KUMIKO_ROW(mv_table, op); }
+const L1Info &info(L1Op op) { return KUMIKO_ROW(l1_table, op); }
+const L2Info &info(L2Op op) { return KUMIKO_ROW(l2_table, op); }
+const MvInfo &info(MvOp op) { return KUMIKO_ROW(mv_table, op); }
 
 const char *name_of(Reduction r) {
     constexpr const char *names[] = {"add.f32", "max.f32", "min.f32", "add.i32", "max.i32", "min.i32"};
@@ -88,8 +81,37 @@ const char *name_of(Source s) {
     return KUMIKO_ROW(names, s);
 }
 
-int alu_operand_width(const Alu &alu) { return alu.op == AluOp::Narrow ? 2 : alu.width; }
-int alu_result_width(const Alu &alu) { return alu.op == AluOp::Widen ? 2 : alu.width; }
+int64_t l1_words(const L1 &l1, const Config &config) {
+    const auto a_cycle = [&]() -> int64_t {
+        switch (info(l1.op).words) {
+        case L1Words::Pe:
+            return l1.width;
+        case L1Words::Mab:
+            return int64_t(pes_per_mab) * l1.width;
+        case L1Words::FourMabs:
+            return int64_t(l1.width) * config.mabs;
+        case L1Words::Whole:
+            break;
+        }
+        return config.pes_per_l1b();
+    };
+    return cycles_per_step * a_cycle();
+}
+int64_t l2_words_of_l1bm(const L2 &l2, const Config &config) {
+    return int64_t(cycles_per_step) * (info(l2.op).dealt ? config.links.l2_scatter : config.links.l2_broadcast);
+}
+int64_t l2_words_of_l2bm(const L2 &l2, const Config &config) {
+    return l2_words_of_l1bm(l2, config) * (info(l2.op).dealt ? config.l1bs : 1);
+}
+
+uint32_t alu_lane(AluOp op, Type type, uint32_t a, uint32_t b) {
+    const auto lane = baseline_kernels()->lane[int(op)][int(type)];
+    if (!lane) throw InternalError(fmt::format("{} of {} is not computed lane by lane", info(op).name, name_of(type)));
+    return lane(a, b);
+}
+
+int alu_operand_width(const Alu &alu) { return info(alu.op).result == AluResult::Narrower ? 2 : alu.width; }
+int alu_result_width(const Alu &alu) { return info(alu.op).result == AluResult::Wider ? 2 : alu.width; }
 int mau_a_width(const Mau &mau) { return mau.op == MauOp::Pass ? mau.width : 1; }
 int mau_c_width(const Mau &mau) { return mau.precision == Type::F16 && !mau.narrow_c ? 2 : 1; }
 int mau_result_width(const Mau &mau) {
@@ -98,8 +120,9 @@ int mau_result_width(const Mau &mau) {
 }
 
 MaskForm mask_form(const Alu &alu) {
-    if (alu.op == AluOp::Widen) return MaskForm::Wide;
-    if (alu.op == AluOp::Narrow) return MaskForm::Lanes;
+    const AluResult result = info(alu.op).result;
+    if (result == AluResult::Wider) return MaskForm::Wide;
+    if (result == AluResult::Narrower) return MaskForm::Lanes;
     return is_16_bit(alu.type) ? MaskForm::Lanes : MaskForm::Pairs;
 }
 MaskForm mask_form(const Mau &mau) {
@@ -110,5 +133,27 @@ MaskForm mask_form(const Mau &mau) {
 int face_size(Type precision) { return precision == Type::F16 ? 16 : 8; }
 int face_rows(int width) { return cycles_per_step * width; }
 int face_parts(Type precision, int width) { return face_size(precision) / face_rows(width); }
+
+std::string operations_page() {
+    std::string text = "| ALU | operands | types | LW | meaning |\n|---|---|---|---|---|\n";
+    for (int i = 1; i < alu_op_count; i++) {
+        const AluInfo &r = alu_table[i];
+        std::string types;
+        for (int t = 0; t < type_count; t++)
+            if (r.types >> t & 1) types += std::string(types.empty() ? "" : " ") + name_of(Type(t));
+        text += fmt::format("| `{}` | {} | {} | {} | {} |\n", r.name, r.operands, types, r.max_width, r.meaning);
+    }
+    text += "\n| MAU | meaning |\n|---|---|\n";
+    for (int i = 1; i < mau_op_count; i++)
+        text += fmt::format("| `{}` | {} |\n", mau_table[i].name, mau_table[i].meaning);
+    const auto tree = [&](const char *heading, const auto *rows, int count) {
+        text += fmt::format("\n| {} | meaning |\n|---|---|\n", heading);
+        for (int i = 1; i < count; i++) text += fmt::format("| `{}` | {} |\n", rows[i].name, rows[i].meaning);
+    };
+    tree("L1", l1_table, l1_op_count);
+    tree("L2", l2_table, l2_op_count);
+    tree("MV", mv_table, mv_op_count);
+    return text;
+}
 
 } // namespace kumiko::sim

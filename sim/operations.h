@@ -1,6 +1,7 @@
-// The operations as tables: name, operands, types, widths, and the meaning as text. The assembler,
-// the checker and docs/chip.md use them; the ALU's rows, with their meaning in C++, are in
-// alu_operations.def.
+// The properties of the operations: name, operands, types, widths, and the meaning as text. The
+// encoding, the assembler, the checker, the engine and docs/chip.md use them. The rows of the ALU,
+// with their meaning in C++, are in alu_operations.def, those of L1, L2 and MV in
+// tree_operations.def.
 #pragma once
 
 #include "sim/isa.h"
@@ -27,16 +28,66 @@ struct MauInfo {
 };
 const MauInfo &info(MauOp op);
 
-struct TreeInfo {
+// What one cycle transfers from or to L1BM, w being the slot's width. Pe: w LW. Mab: w LW for each
+// PE of one MAB. FourMabs: the same for each four neighbouring MABs (4×4 mode). Whole: one LW for
+// each PE, so that w is 1.
+enum class L1Words : uint8_t { Pe, Mab, FourMabs, Whole };
+struct L1Info {
     const char *name;
+    bool up;
+    L1Words words;
+    bool reduces; // by the slot's reduction
     const char *meaning;
 };
-const TreeInfo &info(L1Op op);
-const TreeInfo &info(L2Op op);
-const TreeInfo &info(MvOp op);
+const L1Info &info(L1Op op);
+
+enum class L2Second : uint8_t { None, L1bm, L2bm };
+struct L2Info {
+    const char *name;
+    bool up;
+    bool dealt;      // each L1B has words of its own in L2BM
+    bool child;      // names one L1B
+    L2Second second; // the memory of the second source
+    bool reduces;
+    const char *meaning;
+    bool multicast() const { return second == L2Second::L1bm; } // does not use L2BM
+    bool unicast() const { return child && !multicast(); }
+};
+const L2Info &info(L2Op op);
+
+// Between DRAM or PDM and L2BMs, or among L2BMs.
+enum class MvKind : uint8_t { Load, Store, Inside };
+struct MvInfo {
+    const char *name;
+    MvKind kind;
+    bool dealt; // each L2B has blocks of its own
+    bool reduces;
+    const char *meaning;
+};
+const MvInfo &info(MvOp op);
+
+inline bool is_upward(L1Op op) { return info(op).up; }
+inline bool is_upward(L2Op op) { return info(op).up; }
+inline bool is_load(const Mv &m) { return info(m.op).kind == MvKind::Load; }
+inline bool is_store(const Mv &m) { return info(m.op).kind == MvKind::Store; }
+inline bool is_inside(const Mv &m) { return info(m.op).kind == MvKind::Inside; }
+
+// LW of L1BM that an L1 step transfers.
+int64_t l1_words(const L1 &l1, const Config &config);
+// LW that an L2 step transfers: of each L1BM, and of L2BM.
+int64_t l2_words_of_l1bm(const L2 &l2, const Config &config);
+int64_t l2_words_of_l2bm(const L2 &l2, const Config &config);
+// LW of a move, of each of its groups.
+inline int64_t words_of(const Mv &m, const Config &config) { return int64_t(m.blocks) * m.size * config.moves.block; }
+
 const char *name_of(Reduction reduction); // "add.f32"
 const char *name_of(Type type);           // "f16"
 const char *name_of(Source source);       // "lm0"
+
+// The result of one lane of an operation that is computed lane by lane, with lanes of `type`: bits
+// in the low part of a and b, and of the result. Throws InternalError for other operations and
+// types.
+uint32_t alu_lane(AluOp op, Type type, uint32_t a, uint32_t b);
 
 // LW per cycle that the slots read and write.
 int alu_operand_width(const Alu &alu);

@@ -1,9 +1,11 @@
 // Checks a word by itself.
+#include "sim/accesses.h"
 #include "sim/assembler.h"
 #include "sim/operations.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 
 namespace kumiko::sim {
@@ -92,7 +94,7 @@ private:
         if (w.l1.op == L1Op::None) return;
         within(Slot::L1, w.l1.op, 0, l1_op_count - 1, "operation");
         within(Slot::L1, w.l1.reduction, 0, reduction_count - 1, "reduction");
-        within(Slot::L1, w.l1.width, 1, w.l1.op == L1Op::Scatter || w.l1.op == L1Op::Gather ? 1 : 2, "width");
+        within(Slot::L1, w.l1.width, 1, info(w.l1.op).words == L1Words::Whole ? 1 : 2, "width");
         if (is_upward(w.l1.op)) {
             operand(Slot::L1, w.l1.from, "source");
             if (w.l1.to) fail(Slot::L1, "it goes to L1BM, and has no other destination");
@@ -190,24 +192,20 @@ private:
     void shared() const {
         struct User {
             Slot slot;
-            bool on;
-            uint8_t to;
-            uint32_t from; // bit Source
+            uint8_t to = 0;
+            uint32_t from = 0; // bit Source
+        };
+        User users[] = {{Slot::L1}, {Slot::MatrixWrite}, {Slot::Mau}, {Slot::MatrixRead}, {Slot::Alu}};
+        const auto user = [&](Slot slot) -> User & {
+            return *std::find_if(std::begin(users), std::end(users), [&](const User &u) { return u.slot == slot; });
         };
         const auto bit = [](Source s) { return 1u << int(s); };
-        const User users[] = {
-            {Slot::L1, w.l1.op != L1Op::None, w.l1.to, bit(w.l1.from)},
-            {Slot::MatrixWrite, w.mw.on, 0, bit(w.mw.from)},
-            {Slot::Mau, w.mau.op != MauOp::None, w.mau.to, bit(w.mau.a) | bit(w.mau.b) | bit(w.mau.c)},
-            {Slot::MatrixRead, w.mr.on, w.mr.to, 0},
-            {Slot::Alu, w.alu.op != AluOp::None, w.alu.to, bit(w.alu.a) | bit(w.alu.b)},
-        };
+        each_read(w, [&](Slot slot, Source s, int) { user(slot).from |= bit(s); });
+        each_write(w, [&](Slot slot, uint8_t to, int) { user(slot).to |= to; });
         constexpr const char *written[] = {"the port of LM0", "the port of LM1", "the write port of GRF0",
                                            "the write port of GRF1", "the write port of T"};
         for (const User &a : users) {
-            if (!a.on) continue;
             for (const User &b : users) {
-                if (!b.on) continue;
                 if (&a < &b && (a.to & b.to))
                     hazard(Rule::H1, written[std::countr_zero(unsigned(a.to & b.to))], "it serves one slot a step",
                            a.slot, b.slot);

@@ -42,29 +42,27 @@ private:
         set(Slot::L2, w.l2.l1bs, c.l1bs, "L1B");
         if (w.l2.child >= c.l1bs)
             fail(Slot::L2, fmt::format("there is no L1B {} on {}, which has {}", w.l2.child, c.name, c.l1bs));
-        if (w.l2.op == L2Op::Broadcast2 && c.l1bs % 2)
+        if (info(w.l2.op).second == L2Second::L2bm && c.l1bs % 2)
             fail(Slot::L2, fmt::format("it needs an even number of L1Bs, and {} has {}", c.name, c.l1bs));
     }
     void l1() const {
         set(Slot::L1, w.l1.mabs, c.mabs, "MAB");
-        if ((w.l1.op == L1Op::MabBroadcast4 || w.l1.op == L1Op::MabReduce4) && c.mabs % 4)
+        if (info(w.l1.op).words == L1Words::FourMabs && c.mabs % 4)
             fail(Slot::L1, fmt::format("4×4 mode needs MABs in fours, and {} has {} in an L1B", c.name, c.mabs));
     }
     void mv() const {
         const Mv &m = w.mv;
-        const bool inside = m.op == MvOp::Copy || m.op == MvOp::ReduceTo,
-                   store = m.op == MvOp::Gather || m.op == MvOp::Reduce;
         const auto fail = [&](const std::string &message) { this->fail(Slot::Mv, message); };
         set(Slot::Mv, m.l2bs, c.total_l2bs(), "L2B");
-        const int64_t words = int64_t(m.blocks) * m.size * c.moves.block;
+        const int64_t words = words_of(m, c);
         const uint32_t all = c.total_l2bs() >= 32 ? all_units : (1u << c.total_l2bs()) - 1, chosen = m.l2bs & all;
-        if (inside) {
+        if (is_inside(m)) {
             if (m.child >= c.total_l2bs())
                 fail(fmt::format("there is no L2B {} on {}, which has {}", m.child, c.name, c.total_l2bs()));
             l2bm(m.l2bm, words), l2bm(m.to, words);
-            if (m.op == MvOp::Copy && chosen >> m.child & 1 && overlap(m.l2bm, m.to, words))
+            if (!info(m.op).reduces && chosen >> m.child & 1 && overlap(m.l2bm, m.to, words))
                 fail("it copies a range onto itself");
-            if (m.op == MvOp::ReduceTo && chosen >> m.child & 1 && m.l2bm != m.to && overlap(m.l2bm, m.to, words))
+            if (info(m.op).reduces && chosen >> m.child & 1 && m.l2bm != m.to && overlap(m.l2bm, m.to, words))
                 fail("its result overlaps a source at another address");
             return;
         }
@@ -87,7 +85,7 @@ private:
             }
         }
         int64_t share = words;
-        if (m.op == MvOp::Scatter || m.op == MvOp::Gather) {
+        if (info(m.op).dealt) {
             if (words / c.moves.block % units)
                 fail(fmt::format("{} blocks of {} LW cannot be distributed evenly to {} L2Bs", words / c.moves.block,
                                  c.moves.block, units));
@@ -111,7 +109,8 @@ private:
         const int64_t low = std::min<int64_t>(m.address, last), high = std::max<int64_t>(m.address, last) + block;
         if (low < 0 || high > size)
             fail(fmt::format("addresses {}..{} are outside {} of {} LW", low, high - 1, memory, size));
-        if (store && m.blocks > 1 && std::abs(int64_t(m.stride)) < block) fail("its blocks overlap in the destination");
+        if (is_store(m) && m.blocks > 1 && std::abs(int64_t(m.stride)) < block)
+            fail("its blocks overlap in the destination");
     }
     void l2bm(int64_t at, int64_t words) const {
         if (at + words > c.sizes.l2bm)

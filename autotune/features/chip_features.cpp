@@ -97,16 +97,16 @@ void describe_words(ChipTable &t, const ChipCounts &c, double cycles) {
     t.ratio("words.dram_written", double(n.stores.dram_words), needed);
     t.ratio("words.l2bm_in", double(n.loads.l2bm_words), needed);
     t.ratio("words.l2bm_out", double(n.stores.l2bm_words), needed);
-    const auto memory = [&](const std::string &name, chip::Space s, double units) {
-        t.ratio("words." + name + "_read", double(n.words[size_t(s)][0]) * units, needed);
-        t.ratio("words." + name + "_written", double(n.words[size_t(s)][1]) * units, needed);
+    const auto memory = [&](const std::string &name, sim::Resource r, double units) {
+        t.ratio("words." + name + "_read", double(n.words[size_t(r)][0]) * units, needed);
+        t.ratio("words." + name + "_written", double(n.words[size_t(r)][1]) * units, needed);
     };
-    memory("l2bm", chip::Space::L2bm, l2bs);
-    memory("l1bm", chip::Space::L1bm, l1bs);
-    memory("lm0", chip::Space::Lm0, pes);
-    memory("lm1", chip::Space::Lm1, pes);
-    memory("grf0", chip::Space::Grf0, pes);
-    memory("grf1", chip::Space::Grf1, pes);
+    memory("l2bm", sim::Resource::L2bm, l2bs);
+    memory("l1bm", sim::Resource::L1bm, l1bs);
+    memory("lm0", sim::Resource::Lm0, pes);
+    memory("lm1", sim::Resource::Lm1, pes);
+    memory("grf0", sim::Resource::Grf0, pes);
+    memory("grf1", sim::Resource::Grf1, pes);
 
     const auto moves = [&](const std::string &name, const chip::Tally::Moves &m) {
         t.log(name + ".moves", double(m.count));

@@ -1,5 +1,6 @@
 // The accesses of a word in a step: their addresses, the hazard rules, undefined reads, and the
 // location of the data.
+#include "sim/accesses.h"
 #include "sim/engine/places.h"
 #include "sim/engine/runner.h"
 #include "sim/operations.h"
@@ -168,17 +169,7 @@ void Runner::check_reads(const PlannedWord &p) {
     if (w.mr.on) face(w.mr.face, w.mr.precision, Slot::MatrixRead);
 
     if (options_.undefined == Undefined::Zero) return;
-    if (w.l1.op != L1Op::None && is_upward(w.l1.op)) check_operand_defined(p, w.l1.from, w.l1.width, Slot::L1);
-    if (w.mw.on) check_operand_defined(p, w.mw.from, w.mw.width, Slot::MatrixWrite);
-    if (w.mau.op != MauOp::None) {
-        check_operand_defined(p, w.mau.a, mau_a_width(w.mau), Slot::Mau);
-        check_operand_defined(p, w.mau.b, 1, Slot::Mau);
-        check_operand_defined(p, w.mau.c, mau_c_width(w.mau), Slot::Mau);
-    }
-    if (w.alu.op != AluOp::None) {
-        check_operand_defined(p, w.alu.a, alu_operand_width(w.alu), Slot::Alu);
-        check_operand_defined(p, w.alu.b, alu_operand_width(w.alu), Slot::Alu);
-    }
+    each_read(w, [&](Slot slot, Source s, int width) { check_operand_defined(p, s, width, slot); });
 }
 
 // Two writes to one address in a step are an error.

@@ -15,47 +15,46 @@ HazardParty Hazards::party(int64_t step, uint32_t word, Slot slot) const {
     return {step, int64_t(word), disassemble(w, slot), w.note};
 }
 
-void Hazards::early(Rule rule, const std::string &resource, const Stamp &s, int gap, int64_t step, uint32_t word,
+void Hazards::early(Resource r, const std::string &name, const Stamp &s, int gap, int64_t step, uint32_t word,
                     Slot slot) const {
-    throw HazardError(rule, resource,
+    const Rule rule = r <= Resource::Lm1 ? Rule::H2 : r == Resource::Face ? Rule::H6 : Rule::H3;
+    throw HazardError(rule, name,
                       fmt::format("written at step {}, it may be read from step {}, and is read at step {}", s.step,
                                   s.step + 1 + gap, step),
                       party(s), party(step, word, slot));
 }
 
 void Hazards::read_lm(int lm, int64_t step, uint32_t word, Slot slot) const {
-    if (step <= lm_[lm].step + config_.gaps.lm)
-        early(Rule::H2, fmt::format("LM{}", lm), lm_[lm], config_.gaps.lm, step, word, slot);
+    read(
+        Resource(int(Resource::Lm0) + lm), lm_[lm], [&] { return fmt::format("LM{}", lm); }, step, word, slot);
 }
 
 void Hazards::read_grf(int grf, int address, int width, int64_t step, uint32_t word, Slot slot) const {
-    for (int j = 0; j < width; j++) {
-        const Stamp &s = grf_[grf][size_t(address + j)];
-        if (step <= s.step + config_.gaps.grf)
-            early(Rule::H3, fmt::format("GRF{}[{}]", grf, address + j), s, config_.gaps.grf, step, word, slot);
-    }
+    for (int j = 0; j < width; j++)
+        read(
+            Resource(int(Resource::Grf0) + grf), grf_[grf][size_t(address + j)],
+            [&] { return fmt::format("GRF{}[{}]", grf, address + j); }, step, word, slot);
 }
 
 void Hazards::read_t(int t, int width, int64_t step, uint32_t word, Slot slot) const {
-    for (int j = 0; j < width; j++) {
-        const Stamp &s = t_[2 * t + j];
-        if (step <= s.step + config_.gaps.t) early(Rule::H3, "T", s, config_.gaps.t, step, word, slot);
-    }
+    for (int j = 0; j < width; j++)
+        read(
+            Resource::T, t_[2 * t + j], [] { return "T"; }, step, word, slot);
 }
 
 void Hazards::read_mask(int entry, int64_t step, uint32_t word, Slot slot) const {
-    if (step <= mask_[entry].step + config_.gaps.mask)
-        early(Rule::H3, fmt::format("mask entry {}", entry), mask_[entry], config_.gaps.mask, step, word, slot);
+    read(
+        Resource::Mask, mask_[entry], [&] { return fmt::format("mask entry {}", entry); }, step, word, slot);
 }
 
 void Hazards::read_base(int base, int64_t step, uint32_t word, Slot slot) const {
-    if (step <= base_[base].step + config_.gaps.base)
-        early(Rule::H3, fmt::format("base register b{}", base), base_[base], config_.gaps.base, step, word, slot);
+    read(
+        Resource::Base, base_[base], [&] { return fmt::format("base register b{}", base); }, step, word, slot);
 }
 
 void Hazards::read_face(int face, int64_t step, uint32_t word, Slot slot) const {
-    if (step <= face_[face].step + config_.gaps.matrix)
-        early(Rule::H6, face ? "face y" : "face x", face_[face], config_.gaps.matrix, step, word, slot);
+    read(
+        Resource::Face, face_[face], [&] { return face ? "face y" : "face x"; }, step, word, slot);
 }
 
 void Hazards::partly_written(int face, uint32_t rows, int64_t step, uint32_t word, Slot slot) const {
@@ -91,22 +90,21 @@ void Hazards::read_forward(int forward, int width, int64_t step, uint32_t word, 
 }
 
 void Hazards::read_l1bm(int64_t begin, int64_t end, int64_t step, uint32_t word, Slot slot) const {
-    for (const Range &r : l1bm_.ring) {
-        const int gap = r.stamp.slot == Slot::L1 ? config_.gaps.l1bm_by_pe
-                        : slot == Slot::L1       ? config_.gaps.l1bm_by_l2
-                                                 : config_.gaps.l1bm_l2_l2;
-        if (step <= r.stamp.step + gap && r.begin < end && begin < r.end)
-            early(Rule::H3, fmt::format("L1BM[{}..{}]", std::max(begin, r.begin), std::min(end, r.end) - 1), r.stamp,
-                  gap, step, word, slot);
-    }
+    read_range(Resource::L1bm, "L1BM", l1bm_, begin, end, step, word, slot);
 }
 
 void Hazards::read_l2bm(int64_t begin, int64_t end, int64_t step, uint32_t word, Slot slot) const {
-    for (const Range &r : l2bm_.ring) {
-        const int gap = slot == Slot::Mv ? config_.gaps.l2bm_mv : config_.gaps.l2bm_l2;
-        if (step <= r.stamp.step + gap && r.begin < end && begin < r.end)
-            early(Rule::H3, fmt::format("L2BM[{}..{}]", std::max(begin, r.begin), std::min(end, r.end) - 1), r.stamp,
-                  gap, step, word, slot);
+    read_range(Resource::L2bm, "L2BM", l2bm_, begin, end, step, word, slot);
+}
+
+void Hazards::read_range(Resource resource, const char *name, const Recent &recent, int64_t begin, int64_t end,
+                         int64_t step, uint32_t word, Slot slot) const {
+    for (const Range &r : recent.ring) {
+        if (r.begin >= end || begin >= r.end) continue;
+        read(
+            resource, r.stamp,
+            [&] { return fmt::format("{}[{}..{}]", name, std::max(begin, r.begin), std::min(end, r.end) - 1); }, step,
+            word, slot);
     }
 }
 
@@ -196,18 +194,18 @@ void Hazards::drop(uint8_t tag) {
 
 int64_t Hazards::settled() const {
     int64_t last = 0;
-    const auto stamp = [&](const Stamp &s, int gap) { last = std::max(last, s.step + 1 + gap); };
-    for (const Stamp &s : lm_) stamp(s, config_.gaps.lm);
-    for (const Stamp &s : t_) stamp(s, config_.gaps.t);
-    for (const Stamp &s : mask_) stamp(s, config_.gaps.mask);
-    for (const Stamp &s : base_) stamp(s, config_.gaps.base);
-    for (const Stamp &s : face_) stamp(s, config_.gaps.matrix);
+    const auto stamp = [&](Resource r, const Stamp &s) {
+        last = std::max(last, s.step + 1 + longest_gap(r, s.slot, config_.gaps));
+    };
+    for (const Stamp &s : lm_) stamp(Resource::Lm0, s);
+    for (const Stamp &s : t_) stamp(Resource::T, s);
+    for (const Stamp &s : mask_) stamp(Resource::Mask, s);
+    for (const Stamp &s : base_) stamp(Resource::Base, s);
+    for (const Stamp &s : face_) stamp(Resource::Face, s);
     for (const auto &grf : grf_)
-        for (const Stamp &s : grf) stamp(s, config_.gaps.grf);
-    for (const Range &r : l1bm_.ring)
-        stamp(r.stamp, r.stamp.slot == Slot::L1 ? config_.gaps.l1bm_by_pe
-                                                : std::max(config_.gaps.l1bm_by_l2, config_.gaps.l1bm_l2_l2));
-    for (const Range &r : l2bm_.ring) stamp(r.stamp, std::max(config_.gaps.l2bm_l2, config_.gaps.l2bm_mv));
+        for (const Stamp &s : grf) stamp(Resource::Grf0, s);
+    for (const Range &r : l1bm_.ring) stamp(Resource::L1bm, r.stamp);
+    for (const Range &r : l2bm_.ring) stamp(Resource::L2bm, r.stamp);
     return last;
 }
 

@@ -2,6 +2,7 @@
 // All units execute the same word at the same addresses, so this state is kept once per chip.
 #pragma once
 
+#include "sim/accesses.h"
 #include "sim/engine/plan.h"
 
 #include <array>
@@ -94,7 +95,15 @@ private:
         int next = 0;
         void add(const Hazards &hazards, int64_t begin, int64_t end, const Stamp &s, const char *name);
     };
-    [[noreturn]] void early(Rule rule, const std::string &resource, const Stamp &written, int gap, int64_t step,
+    void read_range(Resource resource, const char *name, const Recent &recent, int64_t begin, int64_t end, int64_t step,
+                    uint32_t word, Slot slot) const;
+    // Throws if a value written there may not be read yet; name() is the resource's.
+    template<typename Name>
+    void read(Resource r, const Stamp &written, Name &&name, int64_t step, uint32_t word, Slot slot) const {
+        const int steps = gap(r, written.slot, slot, config_.gaps);
+        if (step <= written.step + steps) early(r, name(), written, steps, step, word, slot);
+    }
+    [[noreturn]] void early(Resource r, const std::string &name, const Stamp &written, int gap, int64_t step,
                             uint32_t word, Slot slot) const;
 
     const Planned &program_;

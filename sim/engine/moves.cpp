@@ -1,5 +1,7 @@
 #include "sim/engine/moves.h"
 
+#include "sim/operations.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,14 +12,11 @@ namespace kumiko::sim {
 namespace {
 
 HostMemory::Space space_of(const Mv &m) { return m.pdm ? HostMemory::Space::Pdm : HostMemory::Space::Dram; }
-int64_t rounds(int64_t words, int64_t rate) { return (words + rate - 1) / rate; }
 
 } // namespace
 
 Moves::Moves(const Config &config, ChipState &chip, HostMemory &memory)
-    : config_(config), chip_(chip), memory_(memory), groups_(size_t(config.groups)),
-      in_free_(size_t(config.total_l2bs())), out_free_(size_t(config.total_l2bs())), dram_busy_(size_t(config.groups)) {
-}
+    : config_(config), chip_(chip), memory_(memory), clock_(config), dram_busy_(size_t(config.groups)) {}
 
 std::vector<int> Moves::chosen(uint32_t l2bs) const {
     std::vector<int> all;
@@ -28,7 +27,7 @@ std::vector<int> Moves::chosen(uint32_t l2bs) const {
 
 std::vector<Moves::Stream> Moves::streams(const Mv &m) const {
     std::vector<Stream> all;
-    if (!is_load(m) && !is_store(m)) return all;
+    if (is_inside(m)) return all;
     const std::vector<int> units = chosen(m.l2bs);
     for (int g = 0; g < config_.groups; g++) {
         if (!(m.groups >> g & 1)) continue;
@@ -40,67 +39,15 @@ std::vector<Moves::Stream> Moves::streams(const Mv &m) const {
     return all;
 }
 
-Moves::Timed Moves::time(const Mv &m, uint64_t now) {
-    const std::vector<Stream> all = streams(m);
-    Timed r;
-    // Wait for a place in each group's queue.
-    for (const Stream &s : all) {
-        std::deque<uint64_t> &ends = groups_[size_t(s.group)].ends;
-        while (!ends.empty() && ends.front() <= now) ends.pop_front();
-        if (int(ends.size()) > config_.moves.queue) { // one in service, the others waiting
-            const uint64_t until = ends[ends.size() - size_t(config_.moves.queue) - 1];
-            r.stall = std::max(r.stall, until - now);
-        }
-    }
-    now += r.stall;
-    r.begin = now + uint64_t(m.pdm || all.empty() ? config_.moves.pdm_start : config_.moves.dram_start);
-
-    const int64_t n = words(m);
-    int64_t cycles = 0;
-    const auto in = [&](int u) { r.begin = std::max(r.begin, in_free_[size_t(u)]); };
-    const auto out = [&](int u) { r.begin = std::max(r.begin, out_free_[size_t(u)]); };
-    std::vector<int> ins, outs;
-    if (all.empty()) { // among L2BMs
-        const std::vector<int> units = chosen(m.l2bs);
-        const bool across =
-            std::any_of(units.begin(), units.end(), [&](int u) { return u / config_.l2bs != m.child / config_.l2bs; });
-        cycles = rounds(n, across ? config_.moves.across_rate : config_.moves.l2bm_rate);
-        (m.op == MvOp::Copy ? ins : outs) = units;
-        (m.op == MvOp::Copy ? outs : ins).push_back(m.child);
-    }
-    const int direction = is_load(m) ? 1 : 2;
-    for (const Stream &s : all) {
-        Group &g = groups_[size_t(s.group)];
-        const bool dealt = m.op == MvOp::Scatter || m.op == MvOp::Gather;
-        const bool across =
-            std::any_of(s.l2bs.begin(), s.l2bs.end(), [&](int u) { return u / config_.l2bs != s.group; });
-        int rate = m.indirect ? config_.moves.indirect_rate : config_.moves.dram_rate;
-        if (m.pdm) rate = across ? config_.moves.pdm_across_rate : config_.moves.pdm_rate;
-        const bool turns = !m.pdm && g.direction && g.direction != direction;
-        r.begin = std::max({r.begin, g.free, turns ? g.dram_end + uint64_t(config_.moves.turnaround) : 0});
-        const int64_t share = dealt ? n / int64_t(s.l2bs.size()) : n;
-        cycles = std::max({cycles, rounds(n, rate), rounds(share, config_.moves.l2bm_rate)});
-        (direction == 1 ? ins : outs).insert((direction == 1 ? ins : outs).end(), s.l2bs.begin(), s.l2bs.end());
-    }
-    std::for_each(ins.begin(), ins.end(), in);
-    std::for_each(outs.begin(), outs.end(), out);
-    r.end = r.begin + uint64_t(cycles);
-    for (const int u : ins) in_free_[size_t(u)] = r.end;
-    for (const int u : outs) out_free_[size_t(u)] = r.end;
-    for (const Stream &s : all) {
-        Group &g = groups_[size_t(s.group)];
-        g.free = r.end;
-        g.ends.push_back(r.end);
-        if (m.pdm) continue;
-        g.dram_end = r.end;
-        g.direction = direction;
-        dram_busy_[size_t(s.group)] += uint64_t(cycles);
-    }
-    return r;
+MoveTimes Moves::time(const Mv &m, uint64_t now) {
+    const MoveDemand demand = demand_of(m, config_);
+    for (size_t g = 0; g < dram_busy_.size() && demand.direction; g++)
+        if (demand.groups >> g & 1) dram_busy_[g] += uint64_t(demand.cycles);
+    return clock_.issue(demand, now);
 }
 
 std::vector<int64_t> Moves::granules(const Mv &m, int group) const {
-    const int64_t count = words(m) / config_.moves.granule;
+    const int64_t count = words_of(m, config_) / config_.moves.granule;
     std::vector<uint64_t> table(size_t(count + 1) / 2);
     memory_.read(HostMemory::Space::Dram, group, m.table, table);
     std::vector<int64_t> at;
@@ -125,7 +72,7 @@ void Moves::each_block(const Mv &m, int group, F &&f) const {
 }
 
 void Moves::footprints(const Mv &m, PendingMove &out) const {
-    const int64_t n = words(m);
+    const int64_t n = words_of(m, config_);
     out.tag = m.tag;
     out.in = is_load(m);
     std::vector<MoveFootprint> &l2bm = is_load(m) ? out.writes : out.reads,
@@ -135,8 +82,8 @@ void Moves::footprints(const Mv &m, PendingMove &out) const {
         f.l2bs = l2bs, f.l2bm = at, f.l2bm_words = count;
         return f;
     };
-    if (!is_load(m) && !is_store(m)) {
-        const bool copy = m.op == MvOp::Copy;
+    if (is_inside(m)) {
+        const bool copy = !info(m.op).reduces;
         out.reads.push_back(l2bm_range(copy ? 1u << m.child : m.l2bs, m.l2bm, n));
         out.writes.push_back(l2bm_range(copy ? m.l2bs : 1u << m.child, m.to, n));
         return;
@@ -144,8 +91,7 @@ void Moves::footprints(const Mv &m, PendingMove &out) const {
     for (const Stream &s : streams(m)) {
         uint32_t set = 0;
         for (const int u : s.l2bs) set |= 1u << u;
-        const bool dealt = m.op == MvOp::Scatter || m.op == MvOp::Gather;
-        l2bm.push_back(l2bm_range(set, m.l2bm, dealt ? n / int64_t(s.l2bs.size()) : n));
+        l2bm.push_back(l2bm_range(set, m.l2bm, info(m.op).dealt ? n / int64_t(s.l2bs.size()) : n));
         MoveFootprint f;
         f.groups = 1u << s.group;
         f.pdm = m.pdm;
@@ -169,7 +115,7 @@ void Moves::footprints(const Mv &m, PendingMove &out) const {
 }
 
 void Moves::carry(const Mv &m, bool zero) {
-    const int64_t n = words(m), block = config_.moves.block;
+    const int64_t n = words_of(m, config_), block = config_.moves.block;
     const auto need_l2bm = [&](int u, int64_t at, int64_t count) {
         const int64_t missing = zero ? -1 : chip_.l2bm_defined.first_undefined(size_t(u), size_t(at), size_t(count));
         if (missing >= 0)
@@ -200,12 +146,12 @@ void Moves::carry(const Mv &m, bool zero) {
         }
         return std::move(level.front());
     };
-    if (m.op == MvOp::Copy) {
+    if (is_inside(m) && !info(m.op).reduces) {
         need_l2bm(m.child, m.l2bm, n);
         const uint64_t *from = chip_.l2bm_words(m.child) + m.l2bm;
         const std::vector<uint64_t> data(from, from + n);
         for (const int u : chosen(m.l2bs)) put_l2bm(u, m.to, data.data(), n);
-    } else if (m.op == MvOp::ReduceTo) {
+    } else if (is_inside(m)) {
         const std::vector<uint64_t> data = reduce(chosen(m.l2bs));
         put_l2bm(m.child, m.to, data.data(), n);
     }
@@ -223,7 +169,7 @@ void Moves::carry(const Mv &m, bool zero) {
                 at += count;
             });
             for (int64_t u = 0; u < units; u++) {
-                if (m.op == MvOp::Broadcast) {
+                if (!info(m.op).dealt) {
                     put_l2bm(s.l2bs[size_t(u)], m.l2bm, data.data(), n);
                     continue;
                 }
@@ -232,7 +178,7 @@ void Moves::carry(const Mv &m, bool zero) {
             }
             continue;
         }
-        if (m.op == MvOp::Reduce) {
+        if (info(m.op).reduces) {
             data = reduce(s.l2bs);
         } else {
             for (int64_t b = 0; b < n / block; b++) {
@@ -252,13 +198,11 @@ void Moves::carry(const Mv &m, bool zero) {
 
 Moves::Traffic Moves::traffic(const Mv &m) const {
     Traffic t;
-    const uint64_t bytes = uint64_t(words(m)) * 8, units = chosen(m.l2bs).size();
-    if (m.op == MvOp::Copy) return {0, bytes * units, bytes};
-    if (m.op == MvOp::ReduceTo) return {0, bytes, bytes * units};
+    const uint64_t bytes = uint64_t(words_of(m, config_)) * 8, units = chosen(m.l2bs).size();
+    if (is_inside(m)) return info(m.op).reduces ? Traffic{0, bytes, bytes * units} : Traffic{0, bytes * units, bytes};
     for (const Stream &s : streams(m)) {
-        const bool dealt = m.op == MvOp::Scatter || m.op == MvOp::Gather;
         t.memory += bytes;
-        (is_load(m) ? t.l2bm_in : t.l2bm_out) += dealt ? bytes : bytes * s.l2bs.size();
+        (is_load(m) ? t.l2bm_in : t.l2bm_out) += info(m.op).dealt ? bytes : bytes * s.l2bs.size();
     }
     return t;
 }

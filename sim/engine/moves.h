@@ -9,8 +9,7 @@
 #include "sim/engine/chip_state.h"
 #include "sim/engine/hazards.h"
 #include "sim/memory.h"
-
-#include <deque>
+#include "sim/move_times.h"
 
 namespace kumiko::sim {
 
@@ -18,12 +17,8 @@ class Moves {
 public:
     Moves(const Config &config, ChipState &chip, HostMemory &memory);
 
-    struct Timed {
-        uint64_t stall = 0; // cycles for which a full queue stalled the stream before the issue
-        uint64_t begin = 0, end = 0;
-    };
     // Requires a checked word.
-    Timed time(const Mv &move, uint64_t now);
+    MoveTimes time(const Mv &move, uint64_t now);
     // Computes the words that it reads and writes. Reads the table of an indirect move: throws
     // UserError for an entry outside DRAM.
     void footprints(const Mv &move, PendingMove &out) const;
@@ -36,8 +31,6 @@ public:
         uint64_t memory = 0, l2bm_in = 0, l2bm_out = 0;
     };
     Traffic traffic(const Mv &move) const;
-    static bool is_load(const Mv &m) { return m.op == MvOp::Broadcast || m.op == MvOp::Scatter; }
-    static bool is_store(const Mv &m) { return m.op == MvOp::Gather || m.op == MvOp::Reduce; }
 
 private:
     // A group's memory and the L2Bs that it serves.
@@ -47,7 +40,6 @@ private:
     };
     std::vector<Stream> streams(const Mv &m) const;
     std::vector<int> chosen(uint32_t l2bs) const;
-    int64_t words(const Mv &m) const { return int64_t(m.blocks) * m.size * config_.moves.block; }
     std::vector<int64_t> granules(const Mv &m, int group) const;
     template<typename F>
     void each_block(const Mv &m, int group, F &&f) const; // f(address, words)
@@ -55,13 +47,7 @@ private:
     const Config &config_;
     ChipState &chip_;
     HostMemory &memory_;
-    struct Group {
-        uint64_t free = 0, dram_end = 0;
-        int direction = 0;         // last direction of DRAM: 1 read, 2 written
-        std::deque<uint64_t> ends; // of the moves not yet complete
-    };
-    std::vector<Group> groups_;
-    std::vector<uint64_t> in_free_, out_free_; // of each L2BM
+    MoveClock clock_;
     std::vector<uint64_t> dram_busy_;
 };
 

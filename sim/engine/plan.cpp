@@ -1,5 +1,6 @@
 #include "sim/engine/plan.h"
 
+#include "sim/accesses.h"
 #include "sim/operations.h"
 
 #include <fmt/format.h>
@@ -13,31 +14,14 @@ namespace {
 // Finds the resources that each slot of one word uses.
 void plan_accesses(PlannedWord &p) {
     const Word &w = p.word;
-    const auto read = [&](Source s, int width, Slot slot) {
+    each_read(w, [&](Slot slot, Source s, int width) {
         PlannedAccess &a = p.reads[int(s)];
         if (s != Source::None && a.width < width) a = {uint8_t(width), slot};
-    };
-    const auto write = [&](uint8_t to, int width, Slot slot) {
+    });
+    each_write(w, [&](Slot slot, uint8_t to, int width) {
         for (int i = 0; i < 5; i++)
             if (to >> i & 1) p.writes[i] = {uint8_t(width), slot};
-    };
-    if (w.l1.op != L1Op::None) {
-        read(w.l1.from, w.l1.width, Slot::L1);
-        write(w.l1.to, w.l1.width, Slot::L1);
-    }
-    if (w.mw.on) read(w.mw.from, w.mw.width, Slot::MatrixWrite);
-    if (w.mau.op != MauOp::None) {
-        read(w.mau.a, mau_a_width(w.mau), Slot::Mau);
-        read(w.mau.b, 1, Slot::Mau);
-        read(w.mau.c, mau_c_width(w.mau), Slot::Mau);
-        write(w.mau.to, mau_result_width(w.mau), Slot::Mau);
-    }
-    if (w.mr.on) write(w.mr.to, w.mr.width, Slot::MatrixRead);
-    if (w.alu.op != AluOp::None) {
-        read(w.alu.a, alu_operand_width(w.alu), Slot::Alu);
-        read(w.alu.b, alu_operand_width(w.alu), Slot::Alu);
-        write(w.alu.to, alu_result_width(w.alu), Slot::Alu);
-    }
+    });
     const auto port = [&](PortIndex index, const Port &port, const PlannedAccess &access) {
         if (!access.width) return;
         const PortAddress &a = port.address;

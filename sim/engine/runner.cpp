@@ -38,38 +38,18 @@ void count_links(const Config &c, const Moves &moves, const PlannedWord &p, uint
     constexpr uint64_t t = cycles_per_step;
     if (w.mv.op != MvOp::None) {
         const Moves::Traffic traffic = moves.traffic(w.mv);
-        const bool load = Moves::is_load(w.mv);
+        const bool load = is_load(w.mv);
         add(w.mv.pdm ? load ? Link::PdmRead : Link::PdmWrite : load ? Link::DramRead : Link::DramWrite, traffic.memory);
         add(Link::L2bmIn, traffic.l2bm_in);
         add(Link::L2bmOut, traffic.l2bm_out);
     }
     const uint64_t l2bs = uint64_t(c.total_l2bs()), l1bs = uint64_t(std::popcount(p.l2_l1bs));
-    const uint64_t broadcast = t * uint64_t(c.links.l2_broadcast) * 8, scatter = t * uint64_t(c.links.l2_scatter) * 8;
-    switch (w.l2.op) {
-    case L2Op::None:
-        break;
-    case L2Op::Broadcast:
-    case L2Op::Broadcast2:
-        add(Link::L2ToL1, broadcast * l1bs * l2bs);
-        break;
-    case L2Op::Scatter:
-        add(Link::L2ToL1, scatter * l1bs * l2bs);
-        break;
-    case L2Op::UnicastDown:
-        add(Link::L2ToL1, broadcast * l2bs);
-        break;
-    case L2Op::Multicast:
-        add(Link::L1ToL1, broadcast * l1bs * l2bs);
-        break;
-    case L2Op::Gather:
-        add(Link::L1ToL2, scatter * l1bs * l2bs);
-        break;
-    case L2Op::Reduce:
-        add(Link::L1ToL2, broadcast * l1bs * l2bs);
-        break;
-    case L2Op::UnicastUp:
-        add(Link::L1ToL2, broadcast * l2bs);
-        break;
+    if (w.l2.op != L2Op::None) {
+        const L2Info &i = info(w.l2.op);
+        add(i.multicast() ? Link::L1ToL1
+            : i.up        ? Link::L1ToL2
+                          : Link::L2ToL1,
+            uint64_t(l2_words_of_l1bm(w.l2, c)) * 8 * (i.unicast() ? 1 : l1bs) * l2bs);
     }
     const uint64_t served = uint64_t(std::popcount(p.l1_mabs)) * pes_per_mab * uint64_t(c.total_l1bs());
     if (w.l1.op != L1Op::None) add(is_upward(w.l1.op) ? Link::PeToL1 : Link::L1ToPe, t * w.l1.width * 8 * served);

@@ -1,4 +1,5 @@
 // One step: executes the word, starts or awaits moves, and records its writes.
+#include "sim/accesses.h"
 #include "sim/engine/places.h"
 #include "sim/engine/runner.h"
 #include "sim/operations.h"
@@ -50,7 +51,7 @@ void Runner::issue_move(const PlannedWord &p) {
         hazards_.check_new_move(move);
     }
     last_move_ = move.issued;
-    const Moves::Timed timed = moves_.time(m, cycle_);
+    const MoveTimes timed = moves_.time(m, cycle_);
     run_.stall_cycles += timed.stall;
     run_.idle_cycles[size_t(Idle::Queue)] += timed.stall;
     cycle_ += timed.stall;
@@ -62,9 +63,9 @@ void Runner::issue_move(const PlannedWord &p) {
     move.complete = timed.end;
     if (run_.traced) {
         const Moves::Traffic t = moves_.traffic(m);
-        const bool inside = !Moves::is_load(m) && !Moves::is_store(m);
-        run_.traced->moves.push_back({cycle_, timed.begin, timed.end, index_, inside ? uint16_t(0) : m.groups, m.tag,
-                                      move.in, inside ? t.l2bm_in : t.memory, disassemble(p.word, Slot::Mv)});
+        run_.traced->moves.push_back({cycle_, timed.begin, timed.end, index_, is_inside(m) ? uint16_t(0) : m.groups,
+                                      m.tag, move.in, is_inside(m) ? t.l2bm_in : t.memory,
+                                      disassemble(p.word, Slot::Mv)});
     }
     hazards_.add_move(std::move(move));
     tags_issued_ |= uint16_t(1 << m.tag);
@@ -122,14 +123,11 @@ void Runner::stamp_writes(const PlannedWord &p) {
                     chip_.masks_defined.set_whole(plane);
             }
         }
-        if (w.alu.op != AluOp::SetMask) hazards_.write_forward(0, alu_result_width(w.alu), stamp(Slot::Alu));
     }
-    if (w.mau.op != MauOp::None) hazards_.write_forward(1, mau_result_width(w.mau), stamp(Slot::Mau));
-    if (w.l1.op != L1Op::None && !is_upward(w.l1.op)) {
-        hazards_.write_forward(2, w.l1.width, stamp(Slot::L1));
-        forward_partial_[2] = now_.l1_partial;
-    }
-    if (w.mr.on) hazards_.write_forward(3, w.mr.width, stamp(Slot::MatrixRead));
+    each_forward(w, [&](Slot slot, int forward, int width) {
+        hazards_.write_forward(forward, width, stamp(slot));
+        if (slot == Slot::L1) forward_partial_[forward] = now_.l1_partial;
+    });
     if (w.mw.on) {
         hazards_.write_face(w.mw.face, stamp(Slot::MatrixWrite));
         ChipState::Face &f = chip_.face_state[w.mw.face];

@@ -1,5 +1,6 @@
 // Transfers along the tree: L1 (between L1BM and PEs) and L2 (between L2BM and L1BMs).
 #include "sim/engine/runner.h"
+#include "sim/operations.h"
 
 #include <fmt/format.h>
 
@@ -19,24 +20,7 @@ Runner::Extent Runner::extent(const TreeAddress &a, int64_t words, int64_t size,
 
 void Runner::l1_extent(const PlannedWord &p) {
     const L1 &l = p.word.l1;
-    int64_t a_cycle = 0;
-    switch (l.op) {
-    case L1Op::PeBroadcast:
-        a_cycle = l.width;
-        break;
-    case L1Op::MabBroadcast:
-    case L1Op::MabReduce:
-        a_cycle = 4 * l.width;
-        break;
-    case L1Op::MabBroadcast4:
-    case L1Op::MabReduce4:
-        a_cycle = l.width * config_.mabs;
-        break;
-    default:
-        a_cycle = config_.pes_per_l1b();
-        break;
-    }
-    now_.l1 = extent(l.at, cycles_per_step * a_cycle, config_.sizes.l1bm, "L1BM", Slot::L1);
+    now_.l1 = extent(l.at, l1_words(l, config_), config_.sizes.l1bm, "L1BM", Slot::L1);
     now_.l1_partial = p.l1_mabs != (config_.mabs >= 32 ? all_units : (1u << config_.mabs) - 1);
     if (now_.l1_partial && (!selected_known_ || selected_set_ != p.l1_mabs)) {
         for (size_t m = 0; m < chip_.mabs; m++)
@@ -52,7 +36,8 @@ void Runner::check_l1_source(const PlannedWord &p) {
     for (size_t b = 0; b < size_t(config_.total_l1bs()); b++) {
         int64_t missing =
             chip_.l1bm_defined.first_undefined(b, size_t(now_.l1.begin), size_t(now_.l1.end - now_.l1.begin));
-        if (missing >= 0 && p.word.l1.op == L1Op::Scatter) { // only what the chosen MABs receive
+        // Only what the chosen MABs receive.
+        if (missing >= 0 && info(p.word.l1.op).words == L1Words::Whole) {
             missing = -1;
             for (int t = 0; t < 4; t++)
                 for (int m = 0; m < config_.mabs && missing < 0; m++)
@@ -73,22 +58,22 @@ void Runner::l1_down(const Resolved &r, size_t l1b, size_t out_at) const {
     for (size_t t = 0; t < 4; t++) {
         for (size_t j = 0; j < w; j++) {
             auto *to = reinterpret_cast<uint64_t *>(r.out[2].row[2 * t + j] + out_at);
-            switch (l.op) {
-            case L1Op::PeBroadcast:
+            switch (info(l.op).words) {
+            case L1Words::Pe:
                 std::fill_n(to, pes, from[w * t + j]);
                 break;
-            case L1Op::MabBroadcast:
-            case L1Op::MabBroadcast4: {
-                const bool four = l.op == L1Op::MabBroadcast4;
+            case L1Words::Mab:
+            case L1Words::FourMabs: {
+                const bool four = info(l.op).words == L1Words::FourMabs;
                 for (size_t m = 0; m < mabs; m++) {
                     const uint64_t *source = from + (four ? w * mabs * t + 4 * w * (m / 4) : 4 * w * t) + j;
                     for (size_t i = 0; i < 4; i++) to[4 * m + i] = source[w * i];
                 }
                 break;
             }
-            default:
+            case L1Words::Whole:
                 std::memcpy(to, from + pes * t, 8 * pes);
-                break; // Scatter
+                break;
             }
             for (size_t m = 0; m < mabs; m++)
                 if (!(p.l1_mabs >> m & 1)) std::memset(to + 4 * m, 0, 32);
@@ -108,7 +93,7 @@ void Runner::l1_up(const Resolved &r, size_t l1b, size_t at) {
     const auto defined = [&](size_t address, size_t count) {
         chip_.l1bm_defined.set(l1b, size_t(r.l1.begin) + address, count);
     };
-    if (l.op == L1Op::Gather) {
+    if (!info(l.op).reduces) {
         for (size_t t = 0; t < 4; t++) {
             for (size_t m = 0; m < mabs; m++) {
                 if (!(p.l1_mabs >> m & 1)) continue;
@@ -119,7 +104,7 @@ void Runner::l1_up(const Resolved &r, size_t l1b, size_t at) {
         return;
     }
     // Reduces pairs of neighbours among the chosen MABs, level by level; an odd one is passed up.
-    const bool four = l.op == L1Op::MabReduce4;
+    const bool four = info(l.op).words == L1Words::FourMabs;
     for (size_t first = 0; first < mabs; first += four ? 4 : mabs) {
         for (size_t t = 0; t < 4; t++) {
             for (size_t j = 0; j < w; j++) {
@@ -149,15 +134,13 @@ void Runner::l1_up(const Resolved &r, size_t l1b, size_t at) {
 
 void Runner::l2_extents(const PlannedWord &p) {
     const L2 &l = p.word.l2;
-    const int64_t broadcast = int64_t(cycles_per_step) * config_.links.l2_broadcast,
-                  scatter = int64_t(cycles_per_step) * config_.links.l2_scatter;
-    const bool dealt = l.op == L2Op::Scatter || l.op == L2Op::Gather, multicast = l.op == L2Op::Multicast;
-    const bool up = is_upward(l.op);
-    l2_l1bm_ = extent(l.l1bm, dealt ? scatter : broadcast, config_.sizes.l1bm, "L1BM", Slot::L2);
-    if (!multicast)
-        l2_l2bm_ = extent(l.l2bm, dealt ? scatter * config_.l1bs : broadcast, config_.sizes.l2bm, "L2BM", Slot::L2);
-    if (multicast) l2_second_ = extent(l.second, broadcast, config_.sizes.l1bm, "L1BM", Slot::L2);
-    if (l.op == L2Op::Broadcast2) l2_second_ = extent(l.second, broadcast, config_.sizes.l2bm, "L2BM", Slot::L2);
+    const L2Info &op = info(l.op);
+    const bool up = op.up, multicast = op.multicast(), twice = op.second == L2Second::L2bm;
+    const int64_t words = l2_words_of_l1bm(l, config_);
+    l2_l1bm_ = extent(l.l1bm, words, config_.sizes.l1bm, "L1BM", Slot::L2);
+    if (!multicast) l2_l2bm_ = extent(l.l2bm, l2_words_of_l2bm(l, config_), config_.sizes.l2bm, "L2BM", Slot::L2);
+    if (multicast) l2_second_ = extent(l.second, words, config_.sizes.l1bm, "L1BM", Slot::L2);
+    if (twice) l2_second_ = extent(l.second, words, config_.sizes.l2bm, "L2BM", Slot::L2);
     if (!options_.hazards) return;
     if (multicast)
         hazards_.read_l1bm(l2_second_.begin, l2_second_.end, step_, index_, Slot::L2);
@@ -166,7 +149,7 @@ void Runner::l2_extents(const PlannedWord &p) {
     else
         hazards_.read_l2bm(l2_l2bm_.begin, l2_l2bm_.end, step_, index_, Slot::L2);
     if (!multicast) hazards_.check_moves(l2_l2bm_.begin, l2_l2bm_.end, up, step_, index_);
-    if (l.op == L2Op::Broadcast2) {
+    if (twice) {
         hazards_.read_l2bm(l2_second_.begin, l2_second_.end, step_, index_, Slot::L2);
         hazards_.check_moves(l2_second_.begin, l2_second_.end, false, step_, index_);
     }
@@ -176,6 +159,7 @@ void Runner::l2_extents(const PlannedWord &p) {
 // l2_data_.
 void Runner::l2_read(const PlannedWord &p) {
     const L2 &l = p.word.l2;
+    const L2Info &op = info(l.op);
     const size_t b = size_t(cycles_per_step * config_.links.l2_broadcast), s = size_t(config_.links.l2_scatter),
                  L = size_t(config_.l1bs);
     const size_t piece = std::max(2 * b, 4 * s * L);
@@ -196,32 +180,20 @@ void Runner::l2_read(const PlannedWord &p) {
     };
     for (size_t u = 0; u < size_t(config_.total_l2bs()); u++) {
         uint64_t *data = &l2_data_[u * piece];
-        switch (l.op) {
-        case L2Op::Broadcast:
-        case L2Op::UnicastDown:
-            std::memcpy(data, from_l2bm(u, l2_l2bm_), 8 * b);
-            break;
-        case L2Op::Broadcast2:
-            std::memcpy(data, from_l2bm(u, l2_l2bm_), 8 * b);
-            std::memcpy(data + b, from_l2bm(u, l2_second_), 8 * b);
-            break;
-        case L2Op::Scatter:
-            std::memcpy(data, from_l2bm(u, l2_l2bm_), 8 * 4 * s * L);
-            break;
-        case L2Op::Multicast:
+        if (op.multicast()) {
             std::memcpy(data, from_l1bm(u * L + l.child, l2_second_), 8 * b);
-            break;
-        case L2Op::UnicastUp:
+        } else if (!op.up) {
+            std::memcpy(data, from_l2bm(u, l2_l2bm_), 8 * (op.dealt ? 4 * s * L : b));
+            if (op.second == L2Second::L2bm) std::memcpy(data + b, from_l2bm(u, l2_second_), 8 * b);
+        } else if (op.child) {
             std::memcpy(data, from_l1bm(u * L + l.child, l2_l1bm_), 8 * b);
-            break;
-        case L2Op::Gather:
+        } else if (!op.reduces) {
             for (size_t c = 0; c < L; c++) {
                 if (!(p.l2_l1bs >> c & 1)) continue;
                 const uint64_t *from = from_l1bm(u * L + c, l2_l1bm_);
                 for (size_t t = 0; t < 4; t++) std::memcpy(data + s * L * t + s * c, from + s * t, 8 * s);
             }
-            break;
-        case L2Op::Reduce: {
+        } else {
             std::vector<uint64_t> level(L * b);
             size_t count = 0;
             for (size_t c = 0; c < L; c++)
@@ -235,20 +207,17 @@ void Runner::l2_read(const PlannedWord &p) {
                 count = (count + 1) / 2;
             }
             std::memcpy(data, level.data(), 8 * b);
-            break;
-        }
-        case L2Op::None:
-            break;
         }
     }
 }
 
 void Runner::l2_write(const PlannedWord &p) {
     const L2 &l = p.word.l2;
+    const L2Info &op = info(l.op);
     const size_t b = size_t(cycles_per_step * config_.links.l2_broadcast), s = size_t(config_.links.l2_scatter),
                  L = size_t(config_.l1bs);
     const size_t piece = std::max(2 * b, 4 * s * L);
-    const bool up = is_upward(l.op);
+    const bool up = op.up;
     if (up)
         hazards_.write_l2bm(l2_l2bm_.begin, l2_l2bm_.end, stamp(Slot::L2));
     else
@@ -261,7 +230,7 @@ void Runner::l2_write(const PlannedWord &p) {
         const uint64_t *data = &l2_data_[u * piece];
         if (up) {
             uint64_t *to = chip_.l2bm_words(u) + l2_l2bm_.begin;
-            if (l.op != L2Op::Gather) {
+            if (!op.dealt) {
                 std::memcpy(to, data, 8 * b);
                 chip_.l2bm_defined.set(u, size_t(l2_l2bm_.begin), b);
                 continue;
@@ -275,18 +244,18 @@ void Runner::l2_write(const PlannedWord &p) {
             }
             continue;
         }
-        if (l.op == L2Op::UnicastDown) {
+        if (op.unicast()) {
             to_l1bm(u * L + l.child, data, b);
             continue;
         }
         for (size_t c = 0; c < L; c++) {
             if (!(p.l2_l1bs >> c & 1)) continue;
-            if (l.op == L2Op::Scatter) {
+            if (op.dealt) {
                 uint64_t slice[4 * 64];
                 for (size_t t = 0; t < 4; t++) std::memcpy(slice + s * t, data + s * L * t + s * c, 8 * s);
                 to_l1bm(u * L + c, slice, 4 * s);
             } else {
-                to_l1bm(u * L + c, l.op == L2Op::Broadcast2 && c >= L / 2 ? data + b : data, b);
+                to_l1bm(u * L + c, op.second == L2Second::L2bm && c >= L / 2 ? data + b : data, b);
             }
         }
     }

@@ -93,14 +93,29 @@ void alu_kernel(const Rows &a, const Rows &b, const RowsOut &out, const Range &r
         lanes_narrower(a, out, range, [=](uint32_t x) { return uint16_t(meaning.template operator()<T>(x, x)); });
 }
 
+template<typename T, Shape shape, typename Meaning>
+uint32_t alu_lane(uint32_t a, uint32_t b) {
+    using B = typename T::Bits;
+    constexpr Meaning meaning{};
+    const auto result = meaning.template operator()<T>(B(a), B(b));
+    if constexpr (shape == Shape::Mask)
+        return result ? B(~B(0)) : B(0);
+    else if constexpr (shape == Shape::Wider)
+        return uint32_t(result);
+    else if constexpr (shape == Shape::Narrower)
+        return uint16_t(result);
+    else
+        return B(result);
+}
+
 template<Shape shape, typename Meaning, Type type>
-constexpr Kernels::AluKernel alu_entry() {
+constexpr void fill_alu_type(Kernels &k, AluOp op) {
     using T = typename LaneOf<type>::T;
     using B = typename T::Bits;
-    if constexpr (shape != Shape::Whole && requires(Meaning m, B x) { m.template operator()<T>(x, x); })
-        return alu_kernel<T, shape, Meaning>;
-    else
-        return nullptr;
+    if constexpr (shape != Shape::Whole && requires(Meaning m, B x) { m.template operator()<T>(x, x); }) {
+        k.alu[int(op)][int(type)] = alu_kernel<T, shape, Meaning>;
+        k.lane[int(op)][int(type)] = alu_lane<T, shape, Meaning>;
+    }
 }
 
 // The meaning of each row as a function of the lanes, callable for the types that have the
@@ -118,13 +133,12 @@ constexpr Kernels::AluKernel alu_entry() {
 
 template<Shape shape, typename Meaning>
 constexpr void fill_alu(Kernels &k, AluOp op) {
-    Kernels::AluKernel *row = k.alu[int(op)];
-    row[int(Type::I16)] = alu_entry<shape, Meaning, Type::I16>();
-    row[int(Type::U16)] = alu_entry<shape, Meaning, Type::U16>();
-    row[int(Type::F16)] = alu_entry<shape, Meaning, Type::F16>();
-    row[int(Type::I32)] = alu_entry<shape, Meaning, Type::I32>();
-    row[int(Type::U32)] = alu_entry<shape, Meaning, Type::U32>();
-    row[int(Type::F32)] = alu_entry<shape, Meaning, Type::F32>();
+    fill_alu_type<shape, Meaning, Type::I16>(k, op);
+    fill_alu_type<shape, Meaning, Type::U16>(k, op);
+    fill_alu_type<shape, Meaning, Type::F16>(k, op);
+    fill_alu_type<shape, Meaning, Type::I32>(k, op);
+    fill_alu_type<shape, Meaning, Type::U32>(k, op);
+    fill_alu_type<shape, Meaning, Type::F32>(k, op);
 }
 
 void rotate(const Rows &a, const RowsOut &out, const Range &g, int width, int rotation) {

@@ -59,6 +59,9 @@ struct Kernels {
     // a op b; `width` 1: rows 0, 2, 4, 6. `extra`: the rotation. Select takes its mask from `mask`.
     using AluKernel = void (*)(const Rows &a, const Rows &b, const RowsOut &out, const Range &range, int width);
     AluKernel alu[alu_op_count][type_count];
+    // The same for one lane; null where `alu` is.
+    using AluLane = uint32_t (*)(uint32_t a, uint32_t b);
+    AluLane lane[alu_op_count][type_count];
     void (*rotate)(const Rows &a, const RowsOut &out, const Range &range, int width, int rotation);
     void (*select)(const Rows &a, const Rows &b, const Rows &mask, const RowsOut &out, const Range &range, int width);
 

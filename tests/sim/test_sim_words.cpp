@@ -1,10 +1,14 @@
 // Words: building, encoding, text and files, in both directions.
 #include "tests/sim/random_program.h"
 
+#include "sim/accesses.h"
 #include "sim/assembler.h"
+#include "sim/operations.h"
 #include "sim/program.h"
 
 #include <doctest/doctest.h>
+#include <fstream>
+#include <sstream>
 
 using namespace kumiko;
 using namespace kumiko::sim;
@@ -122,4 +126,61 @@ TEST_CASE("the text form says what it means") {
              "wait 3 | rep 4,2 | rep 2,1 | base b1 += -8 | select.i16 t, id -> t | mask sel !17",
          })
         CHECK(disassemble(assemble_word(line)) == line);
+}
+
+TEST_CASE("docs/chip.md has the tables of operations") {
+    std::ifstream in(KUMIKO_SOURCE_DIR "/docs/chip.md");
+    std::stringstream text;
+    text << in.rdbuf();
+    const std::string page = operations_page();
+    if (text.str().find(page) == std::string::npos) {
+        std::ofstream(KUMIKO_BINARY_DIR "/chip_operations.md") << page;
+        FAIL("docs/chip.md does not have the operations' tables as they are; the fresh ones are in " KUMIKO_BINARY_DIR
+             "/chip_operations.md");
+    }
+}
+
+TEST_CASE("an operation computed lane by lane has a meaning for each of its types, and only for these") {
+    for (int op = 1; op < alu_op_count; op++) {
+        const AluInfo &i = info(AluOp(op));
+        for (int t = 0; t < type_count; t++) {
+            if (i.result == AluResult::Whole) continue;
+            CAPTURE(i.name);
+            CAPTURE(name_of(Type(t)));
+            if (i.types >> t & 1) CHECK_NOTHROW(alu_lane(AluOp(op), Type(t), 1, 2));
+        }
+    }
+    CHECK_THROWS_AS(alu_lane(AluOp::Rotate, Type::F32, 1, 2), InternalError);
+}
+
+TEST_CASE("the accesses of a word") {
+    const Config small = Config::load("small");
+    const auto text = [&](const char *line) {
+        constexpr const char *names[resource_count] = {"lm0",  "lm1",  "grf0", "grf1", "t",       "mask",
+                                                       "base", "face", "l1bm", "l2bm", "forward", "move"};
+        Accesses all;
+        accesses(assemble_word(line), small, all);
+        std::string s;
+        for (const Access &a : all) {
+            s += (s.empty() ? "" : "; ") + std::string(a.write ? "write " : "read ") + names[int(a.resource)];
+            for (int i = 0; i < a.count; i++) s += " " + std::to_string(a.at[size_t(i)]);
+            if (a.width > 1) s += " by " + std::to_string(a.width);
+        }
+        return s;
+    };
+    CHECK(text("l1.scatter l1bm[64] -> lm0[8+1]") == "read l1bm 64 by 32; write lm0 8 9 10 11; write forward 2");
+    CHECK(text("mfma.f16 y, lm0[0+1], grf0[0+2] -> grf0[8+2], t") ==
+          "read lm0 0 1 2 3; read grf0 0 2 4 6 by 2; write grf0 8 10 12 14 by 2; write t 0 by 8; write forward 1; "
+          "read face 1");
+    CHECK(text("narrow.f32 grf0[0,9,4,2] -> lm1[0+1]") == "read grf0 0 9 4 2 by 2; write lm1 0 1 2 3; write forward 0");
+    CHECK(text("pass.i32 lm0[b1+t+0+1] -> grf0[0+1]") ==
+          "read base 1; read t 0 by 8; read lm0 0 by 256; write grf0 0 1 2 3; write forward 0");
+    CHECK(text("l2.bcast2 l2bm[0], l2bm[128] -> l1bm[64]") ==
+          "write l1bm 64 by 64; read l2bm 0 by 64; read l2bm 128 by 64");
+    CHECK(text("l2.multicast l1bm[0] -> l1bm[64], child 1") == "write l1bm 64 by 64; read l1bm 0 by 64");
+    CHECK(text("wait 3 | mv.copy l2bm[0] -> l2bm[64], child 0, tag 2") ==
+          "read move 3; write l2bm 0 by 4096; write move 2; read l2bm 0 by 64; write l2bm 64 by 64");
+    CHECK(text("eq.i16 id, imm(1s) -> mask 3") == "write forward 0; write mask 3");
+    CHECK(text("pass.i16 grf0[0+1] -> t | mask !3") ==
+          "read grf0 0 1 2 3; write t 0 by 8; write forward 0; read mask 3");
 }

@@ -17,7 +17,11 @@ const Config small = Config::load("small");
 int distance(const char *first, const char *second) {
     return least_distance(assemble_word(first), assemble_word(second), small).value_or(-1);
 }
-MicroOp op(const char *line, bool follows = false) { return {assemble_word(line), follows}; }
+MicroOp op(const char *line, const char *next = nullptr) {
+    MicroOp m(assemble_word(line));
+    if (next) m.next(assemble_word(next));
+    return m;
+}
 std::string text(const std::vector<Word> &words) {
     std::string s;
     for (const Word &w : words) s += disassemble(w) + "\n";
@@ -45,14 +49,14 @@ TEST_CASE("distances are those of the machine's rules") {
     CHECK(distance("eq.i16 id, imm(1s) -> mask 3", "pass.i16 lm0[0+1] -> lm1[0+1] | mask 3") == 4);
     CHECK(distance("eq.i16 id, imm(1s) -> mask 3", "pass.i16 lm0[0+1] -> lm1[0+1] | mask 4") == -1);
     CHECK(distance("mwrite.f16.2 x.0, lm0[0+2]", "mread.f16.2 x.0 -> lm1[0+2]") == 1);
+    CHECK(distance("mread.f16.2 x.0 -> lm1[0+2]", "mwrite.f16.2 x.0, lm0[0+2]") == 1);
     CHECK(distance("base b1 = 64", "pass.i32 lm0[b1+0+1] -> lm1[0+1]") == 4);
 }
 
 TEST_CASE("in order, as early as the rules allow, merged where slots are free") {
     // Independent micro-ops share a word; a reader of a forward comes in the next step.
     CHECK(text(emit_in_order({op("l2.bcast l2bm[0] -> l1bm[0]"), op("l1.scatter l1bm[64] -> lm0[0+1]"),
-                              op("l1.pe.1 l1bm[0]"), op("pass.i32 lbf -> grf0[0+1]", true),
-                              op("pass.i32 lm0[0+1] -> lm1[0+1]")},
+                              op("l1.pe.1 l1bm[0]", "pass.i32 lbf -> grf0[0+1]"), op("pass.i32 lm0[0+1] -> lm1[0+1]")},
                              small)) == "l2.bcast l2bm[0] -> l1bm[0] | l1.scatter l1bm[64] -> lm0[0+1]\n"
                                         "nop\n"
                                         "l1.pe.1 l1bm[0]\n"

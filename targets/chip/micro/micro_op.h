@@ -1,66 +1,65 @@
-// Micro-operations: the unit of exchange between parts of the compiler and the packer, which merges
+// Micro-operations: what the compiler's parts and the generic move hand to a packer, which merges
 // them into words.
 //
-// A micro-op is what one or a few slots do in one step, represented as a word with nothing else in
-// it: the slot's fields, the ports it uses with their addresses, its mask, an immediate. sim::merge
-// decides whether two fit into one word. The reads and writes of a micro-op, and the distance to a
-// later one, are derived from the word itself (`accesses`, `least_distance`), so they are stated
-// once.
+//   MicroOp m;
+//   m.word().l1 = {.op = L1Op::MabBroadcast, .width = 2, .at = {64}};
+//   m.next();                                               // the next step, which reads lbf
+//   m.word().mw = {.on = true, .face = 1, .from = Source::Lbf};
 //
 // Micro-ops are in program order. The list means what it would do if each started after all results
 // of the earlier ones had arrived. A packer may reorder and merge if, for every pair in which the
 // second depends on the first,
 //   step(second) − step(first) ≥ least_distance(first, second)
-// and every micro-op marked `follows` is exactly one step after the one before it in the list,
-// whose forward it reads.
 #pragma once
 
-#include "sim/assembler.h"
+#include "sim/accesses.h"
 
-#include <array>
 #include <atomic>
 #include <optional>
 #include <vector>
 
 namespace kumiko::chip {
 
-struct MicroOp {
-    sim::Word word;
-    bool follows = false; // exactly one step after the micro-op before it
+// What a few slots do in one step, or in consecutive steps if later ones read forwards of earlier
+// ones. The part for each step is a word that contains nothing else: the fields of the slots, the
+// ports with their addresses, the mask, an immediate. Everything that it reads, writes and occupies
+// follows from the word (sim/accesses.h).
+class MicroOp {
+public:
+    MicroOp() : words_(1) {}
+    explicit MicroOp(sim::Word word) { words_.push_back(std::move(word)); }
+
+    int parts() const { return int(words_.size()); }
+    const sim::Word &word(int part) const { return words_[size_t(part)]; }
+    // The last part.
+    sim::Word &word() { return words_.back(); }
+    const sim::Word &word() const { return words_.back(); }
+    // Begins the part for the next step.
+    MicroOp &next(sim::Word word = {}) {
+        words_.push_back(std::move(word));
+        return *this;
+    }
+    // Encode an operand of the last part (Word::read, Word::write).
+    sim::Source read(const sim::Operand &operand) { return word().read(operand); }
+    uint8_t write(const sim::Operand &operand) { return word().write({operand}); }
+
+private:
+    std::vector<sim::Word> words_;
 };
-
-// The resources that can be read and written. An LM counts as a whole if the machine's rule does
-// (H2).
-enum class Resource : uint8_t { Lm0, Lm1, Grf0, Grf1, T, Mask, Base, Face, L1bm, L2bm, Forward, Move };
-
-// A range [begin, end) of words (or of entries, registers, faces, forwards by number).
-struct Access {
-    Resource resource = Resource::Lm0;
-    int64_t begin = 0, end = 0;
-    bool write = false;
-    sim::Slot slot = sim::Slot::Control;
-
-    bool operator==(const Access &) const = default;
-};
-
-// All accesses of a word in the first iteration of any enclosing REP. Addresses by T or a base
-// register count as the whole LM. `Move` stands for the tags: a move writes its tag and a wait for
-// it reads it. The L2BM range of a move is an access of its own word, and is occupied until the
-// wait.
-std::vector<Access> accesses(const sim::Word &word, const sim::Config &config);
 
 // The minimum number of steps from `first` to `second`, which is later in program order; nullopt if
 // they are independent.
-//   read after write 1 + gap; write after write 1; write after read 0; a move and its wait 1;
-//   a wait and its dependents 0; moves as far apart as the machine issues them.
-//   Forwards do not count: `follows` expresses them.
+//   read after write 1 + gap; write after write 1; write after read 0 (of a face 1); a move and its
+//   wait 1; a wait and its dependents 0; moves as far apart as the machine issues them.
+//   Forwards do not count: the parts of a micro-op express them.
 std::optional<int> least_distance(const sim::Word &first, const sim::Word &second, const sim::Config &config);
-std::optional<int> least_distance(const std::vector<Access> &first, const std::vector<Access> &second,
-                                  const sim::Config &config);
+std::optional<int> least_distance(const sim::Accesses &first, const sim::Accesses &second, const sim::Config &config);
 
-// A simple in-order packer: each micro-op goes into the earliest step, not before that of its
-// predecessor, in which its word merges and every distance is kept. Gaps become empty words. The
-// result violates no hazard rule.
+// The words of a program that contains only these micro-ops, in order: each goes into the earliest
+// step, not before that of its predecessor, in which its words merge and every distance is kept.
+// Gaps become empty words. The generic move prices its candidates with it: it takes waits and tags
+// as they are, shares ports for equal addresses, and needs no state. The packer of whole programs
+// is in pack/.
 std::vector<sim::Word> emit_in_order(const std::vector<MicroOp> &ops, const sim::Config &config);
 
 // Compresses words with REPs: sequences that repeat with addresses of constant stride, at most two

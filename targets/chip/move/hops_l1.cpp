@@ -53,20 +53,20 @@ constexpr Way ways[] = {{L1Op::PeBroadcast, 2, "l1.pe.2"},     {L1Op::MabBroadca
 
 MicroOp down(const Way &way, int64_t at, uint32_t mabs, Memory to, const std::array<int64_t, 4> &addresses) {
     MicroOp op;
-    op.word.l1.op = way.op;
-    op.word.l1.width = uint8_t(way.width);
-    op.word.l1.mabs = mabs;
-    op.word.l1.at.at = uint16_t(at);
-    op.word.l1.to = op.word.write({port(to, addresses)});
+    op.word().l1.op = way.op;
+    op.word().l1.width = uint8_t(way.width);
+    op.word().l1.mabs = mabs;
+    op.word().l1.at.at = uint16_t(at);
+    op.word().l1.to = op.word().write({port(to, addresses)});
     return op;
 }
 
 MicroOp up(Memory from, const std::array<int64_t, 4> &addresses, uint32_t mabs, int64_t at) {
     MicroOp op;
-    op.word.l1.op = L1Op::Gather;
-    op.word.l1.mabs = mabs;
-    op.word.l1.at.at = uint16_t(at);
-    op.word.l1.from = op.word.read(port(from, addresses));
+    op.word().l1.op = L1Op::Gather;
+    op.word().l1.mabs = mabs;
+    op.word().l1.at.at = uint16_t(at);
+    op.word().l1.from = op.word().read(port(from, addresses));
     return op;
 }
 

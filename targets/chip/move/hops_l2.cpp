@@ -16,14 +16,14 @@ namespace {
 
 MicroOp word(L2Op op, int64_t l2bm, int64_t l1bm, uint32_t l1bs, const Config &c) {
     MicroOp m;
-    m.word.l2.op = op;
-    m.word.l2.l2bm.at = uint16_t(l2bm);
-    m.word.l2.l1bm.at = uint16_t(l1bm);
+    m.word().l2.op = op;
+    m.word().l2.l2bm.at = uint16_t(l2bm);
+    m.word().l2.l1bm.at = uint16_t(l1bm);
     const uint32_t all = c.l1bs >= 32 ? all_units : (1u << c.l1bs) - 1;
     if (op == L2Op::UnicastDown || op == L2Op::UnicastUp) {
-        while (!(l1bs >> m.word.l2.child & 1)) m.word.l2.child++;
+        while (!(l1bs >> m.word().l2.child & 1)) m.word().l2.child++;
     } else {
-        m.word.l2.l1bs = l1bs == all ? all_units : l1bs;
+        m.word().l2.l1bs = l1bs == all ? all_units : l1bs;
     }
     return m;
 }

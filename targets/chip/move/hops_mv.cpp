@@ -102,7 +102,7 @@ void moves(const std::vector<Run> &runs, Memory memory, bool load, int tag, cons
     const std::vector<Blocks> all = blocks_of(runs, load, c);
     for (const Blocks &b : all) {
         MicroOp op;
-        Mv &m = op.word.mv;
+        Mv &m = op.word().mv;
         m.op = load ? MvOp::Broadcast : MvOp::Gather;
         m.chip = b.set.chip;
         m.pdm = memory == Memory::Pdm;
@@ -118,7 +118,7 @@ void moves(const std::vector<Run> &runs, Memory memory, bool load, int tag, cons
     }
     if (!all.empty()) {
         MicroOp op;
-        op.word.control.wait = uint8_t(tag);
+        op.word().control.wait = uint8_t(tag);
         made.ops.push_back(op);
     }
     made.text = fmt::format("{} -> {}: {} {}", load ? name_of(memory) : "l2bm", load ? "l2bm" : name_of(memory),
@@ -436,18 +436,18 @@ std::vector<Made> push_across(const State &from, int64_t base, std::optional<int
             for (int64_t a = 0; a < from.table.words(); a++)
                 std::copy_n(from.table.at(u, a), lanes, made.state.table.at(v, u * words + a));
         MicroOp op;
-        op.word.mv.op = MvOp::Copy;
-        op.word.mv.tag = uint8_t(*tag);
-        op.word.mv.child = uint8_t(u);
-        op.word.mv.size = uint16_t(words / c.moves.block);
-        op.word.mv.l2bm = uint16_t(from.base);
-        op.word.mv.to = uint16_t(base + u * words);
+        op.word().mv.op = MvOp::Copy;
+        op.word().mv.tag = uint8_t(*tag);
+        op.word().mv.child = uint8_t(u);
+        op.word().mv.size = uint16_t(words / c.moves.block);
+        op.word().mv.l2bm = uint16_t(from.base);
+        op.word().mv.to = uint16_t(base + u * words);
         made.ops.push_back(op);
         count++;
     }
     if (count) {
         MicroOp op;
-        op.word.control.wait = uint8_t(*tag);
+        op.word().control.wait = uint8_t(*tag);
         made.ops.push_back(op);
     }
     made.text = fmt::format("l2bm -> l2bm: {} mv.copy", count);

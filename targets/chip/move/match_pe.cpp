@@ -95,17 +95,20 @@ private:
         std::optional<Memory> memory;
         std::array<int64_t, 4> at{};
     };
-    MicroOp &alu(AluOp op, Type type, int width, const Operand &a, const Operand *b, const To &to, bool follows) {
-        MicroOp m;
-        m.word.alu.op = op;
-        m.word.alu.type = type;
-        m.word.alu.width = uint8_t(width);
-        m.word.alu.a = m.word.read(a);
-        if (b) m.word.alu.b = m.word.read(*b);
-        if (to.memory) m.word.alu.to = m.word.write({port(*to.memory, to.at)});
-        m.follows = follows;
-        ops.push_back(std::move(m));
-        return ops.back();
+    // Appends an operation. `follows`: in the step after the one before it, whose forward it reads.
+    Word &alu(AluOp op, Type type, int width, const Operand &a, const Operand *b, const To &to, bool follows) {
+        if (follows)
+            ops.back().next();
+        else
+            ops.emplace_back();
+        Word &w = ops.back().word();
+        w.alu.op = op;
+        w.alu.type = type;
+        w.alu.width = uint8_t(width);
+        w.alu.a = w.read(a);
+        if (b) w.alu.b = w.read(*b);
+        if (to.memory) w.alu.to = w.write({port(*to.memory, to.at)});
+        return w;
     }
     Operand in_grf(int64_t at, int64_t stride) const {
         return port(grf, {z + at, z + at + stride, z + at + 2 * stride, z + at + 3 * stride});
@@ -158,7 +161,7 @@ private:
         if (h.who == Who::Lanes) {
             uint64_t set = 0;
             for (size_t t = 0; t < step.pairs.size(); t++) set |= uint64_t(h.lanes) << (4 * t);
-            alu(AluOp::SetMask, Type::I16, 1, immediate(set), nullptr, {}, false).word.alu.mask = uint8_t(entry);
+            alu(AluOp::SetMask, Type::I16, 1, immediate(set), nullptr, {}, false).alu.mask = uint8_t(entry);
             masked++;
             return;
         }
@@ -168,7 +171,7 @@ private:
             at[t] = z + int64_t(t) + (t >= step.pairs.size() ? 8 : h.who == Who::UnitLane ? 4 : 0);
         const int64_t number = h.who == Who::Unit ? uid(h.unit) : 4 * uid(h.unit) + h.lanes;
         const Operand value = immediate(splat16(uint64_t(number)));
-        alu(AluOp::Eq, Type::I16, 1, port(grf, at), &value, {}, false).word.alu.mask = uint8_t(entry);
+        alu(AluOp::Eq, Type::I16, 1, port(grf, at), &value, {}, false).alu.mask = uint8_t(entry);
         masked++;
     }
 
@@ -185,19 +188,19 @@ private:
         bool forwarded = false;
         const bool one_port = x == y && x <= Memory::Lm1;
         const To target{y, targets};
-        const auto mask = [&](MicroOp &m) {
-            if (h.who != Who::All) m.word.mask = {MaskMode::Write, uint8_t(entry), false};
+        const auto mask = [&](Word &w) {
+            if (h.who != Who::All) w.mask = {MaskMode::Write, uint8_t(entry), false};
         };
-        const auto step_to_forward = [&](MicroOp &) {
+        const auto step_to_forward = [&](Word &) {
             current = forward;
             forwarded = true;
         };
         if (h.rotate) {
             const bool last = !h.swap && !h.shift && !one_port;
-            MicroOp &m = alu(AluOp::Rotate, Type::I16, h.width, current, nullptr, last ? target : To{}, forwarded);
-            m.word.alu.rotate = uint8_t(h.rotate);
-            if (last) return mask(m);
-            step_to_forward(m);
+            Word &w = alu(AluOp::Rotate, Type::I16, h.width, current, nullptr, last ? target : To{}, forwarded);
+            w.alu.rotate = uint8_t(h.rotate);
+            if (last) return mask(w);
+            step_to_forward(w);
         }
         if (h.swap) {
             // Three words per cycle: the two widened ones, then the first again.

@@ -133,14 +133,14 @@ private:
         Ops write;
         for (int part = 0; part < face_parts(precision_, w); part++) {
             MicroOp op;
-            op.word.mw.on = true;
-            op.word.mw.precision = precision_;
-            op.word.mw.face = uint8_t(n % 2);
-            op.word.mw.part = uint8_t(part);
-            op.word.mw.width = uint8_t(w);
+            op.word().mw.on = true;
+            op.word().mw.precision = precision_;
+            op.word().mw.face = uint8_t(n % 2);
+            op.word().mw.part = uint8_t(part);
+            op.word().mw.width = uint8_t(w);
             std::array<int64_t, 4> at{};
             for (int t = 0; t < 4; t++) at[size_t(t)] = from_.base + f.rows[size_t(4 * w * part + w * t)];
-            op.word.mw.from = op.word.read(port(from_.memory, at));
+            op.word().mw.from = op.word().read(port(from_.memory, at));
             write.push_back(std::move(op));
         }
         return write;
@@ -165,12 +165,12 @@ private:
             if (std::all_of(at.begin(), at.end(), [](int64_t a) { return a < 0; })) continue;
             if (!place_unneeded(at)) return std::nullopt;
             MicroOp op;
-            op.word.mr.on = true;
-            op.word.mr.precision = precision_;
-            op.word.mr.face = uint8_t(n % 2);
-            op.word.mr.part = uint8_t(part);
-            op.word.mr.width = uint8_t(r);
-            op.word.mr.to = op.word.write({port(to_.memory, at)});
+            op.word().mr.on = true;
+            op.word().mr.precision = precision_;
+            op.word().mr.face = uint8_t(n % 2);
+            op.word().mr.part = uint8_t(part);
+            op.word().mr.width = uint8_t(r);
+            op.word().mr.to = op.word().write({port(to_.memory, at)});
             read.push_back(std::move(op));
         }
         return read;

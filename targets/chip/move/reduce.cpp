@@ -174,14 +174,14 @@ private:
         const int64_t last = p.state.base + p.state.table.words() - 1;
         for (int64_t a = 0; a < words; a += 4 * w) {
             MicroOp op;
-            op.word.l1.op = L1Op::MabReduce;
-            op.word.l1.reduction = reduction_.operation;
-            op.word.l1.width = uint8_t(w);
-            op.word.l1.mabs = complete_count(set, c.mabs) ? all_units : set;
-            op.word.l1.at.at = uint16_t(made.state.base + a * 4);
+            op.word().l1.op = L1Op::MabReduce;
+            op.word().l1.reduction = reduction_.operation;
+            op.word().l1.width = uint8_t(w);
+            op.word().l1.mabs = complete_count(set, c.mabs) ? all_units : set;
+            op.word().l1.at.at = uint16_t(made.state.base + a * 4);
             std::array<int64_t, 4> at{};
             for (int t = 0; t < 4; t++) at[size_t(t)] = std::min(p.state.base + a + w * t, last + 1 - w);
-            op.word.l1.from = op.word.read(port(p.state.memory, at));
+            op.word().l1.from = op.word().read(port(p.state.memory, at));
             ops_.push_back(std::move(op));
         }
         texts_.push_back(fmt::format("{} -> l1bm: {} l1.reduce", name_of(p.state.memory), words / (4 * w)));
@@ -203,11 +203,11 @@ private:
         made.state.base = reserve(Memory::L2bm, round_up(words, grain_of(Memory::L2bm, c)));
         for (int64_t x = 0; x < words; x += wide) {
             MicroOp op;
-            op.word.l2.op = L2Op::Reduce;
-            op.word.l2.reduction = reduction_.operation;
-            op.word.l2.l1bs = complete_count(set, c.l1bs) ? all_units : set;
-            op.word.l2.l2bm.at = uint16_t(made.state.base + x);
-            op.word.l2.l1bm.at = uint16_t(p.state.base + x);
+            op.word().l2.op = L2Op::Reduce;
+            op.word().l2.reduction = reduction_.operation;
+            op.word().l2.l1bs = complete_count(set, c.l1bs) ? all_units : set;
+            op.word().l2.l2bm.at = uint16_t(made.state.base + x);
+            op.word().l2.l1bm.at = uint16_t(p.state.base + x);
             ops_.push_back(std::move(op));
         }
         texts_.push_back(fmt::format("l1bm -> l2bm: {} l2.reduce", words / wide));
@@ -243,20 +243,20 @@ private:
             }
             if (!set) continue;
             MicroOp op;
-            op.word.mv.op = MvOp::ReduceTo;
-            op.word.mv.reduction = reduction_.operation;
-            op.word.mv.tag = uint8_t(left_.tag_begin);
-            op.word.mv.child = uint8_t(u);
-            op.word.mv.l2bs = set;
-            op.word.mv.size = uint16_t(words / c.moves.block);
-            op.word.mv.l2bm = uint16_t(p.state.base);
-            op.word.mv.to = uint16_t(made.state.base);
+            op.word().mv.op = MvOp::ReduceTo;
+            op.word().mv.reduction = reduction_.operation;
+            op.word().mv.tag = uint8_t(left_.tag_begin);
+            op.word().mv.child = uint8_t(u);
+            op.word().mv.l2bs = set;
+            op.word().mv.size = uint16_t(words / c.moves.block);
+            op.word().mv.l2bm = uint16_t(p.state.base);
+            op.word().mv.to = uint16_t(made.state.base);
             ops_.push_back(std::move(op));
             moves++;
         }
         if (!complete(made)) unsupported("parts that no level combines");
         MicroOp wait;
-        wait.word.control.wait = uint8_t(left_.tag_begin);
+        wait.word().control.wait = uint8_t(left_.tag_begin);
         ops_.push_back(std::move(wait));
         texts_.push_back(fmt::format("l2bm -> l2bm: {} mv.reduceto", moves));
         return made;

@@ -265,9 +265,9 @@ private:
                 const int64_t first = std::min(image.base + windows[i], size_of(image.memory, c) - window) - image.base;
                 if (by_l2) {
                     MicroOp op;
-                    op.word.l2.op = sim::L2Op::Broadcast;
-                    op.word.l2.l2bm.at = uint16_t(image.base + first);
-                    op.word.l2.l1bm.at = uint16_t(l1bm + to);
+                    op.word().l2.op = sim::L2Op::Broadcast;
+                    op.word().l2.l2bm.at = uint16_t(image.base + first);
+                    op.word().l2.l1bm.at = uint16_t(l1bm + to);
                     down.ops.push_back(op);
                 } else {
                     show_window(image.base + first, show, at + to, down);

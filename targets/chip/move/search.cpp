@@ -196,19 +196,19 @@ private:
     Ops for_all_groups(const Ops &ops) const {
         Ops all;
         for (const MicroOp &op : ops) {
-            const sim::Mv &m = op.word.mv;
+            const sim::Mv &m = op.word().mv;
             if (m.op == sim::MvOp::None) {
                 all.push_back(op);
             } else if (m.op == sim::MvOp::Copy) { // one for each group
                 for (int g = 0; g < real_.groups; g++) {
                     all.push_back(op);
-                    sim::Mv &own = all.back().word.mv;
+                    sim::Mv &own = all.back().word().mv;
                     own.child = uint8_t(m.child + g * real_.l2bs);
                     own.l2bs = (m.l2bs & ((1u << real_.l2bs) - 1)) << (g * real_.l2bs);
                 }
             } else {
                 all.push_back(op);
-                sim::Mv &own = all.back().word.mv;
+                sim::Mv &own = all.back().word().mv;
                 own.groups = uint16_t((1u << real_.groups) - 1);
                 own.l2bs = 0;
                 for (int g = 0; g < real_.groups; g++)

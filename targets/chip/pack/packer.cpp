@@ -1,7 +1,7 @@
 #include "targets/chip/pack/packer.h"
 
 #include "sim/assembler.h"
-
+#include "sim/operations.h"
 #include "support/error.h"
 #include "support/stop.h"
 
@@ -11,7 +11,7 @@
 namespace kumiko::chip {
 
 using sim::Mv;
-using sim::MvOp;
+using sim::Resource;
 
 namespace {
 
@@ -24,16 +24,16 @@ constexpr uint32_t precisions = bit(Unit::F16) | bit(Unit::F32);
 
 Packer::Packer(const sim::Config &config, Packing packing, const std::atomic<bool> *stop)
     : config_(config), packing_(packing), stop_(stop), moves_(config), tags_(16) {
-    const auto size = [&](Space s, int64_t n) { times_[size_t(s)].resize(size_t(n)); };
-    size(Space::Lm0, config.sizes.lm);
-    size(Space::Lm1, config.sizes.lm);
-    size(Space::Grf0, config.sizes.grf);
-    size(Space::Grf1, config.sizes.grf);
-    size(Space::T, 8);
-    size(Space::Mask, 32);
-    size(Space::Face, 2);
-    size(Space::L1bm, config.sizes.l1bm);
-    size(Space::L2bm, config.sizes.l2bm);
+    const auto size = [&](Resource r, int64_t n) { times_[size_t(r)].resize(size_t(n)); };
+    size(Resource::Lm0, config.sizes.lm);
+    size(Resource::Lm1, config.sizes.lm);
+    size(Resource::Grf0, config.sizes.grf);
+    size(Resource::Grf1, config.sizes.grf);
+    size(Resource::T, 8);
+    size(Resource::Mask, 32);
+    size(Resource::Face, 2);
+    size(Resource::L1bm, config.sizes.l1bm);
+    size(Resource::L2bm, config.sizes.l2bm);
 }
 
 void Packer::reserve(int64_t steps) {
@@ -42,57 +42,42 @@ void Packer::reserve(int64_t steps) {
     used_.resize(size_t(steps) + 64);
 }
 
-// The earliest step that its data dependences allow.
-int64_t Packer::ready(const Micro &m) const {
+void Packer::derive(const MicroOp &op) {
+    if (op.parts() > int(units_.size())) throw InternalError("an operation takes more than two steps");
+    for (int p = 0; p < int(units_.size()); p++) {
+        units_[size_t(p)] = 0;
+        accesses_[size_t(p)].clear();
+        if (p >= op.parts()) continue;
+        units_[size_t(p)] = units_of(op.word(p));
+        sim::accesses(op.word(p), config_, accesses_[size_t(p)]);
+    }
+}
+
+// The earliest step that the data dependences of the operation allow.
+int64_t Packer::ready() const {
     int64_t step = 0;
-    for (const Touch &t : m.touches()) {
-        const std::vector<Times> &all = times_[size_t(t.space)];
-        int64_t own = 0;
-        for (int i = 0; i < t.times; i++) {
-            const int64_t first = int64_t(t.at) + int64_t(i) * t.stride;
-            if (first < 0 || first + t.width > int64_t(all.size()))
-                throw InternalError(
-                    fmt::format("an operation touches word {} of a memory of {}", first + t.width - 1, all.size()));
-            for (int64_t a = first; a < first + t.width; a++) {
-                const Times &w = all[size_t(a)];
-                // After earlier reads (the same step is early enough) and after earlier writes.
-                if (t.write) {
-                    const int64_t after = std::max<int64_t>(w.read + (t.space == Space::Face ? 1 : 0), w.written + 1);
-                    own = std::max({own, after, int64_t(w.ready)});
-                    continue;
-                }
-                int gap = 0;
-                switch (t.space) {
-                case Space::Lm0:
-                case Space::Lm1:
-                    gap = config_.gaps.lm;
-                    break;
-                case Space::Grf0:
-                case Space::Grf1:
-                    gap = config_.gaps.grf;
-                    break;
-                case Space::T:
-                    gap = config_.gaps.t;
-                    break;
-                case Space::Mask:
-                    gap = config_.gaps.mask;
-                    break;
-                case Space::Face:
-                    gap = config_.gaps.matrix;
-                    break;
-                case Space::L1bm:
-                    gap = !w.by_l2  ? config_.gaps.l1bm_by_pe
-                          : t.by_l2 ? config_.gaps.l1bm_l2_l2
-                                    : config_.gaps.l1bm_by_l2;
-                    break;
-                case Space::L2bm:
-                    gap = config_.gaps.l2bm_l2;
-                    break;
-                }
-                own = std::max({own, int64_t(w.written) + 1 + gap, int64_t(w.ready)});
-            }
+    for (size_t p = 0; p < accesses_.size(); p++)
+        for (const sim::Access &a : accesses_[p]) step = std::max(step, ready(a) - int64_t(p));
+    return step;
+}
+
+int64_t Packer::ready(const sim::Access &access) const {
+    const std::vector<Times> &all = times_[size_t(access.resource)];
+    if (access.resource == Resource::Forward) return 0;
+    const int after_l1 = gap(access.resource, sim::Slot::L1, access.slot, config_.gaps),
+              after_l2 = gap(access.resource, sim::Slot::L2, access.slot, config_.gaps),
+              after_read = sim::after_read(access.resource);
+    int64_t step = 0;
+    for (int i = 0; i < access.count; i++) {
+        const int64_t first = access.at[size_t(i)], end = first + access.width;
+        if (first < 0 || end > int64_t(all.size()))
+            throw InternalError(fmt::format("an operation touches word {} of a memory of {}", end - 1, all.size()));
+        for (int64_t a = first; a < end; a++) {
+            const Times &w = all[size_t(a)];
+            const int64_t data = access.write ? std::max(w.read + after_read, w.written + 1)
+                                              : w.written + 1 + (w.by_l2 ? after_l2 : after_l1);
+            step = std::max({step, data, int64_t(w.ready)});
         }
-        step = std::max(step, own - t.part);
     }
     return step;
 }
@@ -123,18 +108,20 @@ bool Packer::fits_part(uint32_t uses, int64_t s) const {
     return true;
 }
 
-bool Packer::fits(const Micro &m, int64_t step) const {
-    for (int p = 0; p < m.parts(); p++) {
-        if (!fits_part(m.uses(p), step + p)) return false;
-        if (packing_ != Packing::Full && step + p < int64_t(used_.size()) && used_[size_t(step + p)]) return false;
+bool Packer::fits(const Units &units, int64_t step) const {
+    for (size_t p = 0; p < units.size(); p++) {
+        if (!units[p]) continue;
+        const size_t s = size_t(step) + p;
+        if (!fits_part(units[p], int64_t(s))) return false;
+        if (packing_ != Packing::Full && s < used_.size() && used_[s]) return false;
     }
     return true;
 }
 
 // Reserved units stay reserved, so a step where such a combination did not fit need not be tried
 // again.
-int64_t Packer::first_fit(const Micro &m, int64_t from) {
-    const uint64_t key = uint64_t(m.uses(0)) | (m.parts() > 1 ? uint64_t(m.uses(1)) << 32 : 0);
+int64_t Packer::first_fit(const Units &units, int64_t from) {
+    const uint64_t key = uint64_t(units[0]) | uint64_t(units[1]) << 32;
     std::vector<int32_t> &next = free_[key];
     const auto grow = [&](int64_t n) {
         for (int64_t i = int64_t(next.size()); i <= n; i++) next.push_back(int32_t(i));
@@ -154,7 +141,7 @@ int64_t Packer::first_fit(const Micro &m, int64_t from) {
         return root;
     };
     int64_t step = find(from);
-    while (!fits(m, step)) {
+    while (!fits(units, step)) {
         grow(step + 1);
         next[size_t(step)] = int32_t(step + 1);
         step = find(step + 1);
@@ -162,31 +149,30 @@ int64_t Packer::first_fit(const Micro &m, int64_t from) {
     return step;
 }
 
-void Packer::commit(const Micro &m, int64_t step) {
-    reserve(step + m.parts());
-    for (int p = 0; p < m.parts(); p++) {
-        const size_t s = size_t(step + p);
-        if (const auto why = sim::merge(words_[s], m.word(p)))
-            throw InternalError("two operations packed into one word do not go together: " + *why);
-        used_[s] |= m.uses(p);
-        for (int u = 0; u < 32; u++) busy_[size_t(u)] += m.uses(p) >> u & 1;
-    }
-    touch(m, step);
+void Packer::commit(const sim::Word &word, uint32_t units, int64_t step) {
+    reserve(step + 1);
+    if (const auto why = sim::merge(words_[size_t(step)], word))
+        throw InternalError("two operations packed into one word do not go together: " + *why);
+    used_[size_t(step)] |= units;
+    for (int u = 0; u < 32; u++) busy_[size_t(u)] += units >> u & 1;
 }
 
-void Packer::touch(const Micro &m, int64_t step) {
-    for (const Touch &t : m.touches()) {
-        const int32_t s = int32_t(step + t.part);
-        std::vector<Times> &all = times_[size_t(t.space)];
-        for (int i = 0; i < t.times; i++) {
-            const int64_t first = int64_t(t.at) + int64_t(i) * t.stride;
-            for (int64_t a = first; a < first + t.width; a++) {
-                Times &w = all[size_t(a)];
-                if (t.write) {
-                    w.written = s;
-                    w.by_l2 = t.by_l2;
-                } else {
-                    w.read = std::max(w.read, s);
+void Packer::touch(int64_t step) {
+    for (size_t p = 0; p < accesses_.size(); p++) {
+        const int32_t s = int32_t(step) + int32_t(p);
+        for (const sim::Access &access : accesses_[p]) {
+            if (access.resource == Resource::Forward) continue;
+            std::vector<Times> &all = times_[size_t(access.resource)];
+            for (int i = 0; i < access.count; i++) {
+                const int64_t first = access.at[size_t(i)];
+                for (int64_t a = first; a < first + access.width; a++) {
+                    Times &w = all[size_t(a)];
+                    if (access.write) {
+                        w.written = s;
+                        w.by_l2 = access.slot == sim::Slot::L2;
+                    } else {
+                        w.read = std::max(w.read, s);
+                    }
                 }
             }
         }
@@ -199,26 +185,31 @@ void Packer::note(int64_t step, const sim::Word &word) {
     if (operations_ == most) first_ += "        …\n";
 }
 
-int64_t Packer::place(const Micro &m, int64_t earliest) {
+int64_t Packer::place(const MicroOp &op, int64_t earliest) {
     end_when_stopped(stop_, "compiling");
     operations_++;
+    derive(op);
     if (packing_ == Packing::Counted) {
-        const int64_t step = std::max(earliest, ready(m));
-        tally_.add(m, step);
-        touch(m, step);
+        const int64_t step = std::max(earliest, ready());
+        tally_.operations++;
+        for (int p = 0; p < op.parts(); p++) tally_.add(op.word(p), units_[size_t(p)], accesses_[size_t(p)], step + p);
+        touch(step);
         return step;
     }
     if (packing_ == Packing::Naive) earliest = std::max(earliest, last_ + 1);
-    const int64_t step = first_fit(m, std::max(earliest, ready(m)));
-    commit(m, step);
-    last_ = step + m.parts() - 1;
-    for (int p = 0; p < m.parts(); p++) note(step + p, m.word(p));
+    const int64_t step = first_fit(units_, std::max(earliest, ready()));
+    for (int p = 0; p < op.parts(); p++) {
+        commit(op.word(p), units_[size_t(p)], step + p);
+        note(step + p, op.word(p));
+    }
+    touch(step);
+    last_ = step + op.parts() - 1;
     return step;
 }
 
 // The earliest step that the words they move allow.
 int64_t Packer::ready(const std::vector<Mv> &moves) const {
-    const std::vector<Times> &l2bm = times_[size_t(Space::L2bm)];
+    const std::vector<Times> &l2bm = times_[size_t(Resource::L2bm)];
     int64_t from = 0;
     for (const Mv &m : moves) {
         const int64_t end = m.l2bm + words_of(m, config_);
@@ -235,7 +226,7 @@ int64_t Packer::ready(const std::vector<Mv> &moves) const {
 
 void Packer::touch(const Mv &m, int64_t issued, int64_t done) {
     for (int64_t a = m.l2bm; a < m.l2bm + words_of(m, config_); a++) {
-        Times &w = times_[size_t(Space::L2bm)][size_t(a)];
+        Times &w = times_[size_t(Resource::L2bm)][size_t(a)];
         if (is_load(m)) {
             w.written = int32_t(issued);
             w.by_l2 = false;
@@ -274,18 +265,17 @@ int64_t Packer::place(const std::vector<Mv> &moves, int64_t earliest) {
     for (size_t next = 0; next < moves.size();) {
         Together together;
         while (next < moves.size() && place_move(moves[next], from, together)) next++;
-        Micro wait;
-        wait.use(Unit::Control);
-        const int64_t done = first_fit(wait, together.done);
+        const int64_t done = first_fit({bit(Unit::Control)}, together.done);
         const int tag = free_tag(together.first, done);
         tags_[size_t(tag)][together.first] = done;
-        wait.word().control.wait = uint8_t(tag);
-        commit(wait, done);
+        sim::Word wait;
+        wait.control.wait = uint8_t(tag);
+        commit(wait, bit(Unit::Control), done);
         for (const int64_t s : together.issued) {
             words_[size_t(s)].mv.tag = uint8_t(tag);
-            Micro issue;
-            issue.word().mv = words_[size_t(s)].mv;
-            note(s, issue.word());
+            sim::Word issue;
+            issue.mv = words_[size_t(s)].mv;
+            note(s, issue);
         }
         issued.insert(issued.end(), together.issued.begin(), together.issued.end());
         all = std::max(all, done);
@@ -298,7 +288,7 @@ int64_t Packer::place(const std::vector<Mv> &moves, int64_t earliest) {
 int64_t Packer::movable(int64_t at, int64_t words) const {
     int64_t step = 0;
     for (int64_t a = at; a < at + words; a++)
-        step = std::max<int64_t>(step, times_[size_t(Space::L2bm)][size_t(a)].written + 1 + config_.gaps.l2bm_mv);
+        step = std::max<int64_t>(step, times_[size_t(Resource::L2bm)][size_t(a)].written + 1 + config_.gaps.l2bm_mv);
     return step * sim::cycles_per_step + config_.moves.dram_start;
 }
 
@@ -313,16 +303,14 @@ bool Packer::place_move(const Mv &move, int64_t from, Together &together) {
             s++;
             continue;
         }
-        Micro wait;
-        wait.use(Unit::Control);
         Together with = together;
         bool tagged = true;
         // The wait is placed in the first word after the last end that has room for it.
-        const auto times = moves_.enter(move, s, [&](const MoveTimes::Timed &t) {
+        const auto times = moves_.enter(move, s, [&](const sim::MoveTimes &t) {
             const int64_t done = int64_t((t.end + sim::cycles_per_step - 1) / sim::cycles_per_step);
             with.first = std::min(with.first, s);
             with.done = std::max({with.done, done, s + 1});
-            tagged = free_tag(with.first, first_fit(wait, with.done)) >= 0;
+            tagged = free_tag(with.first, first_fit({bit(Unit::Control)}, with.done)) >= 0;
             return tagged;
         });
         // Later would take still longer.
@@ -333,10 +321,9 @@ bool Packer::place_move(const Mv &move, int64_t from, Together &together) {
         }
         together = std::move(with);
         together.issued.push_back(s);
-        Micro issue;
-        issue.use(Unit::Mv);
-        issue.word().mv = move;
-        commit(issue, s);
+        sim::Word issue;
+        issue.mv = move;
+        commit(issue, bit(Unit::Mv), s);
         operations_++;
         return true;
     }
@@ -355,10 +342,9 @@ int Packer::free_tag(int64_t begin, int64_t end) const {
 sim::Program Packer::finish() {
     sim::Program program;
     program.machine = config_.name;
-    Micro end;
-    end.use(Unit::Control);
-    end.word().control.end = true;
-    commit(end, first_fit(end, int64_t(words_.size())));
+    sim::Word end;
+    end.control.end = true;
+    commit(end, bit(Unit::Control), first_fit({bit(Unit::Control)}, int64_t(words_.size())));
     program.words = std::move(words_);
     return program;
 }

@@ -8,13 +8,13 @@
 // current one. All gaps of the machine's hazard rules are kept; the simulator's checker verifies
 // it.
 //
-// Off-chip moves are issued at predicted steps (move_times.h), and a wait is placed in the first
+// Off-chip moves are issued at predicted steps (move_order.h), and a wait is placed in the first
 // word after a move's end, so that no wait stalls.
 #pragma once
 
 #include "sim/program.h"
-#include "targets/chip/pack/micro.h"
-#include "targets/chip/pack/move_times.h"
+#include "targets/chip/micro/micro_op.h"
+#include "targets/chip/pack/move_order.h"
 #include "targets/chip/pack/packing.h"
 #include "targets/chip/pack/tally.h"
 
@@ -30,8 +30,8 @@ public:
     explicit Packer(const sim::Config &config, Packing packing = Packing::Full,
                     const std::atomic<bool> *stop = nullptr);
 
-    // Places an operation not before `earliest`; returns the step of its first fragment.
-    int64_t place(const Micro &micro, int64_t earliest = 0);
+    // Places an operation not before `earliest`; returns the step of its first part.
+    int64_t place(const MicroOp &op, int64_t earliest = 0);
     // Places moves between DRAM and L2BM that belong together: they touch the same words of L2BM,
     // each in L2Bs of its own. Chooses the tags. Returns the step from which all are complete and
     // waited for.
@@ -68,11 +68,12 @@ private:
     int64_t last_ = -1; // step of the last operation placed
     std::vector<sim::Word> words_;
     std::vector<uint32_t> used_; // units of each step
-    std::array<std::vector<Times>, space_count> times_;
+    // By resource; none of Base, Forward, Move.
+    std::array<std::vector<Times>, sim::resource_count> times_;
     // Union–find for each combination of units requested: the next step to try when searching from
     // a step.
     std::unordered_map<uint64_t, std::vector<int32_t>> free_;
-    MoveTimes moves_;
+    MoveOrder moves_;
     std::vector<std::map<int64_t, int64_t>> tags_; // steps in which each tag is in use: from, to
     std::array<int64_t, 32> busy_{};
     int64_t operations_ = 0;
@@ -80,15 +81,22 @@ private:
     Tally tally_;
     void note(int64_t step, const sim::Word &word);
 
+    // Of the micro-op that is being placed: the accesses of each part, and the units that it
+    // occupies in two consecutive steps.
+    using Units = std::array<uint32_t, 2>;
+    std::array<sim::Accesses, 2> accesses_;
+    Units units_{};
+
     void reserve(int64_t steps);
-    int gap(const Touch &write_then, const Times &t, bool read_by_l2) const;
-    int64_t ready(const Micro &m) const;
-    bool fits(const Micro &m, int64_t step) const;
-    bool fits_part(uint32_t uses, int64_t step) const;
-    int64_t first_fit(const Micro &m, int64_t from);
-    void commit(const Micro &m, int64_t step);
-    // Records the accesses in that step for later operations.
-    void touch(const Micro &m, int64_t step);
+    void derive(const MicroOp &op);
+    int64_t ready() const;
+    int64_t ready(const sim::Access &access) const;
+    bool fits(const Units &units, int64_t step) const;
+    bool fits_part(uint32_t units, int64_t step) const;
+    int64_t first_fit(const Units &units, int64_t from);
+    void commit(const sim::Word &word, uint32_t units, int64_t step);
+    // Records the accesses for later operations, the first part being in that step.
+    void touch(int64_t step);
     int64_t ready(const std::vector<sim::Mv> &moves) const;
     void touch(const sim::Mv &move, int64_t issued, int64_t done);
     int64_t count(const std::vector<sim::Mv> &moves, int64_t from);

@@ -1,6 +1,7 @@
 #include "targets/chip/pack/tally.h"
 
-#include "targets/chip/pack/move_times.h"
+#include "sim/move_times.h"
+#include "sim/operations.h"
 
 #include <algorithm>
 #include <bit>
@@ -8,32 +9,26 @@
 namespace kumiko::chip {
 
 using sim::Mv;
-using sim::MvOp;
 
-void Tally::add(const Micro &m, int64_t step) {
-    operations++;
-    flow = std::max(flow, step + m.parts());
-    for (int p = 0; p < m.parts(); p++) {
-        for (uint32_t left = m.uses(p); left; left &= left - 1) busy[size_t(std::countr_zero(left))]++;
-        const sim::Word &w = m.word(p);
-        l1[size_t(w.l1.op)]++;
-        l2[size_t(w.l2.op)]++;
-        rotations += w.alu.op == sim::AluOp::Rotate;
-        if (w.mau.op == sim::MauOp::None || w.mau.op == sim::MauOp::Pass) continue;
-        const bool matrix = w.mau.op == sim::MauOp::Mfma || w.mau.op == sim::MauOp::Mmul,
-                   half = w.mau.precision == sim::Type::F16;
-        (matrix ? half ? matrix_f16 : matrix_f32 : half ? vector_f16 : vector_f32)++;
-    }
-    for (const Touch &t : m.touches()) words[size_t(t.space)][t.write] += int64_t(t.width) * t.times;
+void Tally::add(const sim::Word &w, uint32_t units, const sim::Accesses &accesses, int64_t step) {
+    flow = std::max(flow, step + 1);
+    for (uint32_t left = units; left; left &= left - 1) busy[size_t(std::countr_zero(left))]++;
+    l1[size_t(w.l1.op)]++;
+    l2[size_t(w.l2.op)]++;
+    rotations += w.alu.op == sim::AluOp::Rotate;
+    for (const sim::Access &a : accesses) words[size_t(a.resource)][a.write] += int64_t(a.width) * a.count;
+    if (w.mau.op == sim::MauOp::None || w.mau.op == sim::MauOp::Pass) return;
+    const bool matrix = info(w.mau.op).matrix, half = w.mau.precision == sim::Type::F16;
+    (matrix ? half ? matrix_f16 : matrix_f32 : half ? vector_f16 : vector_f32)++;
 }
 
 void Tally::add(const Mv &m, const sim::Config &config) {
     operations++;
-    const bool load = is_load(m), dealt = m.op == MvOp::Scatter || m.op == MvOp::Gather;
+    const bool load = is_load(m);
     Moves &all = load ? loads : stores;
-    const int64_t n = words_of(m, config), cycles = cycles_of(m, config);
-    const uint16_t there = uint16_t((1u << config.groups) - 1);
-    const int groups = std::popcount(uint16_t(m.groups & there));
+    const sim::MoveDemand demand = demand_of(m, config);
+    const int64_t n = words_of(m, config), cycles = demand.cycles;
+    const int groups = std::popcount(demand.groups);
     int l2bs = 0; // participating L2Bs
     for (int g = 0; g < config.groups; g++) {
         const uint32_t own = ((1u << config.l2bs) - 1) << (g * config.l2bs);
@@ -42,18 +37,17 @@ void Tally::add(const Mv &m, const sim::Config &config) {
     all.count++;
     all.indirect += m.indirect;
     all.dram_words += n * groups;
-    all.l2bm_words += dealt ? n * groups : n * l2bs;
+    all.l2bm_words += info(m.op).dealt ? n * groups : n * l2bs;
     all.cycles += cycles * groups;
-    reducing_moves += m.op == MvOp::Reduce || m.op == MvOp::ReduceTo;
-    for (uint32_t left = m.groups & there; left; left &= left - 1)
-        dram_cycles[size_t(std::countr_zero(left))] += cycles;
+    reducing_moves += info(m.op).reduces;
+    for (uint32_t left = demand.groups; left; left &= left - 1) dram_cycles[size_t(std::countr_zero(left))] += cycles;
     const int direction = load ? 1 : 2;
     turns += direction_ && direction != direction_;
     direction_ = direction;
 }
 
 int64_t Tally::done(const Mv &m, int64_t step, const sim::Config &config) {
-    const int64_t cycles = config.moves.dram_start + cycles_of(m, config);
+    const int64_t cycles = config.moves.dram_start + demand_of(m, config).cycles;
     return step + (cycles + sim::cycles_per_step - 1) / sim::cycles_per_step;
 }
 

@@ -3,11 +3,10 @@
 // Packing::Counted).
 #pragma once
 
-#include "targets/chip/pack/micro.h"
+#include "sim/accesses.h"
+#include "targets/chip/pack/units.h"
 
 namespace kumiko::chip {
-
-constexpr int unit_count = int(Unit::F32) + 1;
 
 struct Tally {
     // Moves in one direction, between DRAM and L2BM.
@@ -27,7 +26,7 @@ struct Tally {
     // Rotations of values among the PEs of a MAB.
     int64_t rotations = 0;
     // LW read and written, of one memory of each kind.
-    std::array<std::array<int64_t, 2>, space_count> words{};
+    std::array<std::array<int64_t, 2>, sim::resource_count> words{};
     Moves loads, stores;
     int64_t reducing_moves = 0;
     std::array<int64_t, 16> dram_cycles{}; // of each group
@@ -36,7 +35,8 @@ struct Tally {
     // Steps until everything is done, if each operation starts once its data is ready.
     int64_t flow = 0;
 
-    void add(const Micro &micro, int64_t step);
+    // A word in that step, with its units and accesses.
+    void add(const sim::Word &word, uint32_t units, const sim::Accesses &accesses, int64_t step);
     void add(const sim::Mv &move, const sim::Config &config);
     // The step at which a move issued at `step` completes if its groups are otherwise idle.
     static int64_t done(const sim::Mv &move, int64_t step, const sim::Config &config);

@@ -127,7 +127,6 @@ void Chain::begin(ChainStage &s) {
 void Chain::tile() {
     ChainStage &r = *root_;
     begin(r);
-    const int64_t words = store_->per_address() * cycles_per_step;
     const int n_parts = code_->parts(vector_type(r.type, r.name));
     std::optional<std::pair<int64_t, Operand>> made; // both words of four points
     const auto gather = [&](int64_t n, int w, int64_t l1bm) {
@@ -140,7 +139,7 @@ void Chain::tile() {
             l1.op = L1Op::Gather;
         }
         l1.at.at = uint16_t(l1bm);
-        Micro m;
+        MicroOp m;
         if (n_parts == 1) { // the last operation's forward is the result
             Group g = group(r, n * cycles_per_step);
             m = code_->run_to_last(r.program, [&](int which, int part) { return word(g, which, part); });
@@ -163,11 +162,9 @@ void Chain::tile() {
             }
             Operand o = made->second;
             o.address.at[0] = uint16_t(o.address.at[0] + w);
-            l1.from = m.read(o, 1);
+            l1.from = m.read(o);
         }
-        m.use(Unit::L1);
         m.word().l1 = l1;
-        m.touch_range(Space::L1bm, l1bm, words, true);
         c_.packer.place(m);
     };
     const int64_t key = store_->key(outer_values_);

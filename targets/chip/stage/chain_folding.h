@@ -7,12 +7,11 @@
 namespace kumiko::chip {
 
 // Passes an operand through the ALU's forward, so that it shares no port with the others.
-inline sim::Operand passed(Micro &m, const sim::Operand &a) {
-    m.use(Unit::Alu);
+inline sim::Operand passed(MicroOp &m, const sim::Operand &a) {
     sim::Alu u;
     u.op = sim::AluOp::Pass;
     u.type = sim::Type::I32;
-    u.a = m.read(a, 1);
+    u.a = m.read(a);
     m.word().alu = u;
     m.next();
     return sim::aluf();
@@ -29,25 +28,23 @@ struct Chain::Folding {
                                             : sim::AluOp::None;
     }
     // Emits the operation on two values; the first comes from the forward.
-    void fold(Micro &m, const sim::Operand &a, const sim::Operand &b, const sim::Operand &to) const {
+    void fold(MicroOp &m, const sim::Operand &a, const sim::Operand &b, const sim::Operand &to) const {
         if (alu() != sim::AluOp::None) {
-            m.use(Unit::Alu);
             sim::Alu u;
             u.op = alu();
             u.type = type;
-            u.a = m.read(a, 1);
-            u.b = m.read(b, 1);
-            u.to = m.write(to, 1);
+            u.a = m.read(a);
+            u.b = m.read(b);
+            u.to = m.write(to);
             m.word().alu = u;
             return;
         }
-        m.use(Unit::Mau).use(Unit::F32);
         sim::Mau u;
         u.op = kind == "product" ? sim::MauOp::Vmul : sim::MauOp::Vadd;
         u.precision = sim::Type::F32;
-        u.a = m.read(a, 1);
-        (kind == "product" ? u.b : u.c) = m.read(b, 1);
-        u.to = m.write(to, 1);
+        u.a = m.read(a);
+        (kind == "product" ? u.b : u.c) = m.read(b);
+        u.to = m.write(to);
         m.word().mau = u;
     }
     sim::Reduction tree() const {

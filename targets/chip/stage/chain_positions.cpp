@@ -75,16 +75,15 @@ Operand Chain::positions(const ChainStage &s, size_t axis, bool small) {
         return immediate(uint64_t(__builtin_bit_cast(uint32_t, a)) | uint64_t(__builtin_bit_cast(uint32_t, b)) << 32);
     };
     const auto fused = [&](const Operand &a, const Operand &by, const std::optional<Operand> &c, const Operand &to) {
-        Micro m;
+        MicroOp m;
         const Operand first = passed(m, a);
-        m.use(Unit::Mau).use(Unit::F32);
         Mau u;
         u.op = c ? MauOp::Vfma : MauOp::Vmul;
         u.precision = sim::Type::F32;
-        u.a = m.read(first, 1);
-        u.b = m.read(by, 1);
-        if (c) u.c = m.read(*c, 1);
-        u.to = m.write(to, 1);
+        u.a = m.read(first);
+        u.b = m.read(by);
+        if (c) u.c = m.read(*c);
+        u.to = m.write(to);
         m.word().mau = u;
         c_.packer.place(m);
     };
@@ -98,7 +97,7 @@ Operand Chain::positions(const ChainStage &s, size_t axis, bool small) {
     fused(next_word(wide, 0), floats(times[0], times[1]), pair, pair);
     const Operand other = swapped_lanes(pair);
     const Folding add{"sum", sim::Type::F32};
-    Micro sum;
+    MicroOp sum;
     add.fold(sum, passed(sum, other), pair, id);
     c_.packer.place(sum);
     const Operand result = code_->take(2, 1);
@@ -111,7 +110,7 @@ Operand Chain::positions(const ChainStage &s, size_t axis, bool small) {
         return float(at);
     };
     for (int w = 0; w < (four_ ? 2 : 1); w++) {
-        Micro m;
+        MicroOp m;
         add.fold(m, id, floats(lane(2 * w), lane(2 * w + 1)), next_word(result, w));
         c_.packer.place(m);
     }

@@ -87,14 +87,12 @@ int Chain::lane_mask(int lane, int lanes) {
     const int entry = lanes == 4 ? lane : 4;
     if (!lane_masks_[size_t(entry - 1)]) {
         const uint16_t nibble = lanes == 4 ? uint16_t(1 << lane) : 0xc;
-        Micro m;
-        m.use(Unit::Alu);
+        MicroOp m;
         Alu u;
         u.op = AluOp::SetMask;
         u.type = sim::Type::U16;
         u.mask = uint8_t(entry);
-        u.a = m.read(immediate_i16(int16_t(nibble * 0x1111)), 1);
-        m.touch(Space::Mask, entry, true);
+        u.a = m.read(immediate_i16(int16_t(nibble * 0x1111)));
         m.word().alu = u;
         c_.packer.place(m);
         lane_masks_[size_t(entry - 1)] = true;
@@ -207,24 +205,21 @@ Operand Chain::words_of_stage(const Group &g, const ChainRead &r, const std::vec
 
 // Writes `a` to `to`; with `b`, only where the mask is set, and b elsewhere.
 void Chain::select_words(sim::Type type, const Operand &a, const Operand *b, int mask, const Operand &to) {
-    Micro m;
-    m.use(Unit::Alu);
+    MicroOp m;
     Alu u;
     u.op = AluOp::Pass;
     u.type = type;
-    u.a = m.read(a, 1);
+    u.a = m.read(a);
     if (b) { // a comes from the forward: both may be in one GRF
         m.word().alu = u;
-        m.next().use(Unit::Alu);
+        m.next();
         u.op = AluOp::Select;
-        u.a = m.read(aluf(), 1);
-        u.b = m.read(*b, 1);
-        m.use(Unit::Mask);
-        if (mask < 16) m.touch(Space::Mask, mask, false);
+        u.a = m.read(aluf());
+        u.b = m.read(*b);
         m.word().mask.mode = MaskMode::Select;
         m.word().mask.entry = uint8_t(mask);
     }
-    u.to = m.write(to, 1);
+    u.to = m.write(to);
     m.word().alu = u;
     c_.packer.place(m);
 }

@@ -52,20 +52,17 @@ void Contraction::block() {
     w_->need(w_->path().index(values_));
     const int64_t from = w_->base() + w_->path().index(values_) * w_->path().access_words();
     for (int h = 0; h < (single_ ? 1 : 2); h++) {
-        Micro m;
-        m.use(Unit::L1);
+        MicroOp m;
         m.word().l1.op = L1Op::MabBroadcast;
         m.word().l1.width = 2;
         m.word().l1.at.at = uint16_t(from + 32 * h);
-        m.touch_range(Space::L1bm, from + 32 * h, 32, false);
-        m.next().use(Unit::Mw).use(single_ ? Unit::F32 : Unit::F16);
+        m.next();
         MatrixWrite &mw = m.word().mw;
         mw.on = true;
         mw.precision = precision();
         mw.face = uint8_t(face_);
         mw.part = uint8_t(h);
         mw.from = Source::Lbf;
-        m.touch(Space::Face, face_, true);
         c_.packer.place(m);
     }
     // For f32, first the even columns of the matrix, then the odd ones.
@@ -96,19 +93,17 @@ void Contraction::vectors(int half) {
             from[n] = from[0];
             to[n] = sum_words_ * (store_->accesses() + int64_t(n));
         }
-        Micro m;
-        m.use(Unit::Mau).use(single_ ? Unit::F32 : Unit::F16);
+        MicroOp m;
         Mau mau;
         mau.op = first ? MauOp::Mmul : MauOp::Mfma;
         mau.precision = precision();
         mau.face = uint8_t(face_);
         mau.half = uint8_t(half);
-        mau.a = m.read(words_at(c_.config, Bank::Lm, from), 1);
+        mau.a = m.read(words_at(c_.config, Bank::Lm, from));
         const Operand sums = words_at(c_.config, bank_ ? Bank::Grf1 : Bank::Grf0, to);
-        if (!first) mau.c = m.read(sums, sum_words_);
-        mau.to = m.write(sums, sum_words_);
+        if (!first) mau.c = m.read(sums);
+        mau.to = m.write(sums);
         m.word().mau = mau;
-        m.touch(Space::Face, face_, false);
         c_.packer.place(m);
     }
 }

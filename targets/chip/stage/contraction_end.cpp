@@ -103,8 +103,8 @@ void Contraction::drain_part() {
 // forwarded.
 void Contraction::gather(int64_t n, int w, int64_t l1bm) {
     const bool bank = pending_->bank, one_word = store_->words() == 1;
-    const int64_t at = sum_words_ * cycles_per_step * n, words = store_->per_address() * cycles_per_step;
-    Micro m;
+    const int64_t at = sum_words_ * cycles_per_step * n;
+    MicroOp m;
     L1 l1;
     l1.op = L1Op::Gather;
     l1.at.at = uint16_t(l1bm);
@@ -113,11 +113,10 @@ void Contraction::gather(int64_t n, int w, int64_t l1bm) {
         l1.from = VectorEmitter::forward(m);
         m.next();
     } else if (one_word && !single_) {
-        m.use(Unit::Alu);
         Alu alu;
         alu.op = AluOp::Narrow;
         alu.type = sim::Type::F32;
-        alu.a = m.read(sums(at, sum_words_, bank), 2);
+        alu.a = m.read(sums(at, sum_words_, bank));
         m.word().alu = alu;
         m.next();
         l1.from = Source::Aluf;
@@ -126,13 +125,11 @@ void Contraction::gather(int64_t n, int w, int64_t l1bm) {
             end_made_ = code_->take(2, 1);
             code_->run(end_program_, end_reader(n, bank), [&](int part) { return next_word(*end_made_, part); });
         }
-        l1.from = m.read(next_word(*end_made_, w), 1);
+        l1.from = m.read(next_word(*end_made_, w));
     } else {
-        l1.from = m.read(sums(at + w, sum_words_, bank), 1);
+        l1.from = m.read(sums(at + w, sum_words_, bank));
     }
-    m.use(Unit::L1);
     m.word().l1 = l1;
-    m.touch_range(Space::L1bm, l1bm, words, true);
     c_.packer.place(m);
     if (end_made_ && w == 1) {
         code_->give_back(*end_made_);

@@ -202,16 +202,14 @@ private:
     static Operand both(int64_t low, int64_t high) { return immediate(uint64_t(uint32_t(low)) | uint64_t(high) << 32); }
 
     void alu(AluOp op, const Operand &a, const std::optional<Operand> &b, const Operand &to, int pe = -1) {
-        Micro m;
-        m.use(Unit::Alu);
+        MicroOp m;
         Alu u;
         u.op = op;
         u.type = sim::Type::I32;
-        u.a = m.read(a, 1);
-        if (b) u.b = m.read(*b, 1);
-        u.to = m.write(to, 1);
+        u.a = m.read(a);
+        if (b) u.b = m.read(*b);
+        u.to = m.write(to);
         if (pe >= 0) {
-            m.use(Unit::Mask);
             m.word().mask.mode = MaskMode::Write;
             m.word().mask.entry = uint8_t(16 + pe);
         }
@@ -260,13 +258,11 @@ private:
                 return grf0(int(made_ + (piece % 2 * values + v) * cycles_per_step), 1);
             };
             for (int64_t v = 0; v < values; v++) {
-                Micro m;
-                m.use(Unit::L1);
+                MicroOp m;
                 L1 &l1 = m.word().l1;
                 l1.op = L1Op::MabBroadcast;
                 l1.at.at = uint16_t(l1_index + v * 16);
-                m.touch_range(Space::L1bm, l1_index + v * 16, 16, false);
-                l1.to = m.write(made(v), 1);
+                l1.to = m.write(made(v));
                 c_.packer.place(m);
                 alu(AluOp::Min, made(v), both(form_.highest, form_.highest), made(v));
                 alu(AluOp::Max, made(v), both(form_.lowest, form_.lowest), made(v));
@@ -277,16 +273,14 @@ private:
                 const int64_t l1_made = l1_entries_.next(block_words);
                 for (int64_t v = 0; v < values; v++) {
                     if (b > 0) alu(AluOp::Add, made(v), both(granules, granules), made(v));
-                    Micro m;
-                    m.use(Unit::L1);
+                    MicroOp m;
                     L1 l1;
                     l1.op = L1Op::MabReduce; // of one MAB: copies its value
                     l1.reduction = Reduction::AddI32;
                     l1.mabs = 1;
                     l1.at.at = uint16_t(l1_made + v * 16);
-                    l1.from = m.read(made(v), 1);
+                    l1.from = m.read(made(v));
                     m.word().l1 = l1;
-                    m.touch_range(Space::L1bm, l1_made + v * 16, 16, true);
                     c_.packer.place(m);
                 }
                 l2_step(L2Op::UnicastUp, l2_made + b % at_once_ * chunk_ * 2 + piece * block_words, l1_made);
@@ -323,18 +317,17 @@ private:
             if (!(times >> bit & 1)) continue;
             alu(AluOp::Shl, row, both(bit, bit), first ? total : part);
             if (!first) {
-                Micro m; // the first operand comes from the forward
-                m.use(Unit::Alu);
+                MicroOp m; // the first operand comes from the forward
                 Alu u;
                 u.op = AluOp::Pass;
                 u.type = sim::Type::I32;
-                u.a = m.read(part, 1);
+                u.a = m.read(part);
                 m.word().alu = u;
-                m.next().use(Unit::Alu);
+                m.next();
                 u.op = AluOp::Add;
-                u.a = m.read(aluf(), 1);
-                u.b = m.read(total, 1);
-                u.to = m.write(total, 1);
+                u.a = m.read(aluf());
+                u.b = m.read(total);
+                u.to = m.write(total);
                 m.word().alu = u;
                 c_.packer.place(m);
             }
@@ -344,15 +337,11 @@ private:
     }
 
     void l2_step(L2Op op, int64_t l2bm, int64_t l1bm) {
-        const bool up = op == L2Op::UnicastUp;
-        Micro m;
-        m.use(Unit::L2);
+        MicroOp m;
         L2 l2;
         l2.op = op;
         l2.l2bm.at = uint16_t(l2bm);
         l2.l1bm.at = uint16_t(l1bm);
-        m.touch_range(Space::L2bm, l2bm, block_words, up, true);
-        m.touch_range(Space::L1bm, l1bm, block_words, !up, true);
         m.word().l2 = l2;
         c_.packer.place(m);
     }

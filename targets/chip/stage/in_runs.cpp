@@ -45,14 +45,13 @@ int64_t Chain::compute_in_runs(ChainStage &s) {
     const int64_t runs = s.points / run_points, together = std::min(code_->room(0), code_->room(1)) / 2;
     if (together < 1) return 0;
     const auto pass = [&](const Operand &from, const Operand &to) {
-        Micro m;
-        m.use(Unit::Alu);
+        MicroOp m;
         Alu u;
         u.op = AluOp::Pass;
         u.type = sim::Type::I32;
         u.width = 2;
-        u.a = m.read(from, 2);
-        u.to = m.write(to, 2);
+        u.a = m.read(from);
+        u.to = m.write(to);
         m.word().alu = u;
         c_.packer.place(m);
     };
@@ -79,17 +78,16 @@ int64_t Chain::compute_in_runs(ChainStage &s) {
                 from[shared] = words(loaded.front());
                 from[1 - shared] = lm_operand(c_.config, base[1 - shared] + r * run_points + half, 1);
                 const size_t a = op.from[0] == 0 ? 0 : 1;
-                Micro m;
-                m.use(Unit::Mau).use(op.of == sim::Type::F16 ? Unit::F16 : Unit::F32);
+                MicroOp m;
                 Mau u;
                 u.op = op.mau;
                 u.precision = op.of;
                 u.negate = op.negate;
                 u.narrow_c = op.narrow_c;
                 u.narrow_y = op.type == sim::Type::F16;
-                u.a = m.read(from[a], 1);
-                u.c = m.read(from[1 - a], 1);
-                u.to = m.write(words(made.back()), 1);
+                u.a = m.read(from[a]);
+                u.c = m.read(from[1 - a]);
+                u.to = m.write(words(made.back()));
                 m.word().mau = u;
                 c_.packer.place(m);
             }

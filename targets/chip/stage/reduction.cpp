@@ -36,15 +36,14 @@ int64_t Chain::chains(const ChainStage &s) const {
 
 void Chain::alu(AluOp op, sim::Type type, const Operand &a, const std::optional<Operand> &b, const Operand &to,
                 int width) {
-    Micro m;
-    m.use(Unit::Alu);
+    MicroOp m;
     Alu u;
     u.op = op;
     u.type = type;
     u.width = uint8_t(op == AluOp::Widen || op == AluOp::Narrow ? 1 : width);
-    u.a = m.read(a, op == AluOp::Narrow ? 2 : width);
-    if (b) u.b = m.read(*b, width);
-    u.to = m.write(to, op == AluOp::Widen ? 2 : width);
+    u.a = m.read(a);
+    if (b) u.b = m.read(*b);
+    u.to = m.write(to);
     m.word().alu = u;
     c_.packer.place(m);
 }
@@ -211,13 +210,12 @@ void Chain::reduce_over_time(ChainStage &s, const Reducing &r) {
 // Folds `a`, which passes through the ALU and its forward, into b.
 void Chain::fold_forwarded(const Folding &f, AluOp op, int rotate, const Operand &a, const Operand &b,
                            const Operand &to) {
-    Micro m;
-    m.use(Unit::Alu);
+    MicroOp m;
     Alu u;
     u.op = op;
     u.type = sim::Type::I32;
     u.rotate = uint8_t(rotate);
-    u.a = m.read(a, 1);
+    u.a = m.read(a);
     m.word().alu = u;
     m.next();
     f.fold(m, aluf(), b, to);
@@ -284,14 +282,12 @@ void Chain::combine_over_units(const ChainStage &s, const Reducing &r, const Fol
     const Operand back = code_->take(2, 0);
     over_units(s, f, values, [&](size_t value, uint32_t mabs, int64_t l1bm) {
         for (int w = int(value); w < (left == 1 ? r.words() : int(value) + 1); w++) {
-            Micro m;
-            m.use(Unit::L1);
+            MicroOp m;
             L1 l1;
             l1.op = L1Op::MabBroadcast;
             if (mabs != (1u << c_.config.mabs) - 1) l1.mabs = mabs;
             l1.at.at = uint16_t(l1bm);
-            m.touch_range(Space::L1bm, l1bm, pes_per_mab * cycles_per_step, false);
-            l1.to = m.write(r.widened() ? next_word(back, w) : home_of(s, r, g, w), 1);
+            l1.to = m.write(r.widened() ? next_word(back, w) : home_of(s, r, g, w));
             m.word().l1 = l1;
             c_.packer.place(m);
         }

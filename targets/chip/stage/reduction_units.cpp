@@ -54,24 +54,21 @@ void Chain::over_units(const ChainStage &s, const Folding &f, const std::vector<
         for (size_t q = 0; q < from_mabs.size(); q++) {
             const int64_t l1bm = tree_l1bm_.next(step * int64_t(together));
             for (size_t i = 0; i < together; i++) { // fill words must be defined
-                Micro m;
-                m.use(Unit::L1);
+                MicroOp m;
                 L1 l1;
                 l1.op = L1Op::MabReduce;
                 l1.reduction = f.tree();
                 l1.mabs = from_mabs[q];
                 l1.at.at = uint16_t(l1bm + int64_t(i) * step);
-                l1.from = m.read(values[std::min(first + i, values.size() - 1)], 1);
+                l1.from = m.read(values[std::min(first + i, values.size() - 1)]);
                 m.word().l1 = l1;
-                m.touch_range(Space::L1bm, l1.at.at, step, true);
                 c_.packer.place(m);
             }
             for (size_t r = 0; l1bs && r < from_l1bs.size(); r++) {
                 const int64_t l2bm = tree_l2bm_.next(64);
                 for (const bool up : {true, false}) {
                     if (!up && l2bs) over_l2bs(s, f, l2bm);
-                    Micro m;
-                    m.use(Unit::L2);
+                    MicroOp m;
                     L2 l2;
                     l2.op = up ? L2Op::Reduce : L2Op::Broadcast;
                     l2.reduction = f.tree();
@@ -79,8 +76,6 @@ void Chain::over_units(const ChainStage &s, const Folding &f, const std::vector<
                     if (set != (1u << c_.config.l1bs) - 1) l2.l1bs = set;
                     l2.l2bm.at = uint16_t(l2bm);
                     l2.l1bm.at = uint16_t(l1bm);
-                    m.touch_range(Space::L2bm, l2bm, 64, up, true);
-                    m.touch_range(Space::L1bm, l1bm, 64, !up, true);
                     m.word().l2 = l2;
                     c_.packer.place(m);
                 }

@@ -140,36 +140,28 @@ void RowProduct::load(const View &view, const std::vector<Class> &classes, int64
     c_.packer.place(all);
 }
 
-void RowProduct::l2_step(L2 slot, int64_t l2bm, int64_t l1bm, int64_t l2_words, int64_t l1_words) {
-    const bool up = slot.op == L2Op::Gather || slot.op == L2Op::Reduce;
-    Micro m;
-    m.use(Unit::L2);
+void RowProduct::l2_step(L2 slot, int64_t l2bm, int64_t l1bm) {
+    MicroOp m;
     slot.l2bm.at = uint16_t(l2bm);
     slot.l1bm.at = uint16_t(l1bm);
     m.word().l2 = slot;
-    m.touch_range(Space::L2bm, l2bm, l2_words, up, true);
-    if (slot.op == L2Op::Broadcast2) m.touch_range(Space::L2bm, slot.second.at, l2_words, false, true);
-    m.touch_range(Space::L1bm, l1bm, l1_words, !up, true);
     c_.packer.place(m);
 }
 
 // One L1 step to four addresses.
-void RowProduct::to_pes(L1Op op, int width, int64_t l1bm, int64_t words, std::array<int, 4> at, bool to_lm,
-                        uint32_t mabs) {
+void RowProduct::to_pes(L1Op op, int width, int64_t l1bm, std::array<int, 4> at, bool to_lm, uint32_t mabs) {
     Source memory = Source::Grf1;
     if (to_lm) {
         const int lm = int(c_.config.sizes.lm);
         memory = at[0] >= lm ? Source::Lm1 : Source::Lm0;
         for (int &a : at) a -= memory == Source::Lm1 ? lm : 0;
     }
-    Micro m;
-    m.use(Unit::L1);
+    MicroOp m;
     m.word().l1.op = op;
     m.word().l1.width = uint8_t(width);
     m.word().l1.mabs = mabs;
     m.word().l1.at.at = uint16_t(l1bm);
-    m.touch_range(Space::L1bm, l1bm, words, false);
-    m.word().l1.to = m.write(four_of(memory, at), width);
+    m.word().l1.to = m.write(four_of(memory, at));
     c_.packer.place(m);
 }
 
@@ -179,8 +171,7 @@ void RowProduct::deal(int64_t l1bm, const std::function<int64_t(int64_t row, int
     std::array<int, 4> at;
     const int64_t a_cycle = sides_ > 1 ? 2 : 1, of_row = sets_of_step_ / a_cycle;
     for (int t = 0; t < cycles_per_step; t++) at[size_t(t)] = int(to(t / of_row, t % of_row * a_cycle));
-    to_pes(sides_ > 1 ? L1Op::MabBroadcast4 : L1Op::Scatter, int(a_cycle), l1bm,
-           distribution_ * a_cycle * cycles_per_step, at, to_lm, mabs);
+    to_pes(sides_ > 1 ? L1Op::MabBroadcast4 : L1Op::Scatter, int(a_cycle), l1bm, at, to_lm, mabs);
 }
 
 // The address in GRF1. For two alternating sets, both words of a row are adjacent.
@@ -255,8 +246,7 @@ void RowProduct::part(size_t number, Panel &panel, Span pieces, int64_t begin, i
                 const bool first = n < vectors_, last = n + vectors_ >= vectors_ * (single_ ? 2 : 1);
                 const Operand here = grf0(int(sum), width),
                               there = lm1(int(std::max<int64_t>(sums_at, 0) + sum), width);
-                Micro m;
-                m.use(Unit::Mau).use(single_ ? Unit::F32 : Unit::F16);
+                MicroOp m;
                 Mau mau;
                 mau.op = !s && first ? MauOp::Mmul : MauOp::Mfma;
                 mau.precision = single_ ? sim::Type::F32 : sim::Type::F16;
@@ -264,11 +254,10 @@ void RowProduct::part(size_t number, Panel &panel, Span pieces, int64_t begin, i
                 mau.half = uint8_t(n / vectors_);
                 std::array<int, 4> at;
                 for (int64_t i = 0; i < cycles_per_step; i++) at[size_t(i)] = int(vector_at(s % sets_of_step_, v + i));
-                mau.a = m.read(four_of(Source::Grf1, at), 1);
-                if (mau.op == MauOp::Mfma) mau.c = m.read(s == begin && s && first ? there : here, width);
-                mau.to = m.write(s + 1 == end && sums_at >= 0 && last ? there : here, width);
+                mau.a = m.read(four_of(Source::Grf1, at));
+                if (mau.op == MauOp::Mfma) mau.c = m.read(s == begin && s && first ? there : here);
+                mau.to = m.write(s + 1 == end && sums_at >= 0 && last ? there : here);
                 m.word().mau = mau;
-                m.touch(Space::Face, face_, false);
                 c_.packer.place(m);
             }
             face_ ^= 1;

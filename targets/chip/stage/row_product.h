@@ -233,8 +233,8 @@ private:
     std::vector<std::vector<sim::Mv>> loads(const View &view, std::vector<Class> classes, int64_t block, int64_t blocks,
                                             int64_t l2bm) const;
     void load(const View &view, const std::vector<Class> &classes, int64_t block, int64_t blocks, int64_t l2bm);
-    void l2_step(sim::L2 slot, int64_t l2bm, int64_t l1bm, int64_t l2_words = 64, int64_t l1_words = 64);
-    void to_pes(sim::L1Op op, int width, int64_t l1bm, int64_t words, std::array<int, 4> at, bool to_lm, uint32_t mabs);
+    void l2_step(sim::L2 slot, int64_t l2bm, int64_t l1bm);
+    void to_pes(sim::L1Op op, int width, int64_t l1bm, std::array<int, 4> at, bool to_lm, uint32_t mabs);
     void deal(int64_t l1bm, const std::function<int64_t(int64_t row, int64_t set)> &to, bool to_lm, uint32_t mabs);
     int64_t vector_at(int64_t set, int64_t row) const;
     void load_vectors(const Values &tile, int64_t group);

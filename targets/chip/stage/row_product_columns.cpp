@@ -22,17 +22,15 @@ Operand RowProduct::rows_at(int64_t at) const { return lm_operand(c_.config, at,
 void RowProduct::write_face(int64_t at) {
     const int64_t rows = sides_ > 1 ? 4 : 8; // per step
     for (int64_t h = 0; h < side_ / rows; h++) {
-        Micro m;
-        m.use(Unit::Mw).use(single_ ? Unit::F32 : Unit::F16);
+        MicroOp m;
         MatrixWrite mw;
         mw.on = true;
         mw.precision = single_ ? sim::Type::F32 : sim::Type::F16;
         mw.face = uint8_t(face_);
         mw.part = uint8_t(h);
         mw.width = uint8_t(rows / 4);
-        mw.from = m.read(rows_at(at + 8 * h), int(mw.width));
+        mw.from = m.read(rows_at(at + 8 * h));
         m.word().mw = mw;
-        m.touch(Space::Face, face_, true);
         c_.packer.place(m);
     }
 }
@@ -204,7 +202,7 @@ void RowProduct::load_across(Panel &panel, int64_t block, int64_t chunk) {
             for (int64_t u = 0; u < units; u += cycles_per_step) {
                 L2 slot;
                 slot.op = L2Op::Scatter;
-                l2_step(slot, l2bm + u * 8 * l1bs_, l1bm + u * 8, 32 * l1bs_, 32);
+                l2_step(slot, l2bm + u * 8 * l1bs_, l1bm + u * 8);
             }
             for (int64_t u = 0; u < units; u += 2) {
                 std::array<int, 4> at;
@@ -212,20 +210,18 @@ void RowProduct::load_across(Panel &panel, int64_t block, int64_t chunk) {
                     const int64_t row = (u + i / 2) / chunk_pieces_, piece = first + (u + i / 2) % chunk_pieces_;
                     at[size_t(i)] = int(face_at(panel, piece * of_piece_ + i % 2, s) + row);
                 }
-                to_pes(L1Op::MabBroadcast, 1, l1bm + u * 8, 16, at, true, zeros ? (1u << mabs_) - (1u << m) : 1u << m);
+                to_pes(L1Op::MabBroadcast, 1, l1bm + u * 8, at, true, zeros ? (1u << mabs_) - (1u << m) : 1u << m);
             }
         }
         for (int64_t t = first * of_piece_; t < (first + chunk_pieces_) * of_piece_; t++, face_ ^= 1) {
             const int64_t at = face_at(panel, t, s);
             write_face(at);
             for (int h = 0; h < 2; h++) {
-                Micro m;
-                m.use(Unit::Mr).use(Unit::F16);
+                MicroOp m;
                 MatrixRead &mr = m.word().mr;
                 mr.on = true;
                 mr.face = uint8_t(face_), mr.part = uint8_t(h);
-                mr.to = m.write(rows_at(at + 8 * h), 2);
-                m.touch(Space::Face, face_, false);
+                mr.to = m.write(rows_at(at + 8 * h));
                 c_.packer.place(m);
             }
         }

@@ -137,17 +137,15 @@ void RowProduct::load_epilogue(EndOperand &o, int64_t piece) {
     for (int64_t i = 0; i < pieces; i += cycles_per_step) {
         L2 s;
         s.op = L2Op::Scatter;
-        l2_step(s, o.l2bm + (piece + i) * 8 * l1bs_, l1bm + i * 8, 32 * l1bs_, 32);
+        l2_step(s, o.l2bm + (piece + i) * 8 * l1bs_, l1bm + i * 8);
     }
     const int width = narrows_ ? 1 : 2;
     o.here = words_of(operands_bank_, operands_ring_.next(cycles_per_step * width), width);
-    Micro m;
-    m.use(Unit::L1);
+    MicroOp m;
     m.word().l1.op = narrows_ ? L1Op::Scatter : L1Op::MabBroadcast;
     m.word().l1.width = uint8_t(width);
     m.word().l1.at.at = uint16_t(l1bm);
-    m.touch_range(Space::L1bm, l1bm, pieces * 8, false);
-    m.word().l1.to = m.write(o.here, width);
+    m.word().l1.to = m.write(o.here);
     c_.packer.place(m);
 }
 
@@ -220,31 +218,27 @@ void RowProduct::join(const Drain &d, int64_t first) {
             }
             at[size_t(i)] = int(std::max<int64_t>(d.sums_at, 0) + sum_words_ * (t * vectors_ + v));
         }
-        Micro m;
-        m.use(Unit::L1);
+        MicroOp m;
         L1 l1;
         l1.op = L1Op::MabReduce;
         const int width = int(sum_words_);
         l1.width = uint8_t(width);
         l1.mabs = mabs;
         l1.at.at = uint16_t(d.sums + q * 16 * width);
-        l1.from = m.read(four_of(d.sums_at < 0 ? Source::Grf0 : Source::Lm1, at), width);
+        l1.from = m.read(four_of(d.sums_at < 0 ? Source::Grf0 : Source::Lm1, at));
         m.word().l1 = l1;
-        m.touch_range(Space::L1bm, d.sums + q * 16 * width, 16 * width, true);
         c_.packer.place(m);
     }
 }
 
 Operand RowProduct::back(int64_t l1bm, uint32_t mabs, int64_t at, int64_t stride) {
     const Operand to = words_of(registers_bank_, at, int(stride));
-    Micro m;
-    m.use(Unit::L1);
+    MicroOp m;
     m.word().l1.op = L1Op::MabBroadcast;
     m.word().l1.width = 2;
     m.word().l1.mabs = mabs;
     m.word().l1.at.at = uint16_t(l1bm);
-    m.touch_range(Space::L1bm, l1bm, 32, false);
-    m.word().l1.to = m.write(to, 2);
+    m.word().l1.to = m.write(to);
     c_.packer.place(m);
     return to;
 }
@@ -269,15 +263,14 @@ void RowProduct::drain_narrow(const Drain &d, int64_t first) {
             const int64_t s = d.backwards() ? slots_ - cycles_per_step - i : i, piece = begin + s * half;
             for (EndOperand &o : end_operands_) load_epilogue(o, first * pieces_ + piece);
             const Operand joined = words_of(registers_bank_, regs + 2 * s, 2);
-            Micro m =
+            MicroOp m =
                 code_->run_to_last(end_program_, [&](int which, int part) { return end_read(joined, which, part); });
             L1 l1;
             l1.op = L1Op::Gather;
             l1.from = VectorEmitter::forward(m);
-            m.next().use(Unit::L1);
+            m.next();
             l1.at.at = uint16_t(d.out + piece * 8);
             m.word().l1 = l1;
-            m.touch_range(Space::L1bm, d.out + piece * 8, pes_per_mab * mabs_ * cycles_per_step, true);
             c_.packer.place(m);
             up(d, piece, 4 * half);
         }
@@ -297,16 +290,14 @@ void RowProduct::drain_wide(const Drain &d, int64_t first) {
             const int64_t piece = sides_ > 1 ? (v + i) * pieces_ + t : n;
             Operand result = words_of(registers_bank_, regs + 2 * four * i, 2);
             if (end_.defined()) result = finished(result, first * pieces_ + piece);
-            Micro m;
-            m.use(Unit::L1);
+            MicroOp m;
             L1 l1;
             l1.op = L1Op::MabReduce;
             l1.width = 2;
             l1.mabs = 1;
-            l1.from = m.read(result, 2);
+            l1.from = m.read(result);
             l1.at.at = uint16_t(d.out + piece * 8);
             m.word().l1 = l1;
-            m.touch_range(Space::L1bm, d.out + piece * 8, 32, true);
             c_.packer.place(m);
             if (end_.defined()) code_->give_back(result);
         }
@@ -326,7 +317,7 @@ void RowProduct::up(const Drain &d, int64_t piece, int64_t pieces) {
             (rows + p / pieces_) * d.pieces.count() + begin - d.pieces.begin / cycles_per_step * cycles_per_step;
         L2 s;
         s.op = L2Op::Gather;
-        l2_step(s, d.l2bm + at * 8 * l1bs_, d.out + p * 8, 32 * l1bs_, 32);
+        l2_step(s, d.l2bm + at * 8 * l1bs_, d.out + p * 8);
     }
 }
 

@@ -126,7 +126,7 @@ void RowProduct::load_pairs(int64_t l2bm, int64_t blocks, int64_t within) {
             x_pairs_[size_t(pair * vectors_ + r)] = x_free_.front();
             x_free_.pop_front();
         }
-        to_pes(L1Op::MabBroadcast, 2, x_l1bm_[size_t(r)] + within, 32, at, false, all_units);
+        to_pes(L1Op::MabBroadcast, 2, x_l1bm_[size_t(r)] + within, at, false, all_units);
     }
 }
 
@@ -187,7 +187,7 @@ void RowProduct::load_half(Panel &panel, int64_t number) {
             std::array<int, 4> at;
             for (int64_t i = 0; i < cycles_per_step; i++) at[size_t(i)] = int(face_at(panel, 0, set + 2 * i) + 2 * r);
             dealt_.emplace_back([this, at, mab, from = l1bm + r * block_words + h * distribution_] {
-                to_pes(L1Op::MabBroadcast, 2, from, 32, at, true, 1u << mab);
+                to_pes(L1Op::MabBroadcast, 2, from, at, true, 1u << mab);
             });
         }
     }
@@ -217,19 +217,17 @@ void RowProduct::drain_halves() {
     const auto up = [&](int64_t l1bm, int64_t l2bm) {
         L2 s;
         s.op = L2Op::Gather;
-        l2_step(s, l2bm, l1bm, 32 * l1bs_, 32);
+        l2_step(s, l2bm, l1bm);
     };
     for (int64_t n = 0; n < of_chunk; n += cycles_per_step) {
         for (int64_t word = 0; word < 2; word++) {
             const int64_t l1bm = sums + (n * 2 + word * cycles_per_step) * block_words;
-            Micro m;
-            m.use(Unit::L1);
+            MicroOp m;
             L1 l1;
             l1.op = L1Op::Gather;
             l1.at.at = uint16_t(l1bm);
-            l1.from = m.read(lm1(int(d.sums_at + 2 * (begin + n) + word), 2), 1);
+            l1.from = m.read(lm1(int(d.sums_at + 2 * (begin + n) + word), 2));
             m.word().l1 = l1;
-            m.touch_range(Space::L1bm, l1bm, cycles_per_step * block_words, true);
             c_.packer.place(m);
             // In L2BM: what one PE receives, word by word; for f16 pairs of rows, for f32 L1Bs.
             for (int64_t i = 0; i < cycles_per_step; i++) {
@@ -247,38 +245,35 @@ void RowProduct::drain_halves() {
     for (int64_t n = 0; n < of_chunk * 2; n++) {
         L2 s;
         s.op = L2Op::Scatter;
-        l2_step(s, staged + n * 32 * l1bs_, back + n * 32, 32 * l1bs_, 32);
+        l2_step(s, staged + n * 32 * l1bs_, back + n * 32);
     }
     for (int64_t n = 0; n < of_chunk; n += cycles_per_step) {
         std::array<int, 4> at;
         for (int64_t i = 0; i < cycles_per_step; i++) at[size_t(i)] = int(c_.config.sizes.lm + regs + n + i);
-        to_pes(L1Op::Scatter, 1, back + n * block_words, 4 * block_words, at, true, all_units);
+        to_pes(L1Op::Scatter, 1, back + n * block_words, at, true, all_units);
     }
     if (narrows_) {
-        Micro m = code_->run_to_last(end_program_, [&](int, int part) { return lm1(int(regs + part), 2); });
+        MicroOp m = code_->run_to_last(end_program_, [&](int, int part) { return lm1(int(regs + part), 2); });
         L1 l1;
         l1.op = L1Op::Gather;
         l1.from = VectorEmitter::forward(m);
-        m.next().use(Unit::L1);
+        m.next();
         l1.at.at = uint16_t(out);
         m.word().l1 = l1;
-        m.touch_range(Space::L1bm, out, cycles_per_step * block_words, true);
         c_.packer.place(m);
         for (int64_t r = 0; r < of_chunk; r++) up(out + r * 32, d.l2bm + r * row_words_);
     } else {
         for (int64_t r = 0; r < of_chunk; r++) {
             for (int64_t h = 0; h < 2; h++) {
                 const int64_t l1bm = out + (2 * r + h) * 32;
-                Micro m;
-                m.use(Unit::L1);
+                MicroOp m;
                 L1 l1;
                 l1.op = L1Op::MabReduce;
                 l1.width = 2;
                 l1.mabs = 1u << (2 * r + h);
-                l1.from = m.read(lm1(int(regs), 2), 2);
+                l1.from = m.read(lm1(int(regs), 2));
                 l1.at.at = uint16_t(l1bm);
                 m.word().l1 = l1;
-                m.touch_range(Space::L1bm, l1bm, 32, true);
                 c_.packer.place(m);
                 up(l1bm, d.l2bm + r * row_words_ + h * 32 * l1bs_);
             }

@@ -12,15 +12,11 @@ using namespace sim;
 
 void TransferPath::l2(Packer &p, int64_t n, int64_t l2bm, int64_t l1bm) const {
     const bool up = shape_.store;
-    const auto one = [&](L2 slot, int64_t from, int64_t at, int64_t l2_count, int64_t l1_count, int64_t second = -1) {
-        Micro m;
-        if (second >= 0) m.touch_range(Space::L2bm, second, l2_count, up, true);
-        m.use(Unit::L2);
+    const auto one = [&](L2 slot, int64_t from, int64_t at) {
+        MicroOp m;
         slot.l2bm.at = uint16_t(from);
         slot.l1bm.at = uint16_t(at);
         m.word().l2 = slot;
-        m.touch_range(Space::L2bm, from, l2_count, up, true);
-        m.touch_range(Space::L1bm, at, l1_count, !up, true);
         p.place(m);
     };
     if (interleaved_) {
@@ -28,7 +24,7 @@ void TransferPath::l2(Packer &p, int64_t n, int64_t l2bm, int64_t l1bm) const {
         for (int64_t x = 0; x < n; x += per_step) {
             L2 s;
             s.op = up ? L2Op::Gather : L2Op::Scatter;
-            one(s, l2bm + x * config_.l1bs, l1bm + x, per_step * config_.l1bs, per_step);
+            one(s, l2bm + x * config_.l1bs, l1bm + x);
         }
         return;
     }
@@ -51,7 +47,7 @@ void TransferPath::l2(Packer &p, int64_t n, int64_t l2bm, int64_t l1bm) const {
                     }
                     if (set != (1u << config_.l1bs) - 1) s.l1bs = set;
                 }
-                one(s, from(part) + x, l1bm + c + x, per_step, per_step, other >= 0 ? from(other) + x : -1);
+                one(s, from(part) + x, l1bm + c + x);
             }
         }
     }
@@ -74,18 +70,16 @@ void TransferPath::l1_down(Packer &p, int64_t x, int64_t n, int64_t l1bm, int64_
                                 config_.groups);
         const int64_t offset = at_mab.second / per_address_;
         if (offset >= unit_words_) break;
-        Micro m;
-        m.use(Unit::L1);
+        MicroOp m;
         L1 &l1 = m.word().l1;
         l1.op = distribution_ == Deal::Scatter ? L1Op::Scatter
                 : distribution_ == Deal::Mab   ? L1Op::MabBroadcast
                                                : L1Op::PeBroadcast;
         if (by_mab_) l1.mabs = mabs_of_part(at_mab.first);
         l1.at.at = uint16_t(l1bm + i);
-        m.touch_range(Space::L1bm, l1bm + i, per_step, false);
         const bool second = at + offset >= config_.sizes.lm;
         const int address = int(second ? at + offset - config_.sizes.lm : at + offset);
-        m.word().l1.to = m.write(second ? lm1(address, 1) : lm0(address, 1), 1);
+        m.word().l1.to = m.write(second ? lm1(address, 1) : lm0(address, 1));
         p.place(m);
     }
 }
@@ -102,29 +96,25 @@ void TransferPath::transpose(Packer &p, int64_t from, int64_t to) const {
     for (int64_t n = 0; n < accesses_ / size; n++) {
         const int64_t run = n / faces * shape_.transposed;
         for (int part = 0; part < size / cycles_per_step; part++) {
-            Micro m;
-            m.use(Unit::Mw).use(precision == sim::Type::F16 ? Unit::F16 : Unit::F32);
+            MicroOp m;
             MatrixWrite &mw = m.word().mw;
             mw.on = true;
             mw.precision = precision;
             mw.face = uint8_t(n % 2);
             mw.part = uint8_t(part);
             mw.width = 1;
-            mw.from = m.read(operand(from + run + n % faces + part * cycles_per_step * faces, faces), 1);
-            m.touch(Space::Face, int(n % 2), true);
+            mw.from = m.read(operand(from + run + n % faces + part * cycles_per_step * faces, faces));
             p.place(m);
         }
         for (int part = 0; part < size / (2 * cycles_per_step); part++) {
-            Micro m;
-            m.use(Unit::Mr);
+            MicroOp m;
             MatrixRead &mr = m.word().mr;
             mr.on = true;
             mr.precision = precision;
             mr.face = uint8_t(n % 2);
             mr.part = uint8_t(part);
             mr.width = 2;
-            mr.to = m.write(operand(to + n * size + part * 2 * cycles_per_step, 2), 2);
-            m.touch(Space::Face, int(n % 2), false);
+            mr.to = m.write(operand(to + n * size + part * 2 * cycles_per_step, 2));
             p.place(m);
         }
     }

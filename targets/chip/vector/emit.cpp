@@ -35,14 +35,13 @@ Operand next_word(Operand o, int words) {
 }
 
 void pass(Packer &packer, const Operand &from, const Operand &to, int width) {
-    Micro m;
-    m.use(Unit::Alu);
+    MicroOp m;
     Alu u;
     u.op = AluOp::Pass;
     u.type = sim::Type::I32;
     u.width = uint8_t(width);
-    u.a = m.read(from, width);
-    u.to = m.write(to, width);
+    u.a = m.read(from);
+    u.to = m.write(to);
     m.word().alu = u;
     packer.place(m);
 }
@@ -157,7 +156,7 @@ bool VectorEmitter::whole(Id id) const {
     return op.kind == Kind::Mau ? op.of == sim::Type::F16 : op.alu == AluOp::Widen || op.alu == AluOp::Narrow;
 }
 
-Micro VectorEmitter::make(Id id, int part, bool both) {
+MicroOp VectorEmitter::make(Id id, int part, bool both) {
     const VectorOp &op = plan_->program.ops[size_t(id)];
     std::vector<From> from; // its operands
     const bool select = op.kind == Kind::Alu && op.alu == AluOp::Select;
@@ -170,7 +169,7 @@ Micro VectorEmitter::make(Id id, int part, bool both) {
         from.push_back({f, operand(f, together || !two ? 0 : part), two && together ? 2 : 1});
         if (both) from.back().width = 2;
     }
-    Micro m;
+    MicroOp m;
     bool passed = false; // one operand comes from the ALU's forward
     for (size_t i = 0; i < from.size(); i++) {
         for (size_t j = 0; j < i; j++) {
@@ -182,12 +181,11 @@ Micro VectorEmitter::make(Id id, int part, bool both) {
             if (number && bank >= 0 && (constants_.count({moves.at.immediate, bank}) || !free_[size_t(bank)].empty())) {
                 moves.at = constant(moves.at.immediate, bank);
             } else if (!passed) {
-                m.use(Unit::Alu);
                 Alu u;
                 u.op = AluOp::Pass;
                 u.type = sim::Type::I32;
                 u.width = uint8_t(moves.width);
-                u.a = m.read(moves.at, moves.width);
+                u.a = m.read(moves.at);
                 m.word().alu = u;
                 m.next();
                 moves.at = aluf();
@@ -198,7 +196,6 @@ Micro VectorEmitter::make(Id id, int part, bool both) {
         }
     }
     if (op.kind == Kind::Mau) {
-        m.use(Unit::Mau).use(op.of == sim::Type::F16 ? Unit::F16 : Unit::F32);
         Mau u;
         u.op = op.mau;
         u.precision = op.of;
@@ -206,28 +203,23 @@ Micro VectorEmitter::make(Id id, int part, bool both) {
         u.narrow_c = op.narrow_c;
         u.narrow_y = op.type == sim::Type::F16;
         size_t next = 0;
-        u.a = m.read(from[next].at, from[next].width), next++;
-        if (op.from[1] >= 0) u.b = m.read(from[next].at, from[next].width), next++;
-        if (op.from[2] >= 0) u.c = m.read(from[next].at, from[next].width), next++;
+        u.a = m.read(from[next].at), next++;
+        if (op.from[1] >= 0) u.b = m.read(from[next].at), next++;
+        if (op.from[2] >= 0) u.c = m.read(from[next].at), next++;
         m.word().mau = u;
         return m;
     }
-    m.use(Unit::Alu);
     Alu u;
     u.op = copy ? AluOp::Pass : op.alu;
     u.type = copy ? sim::Type::I32 : op.of;
     u.width = both ? 2 : 1;
-    u.a = m.read(from[0].at, from[0].width);
-    if (from.size() > 1) u.b = m.read(from[1].at, from[1].width);
+    u.a = m.read(from[0].at);
+    if (from.size() > 1) u.b = m.read(from[1].at);
     if (is_comparison(op)) {
-        if (const int mask = values_[size_t(id)].masks[size_t(part)]; mask >= 0) {
-            u.mask = uint8_t(mask);
-            m.touch(Space::Mask, mask, true);
-        }
+        if (const int mask = values_[size_t(id)].masks[size_t(part)]; mask >= 0) u.mask = uint8_t(mask);
     }
     if (select) {
         const int mask = values_[size_t(op.from[2])].masks[size_t(part)];
-        m.use(Unit::Mask).touch(Space::Mask, mask, false);
         m.word().mask.mode = MaskMode::Select;
         m.word().mask.entry = uint8_t(mask);
     }
@@ -275,14 +267,13 @@ void VectorEmitter::place(Id id, const Place *to) {
         const Operand between = take(n, 0);
         const Place there = [&](int part) { return next_word(between, part); };
         place(id, &there);
-        Micro m;
-        m.use(Unit::Alu);
+        MicroOp m;
         Alu u;
         u.op = AluOp::Pass;
         u.type = sim::Type::I32;
         u.width = uint8_t(n);
-        u.a = m.read(between, n);
-        u.to = m.write((*to)(0), n);
+        u.a = m.read(between);
+        u.to = m.write((*to)(0));
         m.word().alu = u;
         packer_.place(m);
         give_back(between);
@@ -299,10 +290,10 @@ void VectorEmitter::place(Id id, const Place *to) {
     }
     const bool valued = to || choices < plan_->uses[size_t(id)];
     if (valued && !to) v.at = take(n, plan_->bank[size_t(id)]);
-    const auto put = [&](Micro m, int part, int width) {
+    const auto put = [&](MicroOp m, int part, int width) {
         if (valued) {
             const Operand at = to ? (*to)(part) : next_word(*v.at, part);
-            const uint8_t set = m.write(at, width);
+            const uint8_t set = m.write(at);
             (m.word().alu.op != AluOp::None ? m.word().alu.to : m.word().mau.to) = set;
         }
         packer_.place(m);
@@ -337,31 +328,30 @@ void VectorEmitter::run(const VectorProgram &program, const Read &read, const Pl
     read_ = nullptr;
 }
 
-Micro VectorEmitter::run_to_last(const VectorProgram &program, const Read &read) {
+MicroOp VectorEmitter::run_to_last(const VectorProgram &program, const Read &read) {
     run_all(program, read);
     const Id last = program.result;
-    Micro m = make(last, 0, false);
+    MicroOp m = make(last, 0, false);
     const VectorOp &op = plan_->program.ops[size_t(last)];
     if (op.kind == Kind::Alu || op.kind == Kind::Mau) finish(last);
     read_ = nullptr;
     if (m.parts() == 1) return m;
     // It takes a step of its own; a copy is the last operation.
     const Operand at = take(1, 0);
-    const uint8_t set = m.write(at, 1);
+    const uint8_t set = m.write(at);
     (m.word().alu.op != AluOp::None ? m.word().alu.to : m.word().mau.to) = set;
     packer_.place(m);
-    Micro pass;
-    pass.use(Unit::Alu);
+    MicroOp pass;
     Alu u;
     u.op = AluOp::Pass;
     u.type = sim::Type::I32;
-    u.a = pass.read(at, 1);
+    u.a = pass.read(at);
     pass.word().alu = u;
     give_back(at);
     return pass;
 }
 
-Source VectorEmitter::forward(const Micro &last) {
+Source VectorEmitter::forward(const MicroOp &last) {
     return last.word(0).alu.op != AluOp::None ? Source::Aluf : Source::Mauf;
 }
 

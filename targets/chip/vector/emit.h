@@ -45,9 +45,9 @@ public:
     void run(const VectorProgram &program, const Read &read, const Place &to);
     // Places all but the last operation of a program with a one-part result; returns that operation
     // without a destination.
-    Micro run_to_last(const VectorProgram &program, const Read &read);
+    MicroOp run_to_last(const VectorProgram &program, const Read &read);
     // The forward by which it makes its result available to the next step.
-    static sim::Source forward(const Micro &last);
+    static sim::Source forward(const MicroOp &last);
 
     // Allocates registers for four words of that many parts until give_back.
     sim::Operand take(int parts, int bank);
@@ -91,7 +91,7 @@ private:
     static int free_bank(const std::vector<From> &from, const From &but);
     sim::Operand copied(Id id, int part, int width, int bank);
     // The operation or one part of it; `both`: both parts at once.
-    Micro make(Id id, int part, bool both);
+    MicroOp make(Id id, int part, bool both);
     void finish(Id id);
     sim::Operand operand(Id id, int part) const;
     sim::Operand constant(uint64_t bits, int bank);
