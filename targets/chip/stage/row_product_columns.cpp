@@ -1,4 +1,4 @@
-#include "targets/chip/stage/row_product.h"
+#include "targets/chip/stage/row_product_columns.h"
 
 #include "dsl/types.h"
 
@@ -9,23 +9,16 @@ namespace kumiko::chip {
 
 using namespace sim;
 
-// The address of matrix t of a MAB, set s. Rows of two alternating sets are adjacent.
-int64_t RowProduct::face_at(const Panel &panel, int64_t t, int64_t s) const {
-    const int64_t padded = (sets_ + sets_of_step_ - 1) / sets_of_step_ * sets_of_step_;
-    if (sides_ > 1) return panel.at + 2 * side_ * (t * padded / 2 + s / 2) + s % 2;
-    return panel.at + side_ * (w_.across ? s * matrices_ + t : t * padded + s);
-}
-
 // The operand for rows of a matrix in LM: four cycles, with one word of each PE for a row.
-Operand RowProduct::rows_at(int64_t at) const { return lm_operand(c_.config, at, 2); }
+Operand MatrixFaces::rows_at(int64_t at) const { return lm_operand(c_.config, at, 2); }
 
-void RowProduct::write_face(int64_t at) {
-    const int64_t rows = sides_ > 1 ? 4 : 8; // per step
-    for (int64_t h = 0; h < side_ / rows; h++) {
+void MatrixFaces::write(int64_t at) {
+    const int64_t rows = f_.sides > 1 ? 4 : 8; // per step
+    for (int64_t h = 0; h < f_.side / rows; h++) {
         MicroOp m;
         MatrixWrite mw;
         mw.on = true;
-        mw.precision = single_ ? sim::Type::F32 : sim::Type::F16;
+        mw.precision = f_.single ? sim::Type::F32 : sim::Type::F16;
         mw.face = uint8_t(face_);
         mw.part = uint8_t(h);
         mw.width = uint8_t(rows / 4);
@@ -35,46 +28,64 @@ void RowProduct::write_face(int64_t at) {
     }
 }
 
-// Starts loading blocks [block, block + w_blocks_) of the matrices of one piece. One L1B at a time,
+void ProductColumns::require(ColumnPanel &panel, int64_t block, int64_t piece) {
+    while (!panel.there[size_t(block)][size_t(piece)]) pending_.empty() ? load_next(panel) : transfer_next();
+}
+
+void ProductColumns::transfer_all() {
+    while (!pending_.empty()) transfer_next();
+}
+
+void ProductColumns::transfer_next() {
+    pending_.front()();
+    pending_.pop_front();
+}
+
+int64_t PieceColumns::loads_until(int64_t blocks) const {
+    return ceil_div(blocks, m_.w_blocks) * m_.early_pieces(f_).count();
+}
+
+// Starts loading blocks [block, block + w_blocks) of the matrices of one piece. One L1B at a time,
 // so that moves are short and come from all groups round-robin; a scatter then serves all L1Bs.
 // During computation, when L2 time is scarce, two at a time: one for each half of the L1Bs, from
 // different groups if possible.
-RowProduct::PendingLoad RowProduct::coming(Panel &panel, int64_t block, int64_t piece, bool late) {
+PieceColumns::PendingLoad PieceColumns::coming(ColumnPanel &panel, int64_t block, int64_t piece, bool late) {
     // The very first moves are shorter, so that they arrive sooner.
-    const int64_t most = !panel.first && !block && !piece ? 8 : side_;
+    const int64_t most = !panel.first && !block && !piece ? 8 : f_.side;
     PendingLoad c{panel,
                   block,
-                  std::min(w_blocks_, blocks_ - block),
+                  std::min(m_.w_blocks, f_.blocks - block),
                   piece,
-                  late ? late_loads_ : w_loads_,
-                  late ? late_l1_ : l1_loads_,
+                  late ? m_.late_loads : m_.w_loads,
+                  late ? m_.late_l1 : m_.l1_loads,
                   0,
-                  std::min(late ? l1_rows_ : w_rows_, most),
-                  std::min(l1_rows_, most),
-                  std::vector<int64_t>(size_t(l1bs_ * of_piece_)),
-                  std::vector<int64_t>(static_cast<size_t>(of_piece_)),
+                  std::min(late ? m_.l1_rows : m_.w_rows, most),
+                  std::min(m_.l1_rows, most),
+                  std::vector<int64_t>(size_t(f_.l1bs * f_.of_piece)),
+                  std::vector<int64_t>(static_cast<size_t>(f_.of_piece)),
                   {},
                   {}};
-    for (int64_t part = 0; part < l1bs_ * of_piece_; part++)
-        c.groups.push_back(w_.order->place(column_classes(c, part, 0, 1).front().rows.front(), 0).group);
+    for (int64_t part = 0; part < f_.l1bs * f_.of_piece; part++)
+        c.groups.push_back(f_.w.order->place(column_classes(c, part, 0, 1).front().rows.front(), 0).group);
     const auto group = [&](int64_t part) { return c.groups[size_t(part)]; };
-    if ((kept_ || late) && l1bs_ % 2 == 0 && c.loads.words() >= 4 * of_piece_ * c.w_rows * w_blocks_ * block_words) {
-        const int64_t half = l1bs_ / 2;
+    if ((m_.kept || late) && f_.l1bs % 2 == 0 &&
+        c.loads.words() >= 4 * f_.of_piece * c.w_rows * m_.w_blocks * block_words) {
+        const int64_t half = f_.l1bs / 2;
         std::vector<int64_t> others(static_cast<size_t>(half));
         std::iota(others.begin(), others.end(), half);
         for (int64_t l = 0; l < half; l++) {
             auto other = std::find_if(others.begin(), others.end(),
-                                      [&](int64_t o) { return group(o * of_piece_) != group(l * of_piece_); });
+                                      [&](int64_t o) { return group(o * f_.of_piece) != group(l * f_.of_piece); });
             if (other == others.end()) other = others.begin();
             c.turns.emplace_back();
-            for (int64_t e = 0; e < of_piece_; e++)
-                c.turns.back().insert(c.turns.back().end(), {l * of_piece_ + e, *other * of_piece_ + e});
+            for (int64_t e = 0; e < f_.of_piece; e++)
+                c.turns.back().insert(c.turns.back().end(), {l * f_.of_piece + e, *other * f_.of_piece + e});
             others.erase(other);
         }
         return c;
     }
     std::vector<int64_t> before(size_t(c_.config.groups)), turn;
-    for (int64_t part = 0; part < l1bs_ * of_piece_; part++) {
+    for (int64_t part = 0; part < f_.l1bs * f_.of_piece; part++) {
         c.turns.push_back({part});
         turn.push_back(before[size_t(group(part))]++);
     }
@@ -84,26 +95,26 @@ RowProduct::PendingLoad RowProduct::coming(Panel &panel, int64_t block, int64_t 
 }
 
 // Rows [begin, begin + n) of a matrix of an L1B.
-std::vector<RowProduct::Class> RowProduct::column_classes(const PendingLoad &c, int64_t part, int64_t begin,
-                                                          int64_t n) const {
-    return classes(tiles_[c.panel.first], [&](Values &values, Class &made) {
-        const Matrix &matrix = of_l1b_[size_t(c.piece * of_piece_ + part % of_piece_)];
-        set_tile(values, matrix.number);
-        plan_->set_unit(values, Tier::Mab, int(matrix.side));
-        plan_->set_unit(values, Tier::L1b, int(part / of_piece_));
-        for (values[row_] = begin; values[row_] < begin + n; values[row_]++) made.rows.push_back(w_.row(values));
+std::vector<L2bRows> PieceColumns::column_classes(const PendingLoad &c, int64_t part, int64_t begin, int64_t n) const {
+    return f_.classes(f_.tiles[c.panel.first], [&](Values &values, L2bRows &made) {
+        const ProductForm::Matrix &matrix = f_.of_l1b[size_t(c.piece * f_.of_piece + part % f_.of_piece)];
+        f_.set_tile(values, matrix.number);
+        f_.plan->set_unit(values, Tier::Mab, int(matrix.side));
+        f_.plan->set_unit(values, Tier::L1b, int(part / f_.of_piece));
+        for (values[f_.row] = begin; values[f_.row] < begin + n; values[f_.row]++)
+            made.rows.push_back(f_.w.row(values));
     });
 }
 
 // Transfers the current rows of one matrix of one L1B, or of pairs of them, to L1BM.
-void RowProduct::load_turn(PendingLoad &c, const std::vector<int64_t> &parts) {
+void PieceColumns::load_turn(PendingLoad &c, const std::vector<int64_t> &parts) {
     std::vector<int64_t> loads = parts;
     std::stable_sort(loads.begin(), loads.end(),
                      [&](int64_t a, int64_t b) { return c.groups[size_t(a)] < c.groups[size_t(b)]; });
     for (const int64_t part : loads) {
         if (c.begin % c.w_rows) continue;
         c.l2bm[size_t(part)] = c.loads.next(c.w_rows * c.count * block_words);
-        load(w_, column_classes(c, part, c.begin, c.w_rows), c.block, c.count, c.l2bm[size_t(part)]);
+        moves_.load(f_.w, column_classes(c, part, c.begin, c.w_rows), c.block, c.count, c.l2bm[size_t(part)]);
     }
     for (size_t p = 0; p < parts.size(); p += 2) {
         const bool two = p + 1 < parts.size();
@@ -111,136 +122,148 @@ void RowProduct::load_turn(PendingLoad &c, const std::vector<int64_t> &parts) {
             const int64_t row = (c.begin % c.w_rows * c.count + x) * block_words;
             L2 s;
             s.op = two ? L2Op::Broadcast2 : L2Op::UnicastDown;
-            s.child = two ? 0 : uint8_t(parts[p] / of_piece_);
-            if (two) s.l1bs = 1u << parts[p] / of_piece_ | 1u << parts[p + 1] / of_piece_;
+            s.child = two ? 0 : uint8_t(parts[p] / f_.of_piece);
+            if (two) s.l1bs = 1u << parts[p] / f_.of_piece | 1u << parts[p + 1] / f_.of_piece;
             if (two) s.second.at = uint16_t(c.l2bm[size_t(parts[p + 1])] + row);
             // Rows of a block are adjacent.
-            l2_step(s, c.l2bm[size_t(parts[p])] + row,
-                    c.l1bm[size_t(parts[p] % of_piece_)] + (x % c.count * c.l1_rows + x / c.count) * block_words);
+            moves_.l2_step(s, c.l2bm[size_t(parts[p])] + row,
+                           c.l1bm[size_t(parts[p] % f_.of_piece)] +
+                               (x % c.count * c.l1_rows + x / c.count) * block_words);
         }
     }
 }
 
 // Distributes the current rows of a matrix, of all L1Bs, to LM.
-void RowProduct::distribute_matrix(const PendingLoad &c, int64_t e) {
-    const Matrix &matrix = of_l1b_[size_t(c.piece * of_piece_ + e)];
+void PieceColumns::distribute_matrix(const PendingLoad &c, int64_t e) {
+    const ProductForm::Matrix &matrix = f_.of_l1b[size_t(c.piece * f_.of_piece + e)];
     for (int64_t b = 0; b < c.count; b++) {
-        for (int64_t r = 0; r < c.l1_rows; r += rows_of_step_) {
-            for (int64_t h = 0; h < sets_of_block_; h += sets_of_step_) {
-                const int64_t first = (c.block + b) * sets_of_block_ + h;
-                if (first >= sets_) break;
-                deal(
-                    c.l1bm[size_t(e)] + (b * c.l1_rows + r) * block_words + h * distribution_,
+        for (int64_t r = 0; r < c.l1_rows; r += f_.rows_of_step) {
+            for (int64_t h = 0; h < f_.sets_of_block; h += f_.sets_of_step) {
+                const int64_t first = (c.block + b) * f_.sets_of_block + h;
+                if (first >= f_.sets) break;
+                moves_.deal(
+                    c.l1bm[size_t(e)] + (b * c.l1_rows + r) * block_words + h * f_.distribution,
                     [&](int64_t row, int64_t set) {
-                        return face_at(c.panel, matrix.number, first + set) +
-                               (c.begin + r + row) * (sides_ > 1 ? 2 : 1);
+                        return f_.face_at(c.panel, matrix.number, first + set) +
+                               (c.begin + r + row) * (f_.sides > 1 ? 2 : 1);
                     },
-                    true, mabs_of(matrix.side));
+                    true, f_.mabs_of(matrix.side));
             }
         }
     }
 }
 
-void RowProduct::has_arrived(const PendingLoad &c) {
+void PieceColumns::has_arrived(const PendingLoad &c) {
     for (int64_t b = c.block; b < c.block + c.count; b++) c.panel.there[size_t(b)][size_t(c.piece)] = true;
 }
 
-void RowProduct::load_piece(Panel &panel, int64_t block, int64_t piece) {
+void PieceColumns::load_piece(ColumnPanel &panel, int64_t block, int64_t piece) {
     PendingLoad c = coming(panel, block, piece, false);
-    for (; c.begin < side_; c.begin += c.l1_rows) {
+    for (; c.begin < f_.side; c.begin += c.l1_rows) {
         for (int64_t &at : c.l1bm) at = c.l1_loads.next(c.l1_rows * c.count * block_words);
         for (const std::vector<int64_t> &parts : c.turns) load_turn(c, parts);
-        for (int64_t e = 0; e < of_piece_; e++) distribute_matrix(c, e);
+        for (int64_t e = 0; e < f_.of_piece; e++) distribute_matrix(c, e);
     }
     has_arrived(c);
 }
 
-// Queues all late columns of a panel in short steps, which part() takes one by one.
-void RowProduct::queue_late(Panel &panel) {
-    for (int64_t block = 0; block < blocks_; block += w_blocks_) {
-        for (int64_t piece = late_pieces().begin; piece < late_pieces().end; piece++) {
+// In short steps.
+void PieceColumns::queue_late(ColumnPanel &panel) {
+    for (int64_t block = 0; block < f_.blocks; block += m_.w_blocks) {
+        for (int64_t piece = m_.late_pieces(f_).begin; piece < m_.late_pieces(f_).end; piece++) {
             const auto c = std::make_shared<PendingLoad>(coming(panel, block, piece, true));
-            for (int64_t begin = 0; begin < side_; begin += c->l1_rows) {
-                dealt_.emplace_back([this, c, begin] {
+            for (int64_t begin = 0; begin < f_.side; begin += c->l1_rows) {
+                pending_.emplace_back([this, c, begin] {
                     c->begin = begin;
                     for (int64_t &at : c->l1bm) at = c->l1_loads.next(c->l1_rows * c->count * block_words);
                 });
                 for (const std::vector<int64_t> &parts : c->turns)
-                    dealt_.emplace_back([this, c, &parts] { load_turn(*c, parts); });
-                for (int64_t e = 0; e < of_piece_; e++) dealt_.emplace_back([this, c, e] { distribute_matrix(*c, e); });
+                    pending_.emplace_back([this, c, &parts] { load_turn(*c, parts); });
+                for (int64_t e = 0; e < f_.of_piece; e++)
+                    pending_.emplace_back([this, c, e] { distribute_matrix(*c, e); });
             }
-            dealt_.emplace_back([this, c] { has_arrived(*c); });
+            pending_.emplace_back([this, c] { has_arrived(*c); });
         }
     }
-    late_steps_ = int64_t(dealt_.size()), late_groups_ = 0;
+    late_steps_ = int64_t(pending_.size()), late_groups_ = 0;
 }
 
-// B [k][j]: rows in DRAM are those of k, 16 for a MAB, and their words are columns. An L2BM scatter
-// distributes pieces of 8 LW to the L1Bs, a broadcast sends each MAB its rows, and the faces
-// transpose them in place.
-void RowProduct::load_across(Panel &panel, int64_t block, int64_t chunk) {
+void PieceColumns::share_late() {
+    const int64_t groups = (m_.before_late - 1) * ceil_div(f_.sets, f_.sets_of_step);
+    late_groups_++;
+    while (!pending_.empty() && (late_steps_ - int64_t(pending_.size())) * groups < late_steps_ * late_groups_)
+        transfer_next();
+}
+
+void PieceColumns::load_next(ColumnPanel &panel) {
+    const int64_t pieces = m_.early_pieces(f_).count(), number = int64_t(panel.brought++);
+    load_piece(panel, number / pieces * m_.w_blocks, number % pieces);
+}
+
+int64_t AcrossColumns::loads_until(int64_t blocks) const { return blocks * (f_.pieces / f_.chunk_pieces); }
+
+void AcrossColumns::load_next(ColumnPanel &panel) {
+    const int64_t chunks = f_.pieces / f_.chunk_pieces, number = int64_t(panel.brought++);
+    load_across(panel, number / chunks, number % chunks);
+}
+
+void AcrossColumns::load_across(ColumnPanel &panel, int64_t block, int64_t chunk) {
     // Pieces of 8 LW of an L1B.
-    const int64_t first = chunk * chunk_pieces_, units = 16 * chunk_pieces_;
-    const int64_t end = std::min(sets_, (block + 1) * sets_of_block_);
-    const int64_t K = plan_->extent_of(stage_.def.reduction_axes.front());
-    for (int64_t s = block * sets_of_block_; s < end; s++) {
+    const int64_t first = chunk * f_.chunk_pieces, units = 16 * f_.chunk_pieces;
+    const int64_t end = std::min(f_.sets, (block + 1) * f_.sets_of_block);
+    const int64_t K = f_.plan->extent_of(f_.stage.def.reduction_axes.front());
+    for (int64_t s = block * f_.sets_of_block; s < end; s++) {
         bool zeros = false;
-        for (int64_t m = 0; m < mabs_ && !zeros; m++) {
-            zeros = (s * mabs_ + m) * 16 >= K; // for this MAB and all later ones
-            const auto all = classes(tiles_[panel.first], [&](Values &values, Class &c) {
-                set_tile(values, first * of_piece_);
-                c.word = w_.last(values) / w_.order->per_word();
+        for (int64_t m = 0; m < f_.mabs && !zeros; m++) {
+            zeros = (s * f_.mabs + m) * 16 >= K; // for this MAB and all later ones
+            const auto all = f_.classes(f_.tiles[panel.first], [&](Values &values, L2bRows &c) {
+                f_.set_tile(values, first * f_.of_piece);
+                c.word = f_.w.last(values) / f_.w.order->per_word();
                 std::vector<int64_t> index;
-                for (const Affine &a : w_.access.index) index.push_back(a.at(values));
+                for (const Affine &a : f_.w.access.index) index.push_back(a.at(values));
                 for (int64_t i = 0; i < 16; i++) {
-                    index[w_.k] = (s * mabs_ + m) * 16 + i;
-                    c.rows.push_back(w_.order->row(index));
+                    index[f_.w.k] = (s * f_.mabs + m) * 16 + i;
+                    c.rows.push_back(f_.w.order->row(index));
                 }
             });
-            const int64_t l2bm = w_loads_.next(units * 8 * l1bs_), l1bm = l1_loads_.next(units * 8);
-            load(w_, all, 0, units / 16 * 8 * l1bs_ / block_words, l2bm);
+            const int64_t l2bm = m_.w_loads.next(units * 8 * f_.l1bs), l1bm = m_.l1_loads.next(units * 8);
+            moves_.load(f_.w, all, 0, units / 16 * 8 * f_.l1bs / block_words, l2bm);
             for (int64_t u = 0; u < units; u += cycles_per_step) {
                 L2 slot;
                 slot.op = L2Op::Scatter;
-                l2_step(slot, l2bm + u * 8 * l1bs_, l1bm + u * 8);
+                moves_.l2_step(slot, l2bm + u * 8 * f_.l1bs, l1bm + u * 8);
             }
             for (int64_t u = 0; u < units; u += 2) {
                 std::array<int, 4> at;
                 for (int64_t i = 0; i < 4; i++) {
-                    const int64_t row = (u + i / 2) / chunk_pieces_, piece = first + (u + i / 2) % chunk_pieces_;
-                    at[size_t(i)] = int(face_at(panel, piece * of_piece_ + i % 2, s) + row);
+                    const int64_t row = (u + i / 2) / f_.chunk_pieces, piece = first + (u + i / 2) % f_.chunk_pieces;
+                    at[size_t(i)] = int(f_.face_at(panel, piece * f_.of_piece + i % 2, s) + row);
                 }
-                to_pes(L1Op::MabBroadcast, 1, l1bm + u * 8, at, true, zeros ? (1u << mabs_) - (1u << m) : 1u << m);
+                moves_.to_pes(L1Op::MabBroadcast, 1, l1bm + u * 8, at, true,
+                              zeros ? (1u << f_.mabs) - (1u << m) : 1u << m);
             }
         }
-        for (int64_t t = first * of_piece_; t < (first + chunk_pieces_) * of_piece_; t++, face_ ^= 1) {
-            const int64_t at = face_at(panel, t, s);
-            write_face(at);
+        for (int64_t t = first * f_.of_piece; t < (first + f_.chunk_pieces) * f_.of_piece; t++, faces_.next()) {
+            const int64_t at = f_.face_at(panel, t, s);
+            faces_.write(at);
             for (int h = 0; h < 2; h++) {
                 MicroOp m;
                 MatrixRead &mr = m.word().mr;
                 mr.on = true;
-                mr.face = uint8_t(face_), mr.part = uint8_t(h);
-                mr.to = m.write(rows_at(at + 8 * h));
+                mr.face = uint8_t(faces_.current()), mr.part = uint8_t(h);
+                mr.to = m.write(faces_.rows_at(at + 8 * h));
                 c_.packer.place(m);
             }
         }
     }
-    for (int64_t p = first; p < first + chunk_pieces_; p++) panel.there[size_t(block)][size_t(p)] = true;
+    for (int64_t p = first; p < first + f_.chunk_pieces; p++) panel.there[size_t(block)][size_t(p)] = true;
 }
 
-// The number of column loads for the first `blocks` blocks of k, without late columns.
-int64_t RowProduct::loads_until(int64_t blocks) const {
-    if (parts_ > 1) return std::min(blocks, blocks_) * mabs_ + 3;
-    return (blocks + w_blocks_ - 1) / w_blocks_ * (early_pieces().count() / chunk_pieces_);
-}
-
-void RowProduct::load_next(Panel &panel) {
-    if (parts_ > 1) return load_half(panel, int64_t(panel.brought++));
-    const int64_t chunks = early_pieces().count() / chunk_pieces_;
-    const int64_t chunk = int64_t(panel.brought) % chunks, block = int64_t(panel.brought) / chunks * w_blocks_;
-    panel.brought++;
-    w_.across ? load_across(panel, block, chunk) : load_piece(panel, block, chunk);
+std::unique_ptr<ProductColumns> make_columns(Context &c, const ProductForm &form, ProductMemory &memory,
+                                             MatrixFaces &faces) {
+    if (form.parts > 1) return std::make_unique<HalvesColumns>(c, form, memory);
+    if (form.w.across) return std::make_unique<AcrossColumns>(c, form, memory, faces);
+    return std::make_unique<PieceColumns>(c, form, memory);
 }
 
 } // namespace kumiko::chip

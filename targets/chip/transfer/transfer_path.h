@@ -69,6 +69,8 @@ struct TransferPathShape {
 };
 constexpr int64_t nowhere_room = 8192; // granules
 
+// It has 41 methods, since the tiles, moves and tree steps of a path share its digits; 13 of them are
+// accessors of one line.
 class TransferPath {
 public:
     TransferPath(const StagePlan &plan, const sim::Config &config, TransferPathShape shape);
