@@ -67,16 +67,18 @@ int64_t Packer::ready(const sim::Access &access) const {
     const int after_l1 = gap(access.resource, sim::Slot::L1, access.slot, config_.gaps),
               after_l2 = gap(access.resource, sim::Slot::L2, access.slot, config_.gaps),
               after_read = sim::after_read(access.resource);
-    int64_t step = 0;
+    int32_t step = 0;
     for (int i = 0; i < access.count; i++) {
         const int64_t first = access.at[size_t(i)], end = first + access.width;
         if (first < 0 || end > int64_t(all.size()))
             throw InternalError(fmt::format("an operation touches word {} of a memory of {}", end - 1, all.size()));
-        for (int64_t a = first; a < end; a++) {
-            const Times &w = all[size_t(a)];
-            const int64_t data = access.write ? std::max(w.read + after_read, w.written + 1)
-                                              : w.written + 1 + (w.by_l2 ? after_l2 : after_l1);
-            step = std::max({step, data, int64_t(w.ready)});
+        const Times *const last = all.data() + end;
+        if (access.write) {
+            for (const Times *w = all.data() + first; w != last; w++)
+                step = std::max({step, w->read + after_read, w->written + 1, w->ready});
+        } else {
+            for (const Times *w = all.data() + first; w != last; w++)
+                step = std::max({step, w->written + 1 + (w->by_l2 ? after_l2 : after_l1), w->ready});
         }
     }
     return step;
@@ -163,16 +165,14 @@ void Packer::touch(int64_t step) {
         for (const sim::Access &access : accesses_[p]) {
             if (access.resource == Resource::Forward) continue;
             std::vector<Times> &all = times_[size_t(access.resource)];
+            const bool by_l2 = access.slot == sim::Slot::L2;
             for (int i = 0; i < access.count; i++) {
-                const int64_t first = access.at[size_t(i)];
-                for (int64_t a = first; a < first + access.width; a++) {
-                    Times &w = all[size_t(a)];
-                    if (access.write) {
-                        w.written = s;
-                        w.by_l2 = access.slot == sim::Slot::L2;
-                    } else {
-                        w.read = std::max(w.read, s);
-                    }
+                Times *w = all.data() + access.at[size_t(i)];
+                Times *const last = w + access.width;
+                if (access.write) {
+                    for (; w != last; w++) w->written = s, w->by_l2 = by_l2;
+                } else {
+                    for (; w != last; w++) w->read = std::max(w->read, s);
                 }
             }
         }
@@ -214,9 +214,10 @@ int64_t Packer::ready(const std::vector<Mv> &moves) const {
     for (const Mv &m : moves) {
         const int64_t end = m.l2bm + words_of(m, config_);
         if (end > int64_t(l2bm.size())) throw InternalError("a move leaves L2BM");
+        const bool load = is_load(m);
         for (int64_t a = m.l2bm; a < end; a++) {
             const Times &w = l2bm[size_t(a)];
-            const int64_t data = is_load(m) ? std::max(w.read, w.written) + 1 : w.written + 1 + config_.gaps.l2bm_mv;
+            const int64_t data = load ? std::max(w.read, w.written) + 1 : w.written + 1 + config_.gaps.l2bm_mv;
             from = std::max({from, data, int64_t(w.ready)});
             if (w.stored_l2bs & m.l2bs) from = std::max(from, int64_t(w.stored));
         }
@@ -225,9 +226,11 @@ int64_t Packer::ready(const std::vector<Mv> &moves) const {
 }
 
 void Packer::touch(const Mv &m, int64_t issued, int64_t done) {
-    for (int64_t a = m.l2bm; a < m.l2bm + words_of(m, config_); a++) {
+    const bool load = is_load(m);
+    const int64_t end = m.l2bm + words_of(m, config_);
+    for (int64_t a = m.l2bm; a < end; a++) {
         Times &w = times_[size_t(Resource::L2bm)][size_t(a)];
-        if (is_load(m)) {
+        if (load) {
             w.written = int32_t(issued);
             w.by_l2 = false;
             w.ready = std::max(w.ready, int32_t(done));
