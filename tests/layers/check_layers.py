@@ -27,7 +27,7 @@ ROOMS = {
     "targets/chip/layout": ["sim"],
     "targets/chip/micro": ["sim"],
     "targets/chip/move": ["targets/chip/layout", "targets/chip/micro"],
-    "targets/chip": ["targets/lower", "targets/chip/micro"],
+    "targets/chip": ["targets/lower", "targets/chip/move"],
     "autotune": ["targets/cpu", "targets/chip", "schedules/library"],
     "graph/ir": ["dsl"],
     "graph/onnx": ["graph/ir"],

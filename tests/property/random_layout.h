@@ -28,7 +28,7 @@ struct RandomLayout {
 
 private:
     Layout once(ElementType type, const std::vector<int64_t> &extents, Memory memory) {
-        std::array<int64_t, level_count> left{}, used{};
+        std::array<int64_t, layout_level_count> left{}, used{};
         for (int l = 0; l <= int(unit_level(memory)); l++) left[size_t(l)] = count_of(Level(l), config);
         left[size_t(Level::Lane)] = elements_per_word(type);
         used.fill(1);
@@ -65,7 +65,7 @@ private:
             for (Factor &f : axis.factors) {
                 if (f.level == Level::Lane) continue;
                 std::vector<int> fit;
-                for (int l = 0; l < level_count; l++)
+                for (int l = 0; l < layout_level_count; l++)
                     if (left[size_t(l)] / used[size_t(l)] >= f.size && l != int(Level::Address) && left[size_t(l)])
                         fit.push_back(l);
                 if (!fit.empty() && chance(f.size > 1 ? 70 : 10)) {
@@ -84,7 +84,7 @@ private:
             if (chance(8)) stride += random.between(1, 3);
         }
         std::vector<Factor> copies;
-        std::array<int64_t, level_count> offset{};
+        std::array<int64_t, layout_level_count> offset{};
         unsigned fixed = 0;
         for (int l = 0; l <= int(unit_level(memory)); l++) {
             const int64_t free = left[size_t(l)] / used[size_t(l)];

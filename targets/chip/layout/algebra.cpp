@@ -167,7 +167,7 @@ Layout slice(const Layout &layout, int axis, int64_t index) {
                                       layout.to_string(), axis));
     std::vector<LayoutAxis> axes = layout.axes();
     axes.erase(axes.begin() + axis);
-    std::array<int64_t, level_count> offset = layout.offset();
+    std::array<int64_t, layout_level_count> offset = layout.offset();
     unsigned fixed = layout.fixed();
     for (const Factor &f : from.factors) {
         offset[size_t(f.level)] += index / f.step % f.size * f.stride;

@@ -41,7 +41,7 @@ Factor parse_factor(sim::Line &line) {
         const size_t at = line.at();
         const std::string name = line.word();
         int level = -1;
-        for (int l = 0; l < level_count; l++)
+        for (int l = 0; l < layout_level_count; l++)
             if (name == level_names[l] && l != int(Level::Address)) level = l;
         if (level < 0)
             line.fail_at(at, fmt::format("there is no level '{}'; there are G, L2B, L1B, MAB, PE and W", name));
@@ -82,7 +82,7 @@ int64_t span_of(const std::vector<Factor> &factors) {
 }
 
 Layout::Layout(ElementType type, std::vector<LayoutAxis> axes, std::vector<Factor> copies,
-               std::array<int64_t, level_count> offset, unsigned fixed)
+               std::array<int64_t, layout_level_count> offset, unsigned fixed)
     : type_(type), axes_(std::move(axes)), copies_(std::move(copies)), offset_(offset), fixed_(fixed) {
     double all = 1;
     for (size_t a = 0; a < axes_.size(); a++) {
@@ -121,7 +121,7 @@ Layout::Layout(ElementType type, std::vector<LayoutAxis> axes, std::vector<Facto
             throw UserError(
                 fmt::format("copies must be on a unit level, G, L2B, L1B, MAB or PE, not {}", text_of(f, 1)));
     }
-    for (int l = 0; l < level_count; l++) {
+    for (int l = 0; l < layout_level_count; l++) {
         if (offset_[size_t(l)] < 0)
             throw UserError(fmt::format("an offset of {} on level {}: it is at least 0", offset_[size_t(l)],
                                         l == int(Level::Address) ? "address" : level_names[l]));
@@ -133,7 +133,7 @@ Layout Layout::parse(std::string_view text, ElementType type) {
     sim::Line line(text, "layout:1:");
     std::vector<LayoutAxis> axes;
     std::vector<Factor> copies;
-    std::array<int64_t, level_count> offset{};
+    std::array<int64_t, layout_level_count> offset{};
     unsigned fixed = 0;
     line.expect("(", "before the axes");
     if (!line.take(')')) {
@@ -200,7 +200,7 @@ std::string Layout::to_string() const {
     s += ")";
     if (!copies_.empty()) s += " * " + list(copies_, false);
     std::string at;
-    for (int l = 0; l < level_count; l++) {
+    for (int l = 0; l < layout_level_count; l++) {
         if (!(fixed_ >> l & 1)) continue;
         at += (at.empty() ? "" : ", ") + fmt::format("{}", offset_[size_t(l)]);
         if (l != int(Level::Address)) at += fmt::format("_{}", level_names[l]);

@@ -46,7 +46,7 @@ const char *name_of(ElementType t);                                        // "f
 ElementType element_type(std::string_view name);                           // throws UserError
 
 enum class Level : uint8_t { Group, L2b, L1b, Mab, Pe, Address, Lane };
-constexpr int level_count = 7;
+constexpr int layout_level_count = 7;
 const char *name_of(Level level); // "G", "L2B", "L1B", "MAB", "PE", "" and "W"
 
 // A digit of an index. `step` is the number of indices it is worth; 0: the span of the factors
@@ -81,7 +81,7 @@ public:
     // step, an axis with an index without a place (a gap between windows, an extent beyond the
     // span), and a stride or offset below 0.
     Layout(ElementType type, std::vector<LayoutAxis> axes, std::vector<Factor> copies = {},
-           std::array<int64_t, level_count> offset = {}, unsigned fixed = 0);
+           std::array<int64_t, layout_level_count> offset = {}, unsigned fixed = 0);
 
     // The text form, as above. Throws UserError "layout:1:column: cause; what would be legal".
     static Layout parse(std::string_view text, ElementType type);
@@ -99,7 +99,7 @@ public:
     // Copies in addition to those of unnamed levels.
     const std::vector<Factor> &copies() const { return copies_; }
     // The offset added to each level's coordinate.
-    const std::array<int64_t, level_count> &offset() const { return offset_; }
+    const std::array<int64_t, layout_level_count> &offset() const { return offset_; }
     // Whether a factor, a copy or the offset names the level, so that only the units covered hold
     // the tensor.
     bool names(Level level) const;
@@ -117,7 +117,7 @@ private:
     ElementType type_ = ElementType::F16;
     std::vector<LayoutAxis> axes_;
     std::vector<Factor> copies_;
-    std::array<int64_t, level_count> offset_{};
+    std::array<int64_t, layout_level_count> offset_{};
     unsigned fixed_ = 0;
 };
 

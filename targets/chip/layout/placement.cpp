@@ -20,8 +20,8 @@ struct Spot {
 };
 
 // The change of the unit's number for one step on a level; 0 for levels below the memory's.
-std::array<int64_t, level_count> unit_weights(Memory memory, const sim::Config &c) {
-    std::array<int64_t, level_count> w{};
+std::array<int64_t, layout_level_count> unit_weights(Memory memory, const sim::Config &c) {
+    std::array<int64_t, layout_level_count> w{};
     int64_t weight = 1;
     for (int l = int(unit_level(memory)); l >= 0; l--) {
         w[size_t(l)] = weight;
@@ -45,7 +45,7 @@ public:
         for (int l = 0; l <= int(unit_level(p.memory)); l++)
             if (!layout_.names(Level(l))) repeat(count_of(Level(l), c), Level(l), 1);
         Spot offset;
-        for (int l = 0; l < level_count; l++) offset = offset + spot(Level(l), layout_.offset()[size_t(l)]);
+        for (int l = 0; l < layout_level_count; l++) offset = offset + spot(Level(l), layout_.offset()[size_t(l)]);
         for (Spot &s : copies_) s = s + offset;
     }
 
@@ -106,7 +106,7 @@ public:
 
 private:
     const Layout &layout_;
-    std::array<int64_t, level_count> weights_;
+    std::array<int64_t, layout_level_count> weights_;
     std::vector<Spot> copies_;
 };
 
@@ -139,7 +139,7 @@ bool nested(const Layout &layout, Level level) {
 
 void check_collisions(const Placement &p, const sim::Config &c) {
     bool all = true;
-    for (int l = 0; l < level_count; l++) all = all && nested(p.layout, Level(l));
+    for (int l = 0; l < layout_level_count; l++) all = all && nested(p.layout, Level(l));
     if (all) return;
     const Enumerator e(p, c);
     const int lanes = elements_per_word(p.layout.type());
@@ -291,8 +291,8 @@ std::optional<std::vector<int64_t>> element_at(const Placement &p, const Place &
         int axis;
     };
     std::vector<Digit> digits;
-    std::array<int64_t, level_count> left{}, reach{};
-    for (int l = 0; l < level_count; l++) {
+    std::array<int64_t, layout_level_count> left{}, reach{};
+    for (int l = 0; l < layout_level_count; l++) {
         if (l <= int(Level::Pe) && (l > int(unit_level(p.memory)) || !layout.names(Level(l)))) {
             if (l <= int(unit_level(p.memory)) && at[l] >= count_of(Level(l), c)) return std::nullopt;
             continue;
@@ -309,8 +309,8 @@ std::optional<std::vector<int64_t>> element_at(const Placement &p, const Place &
     for (const Digit &d : digits) reach[size_t(d.factor->level)] += (d.factor->size - 1) * d.factor->stride;
     std::vector<int64_t> index;
     for (const LayoutAxis &a : layout.axes()) index.push_back(a.origin);
-    const std::function<bool(size_t, std::array<int64_t, level_count>)> next =
-        [&](size_t k, std::array<int64_t, level_count> inside) {
+    const std::function<bool(size_t, std::array<int64_t, layout_level_count>)> next =
+        [&](size_t k, std::array<int64_t, layout_level_count> inside) {
             if (k == digits.size()) {
                 for (const int64_t l : left)
                     if (l) return false;
@@ -333,7 +333,7 @@ std::optional<std::vector<int64_t>> element_at(const Placement &p, const Place &
             }
             return false;
         };
-    for (int l = 0; l < level_count; l++)
+    for (int l = 0; l < layout_level_count; l++)
         if (left[size_t(l)] > reach[size_t(l)]) return std::nullopt;
     if (!next(0, reach)) return std::nullopt;
     return index;

@@ -69,8 +69,8 @@ struct TransferPathShape {
 };
 constexpr int64_t nowhere_room = 8192; // granules
 
-// It has 41 methods, since the tiles, moves and tree steps of a path share its digits; 13 of them are
-// accessors of one line.
+// It has more than 40 methods, since the tiles, moves and tree steps of a path share its digits; 13
+// of them are accessors of one line.
 class TransferPath {
 public:
     TransferPath(const StagePlan &plan, const sim::Config &config, TransferPathShape shape);
@@ -134,6 +134,8 @@ private:
     enum class Deal { Scatter, Mab, Pe, Face } distribution_ = Deal::Scatter; // distribution at L1
     // Granules without a destination so far.
     mutable int64_t nowhere_ = 0;
+    // Of a transposed tile, from address 0 of LM0 to 0 of LM1; planned when it is first needed.
+    mutable std::vector<MicroOp> transposition_;
     // At L2: scatter or gather instead of one L1B after the other.
     bool interleaved_ = false;
     int64_t l2_times_ = 1;

@@ -3,6 +3,7 @@
 
 #include "support/error.h"
 #include "targets/chip/counts.h"
+#include "targets/chip/transfer/transpose.h"
 
 #include <bit>
 
@@ -87,36 +88,24 @@ void TransferPath::l1_down(Packer &p, int64_t x, int64_t n, int64_t l1bm, int64_
 // Words are written as rows of a face and columns are read to their destination; one face is
 // written while the other is read.
 void TransferPath::transpose(Packer &p, int64_t from, int64_t to) const {
-    const int size = pes_per_mab * per_word_;
-    const sim::Type precision = per_word_ == 4 ? sim::Type::F16 : sim::Type::F32;
-    const int64_t faces = shape_.transposed / size;
-    const auto operand = [&](int64_t at, int64_t stride) {
-        return at >= config_.sizes.lm ? lm1(int(at - config_.sizes.lm), int(stride)) : lm0(int(at), int(stride));
+    if (transposition_.empty()) {
+        const int64_t faces = shape_.transposed / (pes_per_mab * per_word_);
+        transposition_ = plan_transposition({per_word_, accesses_ / shape_.transposed, faces}, config_);
+    }
+    const int64_t lm = config_.sizes.lm;
+    const auto moved = [&](const sim::Port &port, int64_t by) {
+        sim::Operand o{by >= lm ? sim::Source::Lm1 : sim::Source::Lm0, port.address};
+        for (uint16_t &at : o.address.at) at = uint16_t(at + by % lm);
+        return o;
     };
-    for (int64_t n = 0; n < accesses_ / size; n++) {
-        const int64_t run = n / faces * shape_.transposed;
-        for (int part = 0; part < size / cycles_per_step; part++) {
-            MicroOp m;
-            MatrixWrite &mw = m.word().mw;
-            mw.on = true;
-            mw.precision = precision;
-            mw.face = uint8_t(n % 2);
-            mw.part = uint8_t(part);
-            mw.width = 1;
-            mw.from = m.read(operand(from + run + n % faces + part * cycles_per_step * faces, faces));
-            p.place(m);
-        }
-        for (int part = 0; part < size / (2 * cycles_per_step); part++) {
-            MicroOp m;
-            MatrixRead &mr = m.word().mr;
-            mr.on = true;
-            mr.precision = precision;
-            mr.face = uint8_t(n % 2);
-            mr.part = uint8_t(part);
-            mr.width = 2;
-            mr.to = m.write(operand(to + n * size + part * 2 * cycles_per_step, 2));
-            p.place(m);
-        }
+    for (const MicroOp &op : transposition_) {
+        const sim::Word &w = op.word();
+        MicroOp m;
+        m.word().mw = w.mw;
+        m.word().mr = w.mr;
+        if (w.mw.on) m.word().mw.from = m.read(moved(w.lm0, from));
+        if (w.mr.on) m.word().mr.to = m.write(moved(w.lm1, to));
+        p.place(m);
     }
 }
 
