@@ -108,4 +108,7 @@ int face_size(Type precision);             // 16 or 8
 int face_rows(int width);                  // 4·width
 int face_parts(Type precision, int width); // face_size / face_rows
 
+// The tables as Markdown, for docs/chip.md.
+std::string operations_page();
+
 } // namespace kumiko::sim

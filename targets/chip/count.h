@@ -15,7 +15,7 @@ struct ChipCounts {
     chip::Tally tally; // totals of the whole program
     sim::Bounds bounds;
     // The maximum number of LW allocated at once, by memory.
-    std::array<int64_t, chip::memory_count> taken{};
+    std::array<int64_t, chip::bank_count> taken{};
     // By stage: the number of units of each level that its loops use.
     std::array<std::vector<int64_t>, chip::level_count> used;
     // Copies of inputs; kept_twice: those with two or more buffers.

@@ -40,9 +40,9 @@ struct Context {
     std::map<std::string, double> needed; // bytes of an input that are read, if not all
     std::string l3, l2;                   // printable levels
     // The maximum number of LW allocated at once, by memory.
-    std::array<int64_t, memory_count> taken{};
+    std::array<int64_t, bank_count> taken{};
     void note_taken() {
-        for (int m = 0; m < memory_count; m++) taken[size_t(m)] = std::max(taken[size_t(m)], planner.taken(Bank(m)));
+        for (int m = 0; m < bank_count; m++) taken[size_t(m)] = std::max(taken[size_t(m)], planner.taken(Bank(m)));
     }
 
     // Allocates and registers a tensor in DRAM, at the same address in each group, in the order of

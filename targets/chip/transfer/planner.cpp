@@ -89,7 +89,7 @@ void Planner::release() {
 
 std::string Planner::to_string() const {
     std::string text;
-    for (int m = 0; m < memory_count; m++) {
+    for (int m = 0; m < bank_count; m++) {
         bool first = true;
         for (const Held &h : held_) {
             if (int(h.memory) != m) continue;

@@ -14,7 +14,7 @@ namespace kumiko::chip {
 
 // Lm: LM0 followed by LM1.
 enum class Bank : uint8_t { Lm, Lm0, Lm1, Grf0, Grf1, L1bm, L2bm, Dram };
-constexpr int memory_count = 8;
+constexpr int bank_count = 8;
 const char *memory_name(Bank m); // as levels of the machine table: "LM0"
 
 struct Held {
