@@ -37,7 +37,7 @@ public:
 
     // Nothing if the state offers no argument of some kind.
     std::optional<Directive> propose() {
-        if (r_.chance(0.5)) {
+        if (r_.chance(0.25)) {
             if (const auto d = leading()) return d;
         }
         const Primitive &p = *r_.pick(primitives());
@@ -62,9 +62,11 @@ private:
         for (const Primitive *p : primitives()) {
             if (p->details.leading) able.push_back(p);
         }
-        const auto all = r_.pick(able)->details.leading(s_, so_far_);
-        if (all.empty()) return std::nullopt;
-        return r_.pick(all);
+        r_.shuffle(able);
+        for (const Primitive *p : able) {
+            if (const auto all = p->details.leading(s_, so_far_); !all.empty()) return r_.pick(all);
+        }
+        return std::nullopt;
     }
 
     static bool has_schedule(const Primitive &p) {
@@ -148,7 +150,7 @@ private:
     std::vector<std::string> storage_order(const std::string &tensor) {
         std::vector<std::string> terms;
         for (const Axis &axis : s_.axes_of(tensor)) {
-            if (r_.chance(0.4)) {
+            if (r_.chance(0.25)) {
                 const std::string block = std::to_string(r_.between(2, 9));
                 terms.push_back(axis.name() + "/" + block);
                 terms.push_back(axis.name() + "%" + block);
