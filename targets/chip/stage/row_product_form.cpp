@@ -16,8 +16,7 @@ using namespace sim;
 namespace ir = Halide::Internal;
 
 ProductForm::ProductForm(const sim::Config &c, const ScheduleState &state, const StageState &of, const StageState *with)
-    : config(c), stage(of), finished(with), plan(std::make_shared<StagePlan>(of, c)), mabs(c.mabs),
-      l1bs(c.l1bs) {}
+    : config(c), stage(of), finished(with), plan(std::make_shared<StagePlan>(of, c)), mabs(c.mabs), l1bs(c.l1bs) {}
 
 int64_t ProductView::row(const Values &values) const {
     std::vector<int64_t> index;
