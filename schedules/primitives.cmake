@@ -1,5 +1,5 @@
 # Lists the primitives. A file schedules/primitives/<name>.cpp defines the function
-# `const Primitive &<name>_primitive()`, and is found by pattern. The list is generated code, because
+# `const Primitive &<name>_primitive()`, and is found by pattern. The list is generated, because
 # a linker drops an object of a static library that registers itself and to which nothing refers,
 # and because a schedule may be built before the initializers of other files run.
 file(GLOB primitive_files CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/schedules/primitives/*.cpp)
