@@ -367,4 +367,9 @@ bool is_untouched(const ScheduleState &state, const StageState &s) {
            traits_of(state, s).within(of_formula);
 }
 
+bool is_view(const ScheduleState &state, const StageState &stage) {
+    const auto *read = stage.def.value.defined() ? stage.def.value.as<Halide::Internal::Call>() : nullptr;
+    return !state.op.find_stage(stage.name()) && read && read->call_type == Halide::Internal::Call::Image;
+}
+
 } // namespace kumiko

@@ -74,4 +74,8 @@ Exclusion conflict(const ScheduleState &state, const ScheduleState &before);
 // loops, or computes another stage in them.
 bool is_untouched(const ScheduleState &state, const StageState &stage);
 
+// Whether a directive made the stage, and it only reads elements of another tensor: a reindexed
+// view, whose elements may be held in another type.
+bool is_view(const ScheduleState &state, const StageState &stage);
+
 } // namespace kumiko

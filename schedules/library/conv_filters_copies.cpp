@@ -1,6 +1,7 @@
 #include "schedules/library/conv_filters_copies.h"
 
 #include "machine/machine.h"
+#include "schedules/traits.h"
 
 namespace kumiko::library {
 
@@ -229,8 +230,9 @@ void copy_weights(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
     const bool ahead = plan.p.weights.is("ahead");
     std::string from = r.weights.tensor;
     if (ahead) {
-        const bool computed = s.op().find_stage(from); // a stage of the op keeps its type
-        if (s.state().find(from)) s.stage(from).compute_root();
+        const StageState *made = s.state().find(from);
+        const bool computed = made && !is_view(s.state(), *made); // keeps its type
+        if (made) s.stage(from).compute_root();
         StageHandle W = s.prepack(from, weights_layout(s, plan, plan.ahead));
         from = W.name();
         if (plan.ahead.b != own && !computed) W.hold_as(type_name(plan.ahead.b));

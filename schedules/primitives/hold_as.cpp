@@ -2,6 +2,7 @@
 #include "schedules/candidates.h"
 #include "schedules/primitives/steps.h"
 #include "schedules/schedule.h"
+#include "schedules/traits.h"
 #include "support/error.h"
 
 namespace kumiko {
@@ -55,9 +56,7 @@ std::string types_for(Type narrow) {
 void apply_hold_as(ScheduleState &state, const Directive &d, size_t) {
     StageState &stage = stage_argument(state, d);
     const Type narrow = stage.def.type;
-    const Call *read = stage.def.value.defined() ? stage.def.value.as<Call>() : nullptr;
-    const bool reindexed = !state.op.find_stage(stage.name()) && read && read->call_type == Call::Image;
-    if (!stage.is_copy && !reindexed)
+    if (!stage.is_copy && !is_view(state, stage))
         refuse(state, d, stage.name() + " is computed, so its type belongs to the op", &stage, "",
                "hold_as on copies, made by place_in, prepack or reindex");
     Type held;
