@@ -13,6 +13,8 @@
 
 #include <chrono>
 #include <iostream>
+#include <map>
+#include <memory>
 
 namespace kumiko::cli {
 
@@ -38,10 +40,12 @@ std::vector<std::string> files_of(const std::vector<std::string> &arguments,
             if (at == names.size())
                 throw UserError(fmt::format("the model has no {} \"{}\"{}", kind, name, suggest(name, names)));
         } else {
-            next++;
+            while (next < files.size() && !files[next].empty()) next++; // named before
+            at = next;
         }
         if (at >= values.size())
             throw UserError(fmt::format("the model has {} {}s, and more files are given", values.size(), kind));
+        if (!files[at].empty()) throw UserError(fmt::format("{} {} is given two files", kind, values[at].name));
         files[at] = equals == std::string::npos ? argument : argument.substr(equals + 1);
     }
     return files;
@@ -53,15 +57,21 @@ std::string shape_text(const Buffer<> &b) {
     return text + "]";
 }
 
-std::vector<Buffer<>> by_kernels(const Op &op, const std::vector<Buffer<>> &inputs) {
-    const Kernel kernel = compile(op);
-    std::vector<Buffer<>> arrays = inputs, outputs;
-    for (const std::string &o : op.outputs()) {
-        outputs.push_back(make_output(op, o, {}));
-        arrays.push_back(outputs.back());
-    }
-    kernel(arrays);
-    return outputs;
+// Runs ops as kernels. Bodies of loops run many times: their kernels are kept.
+graph::RunOp by_kernels() {
+    const auto kept = std::make_shared<std::map<std::string, Kernel>>();
+    return [kept](const Op &op, const std::vector<Buffer<>> &inputs) {
+        const auto found = kept->find(op.hash());
+        const Kernel kernel =
+            found != kept->end() ? found->second : kept->emplace(op.hash(), compile(op)).first->second;
+        std::vector<Buffer<>> arrays = inputs, outputs;
+        for (const std::string &o : op.outputs()) {
+            outputs.push_back(make_output(op, o, {}));
+            arrays.push_back(outputs.back());
+        }
+        kernel(arrays);
+        return outputs;
+    };
 }
 
 } // namespace
@@ -76,6 +86,7 @@ void show_model(const std::string &path) {
 
 void run_model(const RunModel &a) {
     const graph::Model model = graph::Model::load(a.path);
+    model.check();
     const std::vector<graph::ValueInfo> &inputs = model.graph().inputs, &outputs = model.graph().outputs;
     const std::vector<std::string> from = files_of(a.inputs, inputs, "input"),
                                    to = files_of(a.outputs, outputs, "output");
@@ -89,7 +100,7 @@ void run_model(const RunModel &a) {
     kumiko_set_num_threads(a.threads);
     const auto begin = std::chrono::steady_clock::now();
     graph::EvaluateOptions options;
-    if (!a.interpret) options.run = by_kernels;
+    if (!a.interpret) options.run = by_kernels();
     const std::vector<Buffer<>> results = graph::evaluate(model, arrays, options);
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
     for (size_t n = 0; n < results.size(); n++) {

@@ -34,7 +34,14 @@ struct RunArguments {
 };
 
 void run(RunArguments a) {
-    if (is_model(a.op.name)) return run_model({a.op.name, a.inputs, a.outputs, a.threads, a.interpret});
+    if (is_model(a.op.name)) {
+        if (!a.json.empty() || !a.trace.empty() || !a.report.empty() || a.perf || !a.op.shape.empty() ||
+            !a.op.type.empty() || !a.op.sizes.empty() || !a.schedule.file.empty() || !a.schedule.database.empty() ||
+            a.target != "host")
+            throw UserError(
+                "a model is run with --input, --output, --threads and --interpret; the other options are for ops");
+        return run_model({a.op.name, a.inputs, a.outputs, a.threads, a.interpret});
+    }
     if (!a.inputs.empty() || !a.outputs.empty() || a.interpret)
         throw UserError("--input, --output and --interpret are for models, files whose names end in .onnx");
     if (is_chip(a.target)) return run_on_chip({a.op, a.schedule, a.target, a.check, a.trace, a.report, a.json});

@@ -5,6 +5,7 @@
 #include "support/error.h"
 
 #include <cstring>
+#include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
 #include <iterator>
@@ -29,7 +30,7 @@ constexpr size_t npy_magic_bytes = 6;
 
 Buffer<> load_npy(const std::string &path) {
     std::ifstream in(path, std::ios::binary);
-    if (!in) throw UserError(fmt::format("\"{}\" cannot be read", path));
+    if (!in || !std::filesystem::is_regular_file(path)) throw UserError(fmt::format("\"{}\" cannot be read", path));
     const std::string bytes{std::istreambuf_iterator<char>(in), {}};
     const auto fail = [&](const std::string &cause) {
         throw UserError(fmt::format("\"{}\" is no array of NumPy: {}", path, cause));
@@ -42,6 +43,8 @@ Buffer<> load_npy(const std::string &path) {
     uint32_t length = 0;
     std::memcpy(&length, bytes.data() + npy_magic_bytes + 2, wide ? 4 : 2);
     if (length > bytes.size() - begin) fail("it ends in its header");
+    constexpr uint32_t longest = 1024; // that a header with few axes has
+    if (length > longest) fail(fmt::format("its header has {} bytes; supported are {}", length, longest));
     const std::string header = bytes.substr(begin, length);
     std::smatch found;
     if (!std::regex_search(header, found, std::regex("'descr': *'([^']*)'"))) fail("its header names no element type");
@@ -53,7 +56,7 @@ Buffer<> load_npy(const std::string &path) {
             fmt::format("\"{}\" has elements of {}; supported are bool, integers of 8 to 64 bits, f16, f32 "
                         "and f64, little-endian",
                         path, name));
-    if (header.find("'fortran_order': True") != std::string::npos)
+    if (!std::regex_search(header, std::regex("'fortran_order': *False")))
         throw Unsupported(fmt::format("\"{}\" is stored by columns; store it with numpy.ascontiguousarray", path));
     if (!std::regex_search(header, found, std::regex("'shape': *\\(([0-9, L]*)\\)"))) fail("its header names no shape");
     const std::string shape = found[1];
@@ -70,6 +73,10 @@ Buffer<> load_npy(const std::string &path) {
         fail(fmt::format("it has {} bytes of data for {} elements of {}", rest, elements, type_name(type->second)));
     Buffer<> array(type->second, extents);
     if (rest > 0) std::memcpy(array.data(), bytes.data() + begin + length, rest);
+    if (type->second == boolean) { // a byte of another value means true
+        auto *bits = static_cast<uint8_t *>(array.data());
+        for (size_t n = 0; n < rest; n++) bits[n] = bits[n] != 0;
+    }
     return array;
 }
 

@@ -67,12 +67,17 @@ Buffer<> sliced(const Buffer<> &from, size_t axis, int64_t index) {
 }
 
 template<typename T>
-T scalar(const Buffer<> &b, const Node &node) {
-    if (b.number_of_elements() != 1 || b.type().bytes() != int(sizeof(T)))
-        throw UserError(node.label() + ": its condition or count is not one element of bool or int64");
+T scalar(const Buffer<> &b, const Node &node, Type type) {
+    if (b.number_of_elements() != 1 || Type(b.type()) != type)
+        throw UserError(fmt::format("{}: its condition or count is {} elements of {}; legal is one of {}", node.label(),
+                                    b.number_of_elements(), type_name(b.type()), type_name(type)));
     T value;
     std::memcpy(&value, b.data(), sizeof(T));
     return value;
+}
+
+bool is_control_flow(const Node &node) {
+    return node.domain.empty() && (node.op == "If" || node.op == "Loop" || node.op == "Scan");
 }
 
 class Evaluation {
@@ -84,6 +89,11 @@ public:
     void run(const Node &node) {
         try {
             run_any(node);
+        } catch (const UserError &e) {
+            const std::string text = e.what();
+            if (text.find(node.label()) != std::string::npos || is_control_flow(node)) throw;
+            throw UserError(
+                fmt::format("{}: its inputs do not fit the operator: {}", node.label(), e.message_without_places()));
         } catch (const std::out_of_range &) { // of at()
             throw UserError(node.label() + " has fewer inputs, outputs or elements of a list than its operator needs");
         } catch (const std::length_error &) { // of a vector of a negative size
@@ -100,11 +110,11 @@ public:
 
 private:
     void run_any(const Node &node) {
-        if (node.domain.empty() && (node.op == "If" || node.op == "Loop" || node.op == "Scan")) {
+        if (is_control_flow(node)) {
             node.op == "If" ? run_if(node) : node.op == "Loop" ? run_loop(node) : run_scan(node);
             return;
         }
-        if (const Formula *formula = find_formula(node.domain, node.op, node.opset)) {
+        if (const Formula *formula = node.domain.empty() ? find_formula(node.op, node.opset) : nullptr) {
             run(node, *formula);
             return;
         }
@@ -149,14 +159,15 @@ private:
     }
 
     void run_if(const Node &node) {
-        const bool taken = scalar<uint8_t>(value(node.inputs.at(0), node.label()), node) != 0;
+        const bool taken = scalar<uint8_t>(value(node.inputs.at(0), node.label()), node, boolean) != 0;
         keep(node, run(node, body_of(node, taken ? "then_branch" : "else_branch"), {}));
     }
 
     void run_loop(const Node &node) {
         const Graph &body = body_of(node, "body");
-        const int64_t most = node.has_input(0) ? scalar<int64_t>(value(node.inputs[0], node.label()), node) : INT64_MAX;
-        bool again = !node.has_input(1) || scalar<uint8_t>(value(node.inputs[1], node.label()), node) != 0;
+        const int64_t most =
+            node.has_input(0) ? scalar<int64_t>(value(node.inputs[0], node.label()), node, i64) : INT64_MAX;
+        bool again = !node.has_input(1) || scalar<uint8_t>(value(node.inputs[1], node.label()), node, boolean) != 0;
         std::vector<Buffer<>> carried;
         for (size_t n = 2; n < node.inputs.size(); n++) carried.push_back(value(node.inputs[n], node.label()));
         if (body.outputs.size() < 1 + carried.size())
@@ -169,7 +180,7 @@ private:
             std::vector<Buffer<>> inputs = {count, condition};
             inputs.insert(inputs.end(), carried.begin(), carried.end());
             const std::vector<Buffer<>> results = run(node, body, inputs);
-            again = scalar<uint8_t>(results[0], node) != 0;
+            again = scalar<uint8_t>(results[0], node, boolean) != 0;
             for (size_t n = 0; n < carried.size(); n++) carried[n] = results[1 + n];
             for (size_t n = 0; n < rows.size(); n++) rows[n].push_back(results[1 + carried.size() + n]);
         }
@@ -242,7 +253,7 @@ private:
             } else if (made[o].view->elements() == 0) {
                 keep(node.outputs[o], Buffer<>(made[o].view->type, made[o].view->extents));
             } else {
-                outputs.push_back(stored(*made[o].view, "y" + std::to_string(o)));
+                outputs.push_back(call.output(*made[o].view, o));
                 names.push_back(node.outputs[o]);
             }
         }
@@ -257,13 +268,6 @@ private:
         for (const Tensor &t : call.used()) inputs.push_back(values.at(node.inputs[std::stoul(t.name().substr(1))]));
         const std::vector<Buffer<>> results = options_.run ? options_.run(op, inputs) : by_interpreter(op, inputs);
         for (size_t o = 0; o < results.size(); o++) keep(names[o], results[o]);
-    }
-
-    static Tensor stored(const View &view, const std::string &name) {
-        std::vector<Axis> axes;
-        for (size_t d = 0; d < view.rank(); d++)
-            axes.emplace_back("i" + std::to_string(d), static_cast<int>(view.extents[d]));
-        return compute(name, axes, view.at(Indices(axes.begin(), axes.end())));
     }
 
     void keep(const std::string &name, const Buffer<> &value) {

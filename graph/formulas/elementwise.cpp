@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <fmt/format.h>
+#include <limits>
 
 namespace kumiko::graph {
 
@@ -53,11 +54,12 @@ Formula variadic(const Binary &f, bool mean = false) {
         std::vector<Extents> all;
         for (size_t n = 0; n < c.size(); n++) all.push_back(c.extents(n));
         const Extents extents = broadcast(c, all);
-        View made = broadcast(c.in(0), extents);
-        for (size_t n = 1; n < c.size(); n++) made = zipped(c, made, c.in(n), c.type(0), f);
+        const Type t = c.type(0), in = accumulator(t);
+        View made = broadcast(converted(c.in(0), in), extents);
+        for (size_t n = 1; n < c.size(); n++) made = zipped(c, made, converted(c.in(n), in), in, f);
         const double count = static_cast<double>(c.size());
-        if (mean) made = mapped(made, made.type, [count](const Element &e) { return e / number(e.type(), count); });
-        return {made};
+        if (mean) made = mapped(made, in, [count](const Element &e) { return e / number(e.type(), count); });
+        return {converted(made, t)};
     };
 }
 
@@ -98,13 +100,20 @@ Made power(Call &c) {
         if (whole) { // by squaring; results wrap
             const Type t = base;
             Element result = number(t, 1), factor = a;
-            const Element times = cast(i64, b);
-            for (int bit = 0; bit < 6; bit++) {
-                const Element odd = (times >> bit & cast(i64, Expr(1))) != cast(i64, Expr(0));
+            const Element times = cast(i64, b), none = number(i64, 0);
+            const int bits = exponent.bits() >= 32 ? 63 : exponent.bits();
+            for (int bit = 0; bit < bits; bit++) {
+                const Element odd = (times >> bit & number(i64, 1)) != none;
                 result = select(odd, multiply(result, factor), result);
-                if (bit < 5) factor = multiply(factor, factor);
+                if (bit + 1 < bits) factor = multiply(factor, factor);
             }
-            return select(times < cast(i64, Expr(0)), select(a == number(t, 1), number(t, 1), number(t, 0)), result);
+            const Element one = number(t, 1);
+            Element inverse = select(a == one, one, number(t, 0));
+            if (t.is_int()) {
+                const Element odd = (times & number(i64, 1)) != none;
+                inverse = select(a == number(t, -1), select(odd, number(t, -1), one), inverse);
+            }
+            return select(times < none, inverse, result);
         }
         const Type in = base == f64 || exponent == f64 || !is_floating(base) ? f64 : f32;
         return cast(base, pow(Element(cast(in, a)), Element(cast(in, b))));
@@ -115,13 +124,21 @@ Made modulo(Call &c) {
     const bool like_c = c.node.integer("fmod", 0) != 0;
     return {zipped(c, c.in(0), c.in(1), c.type(0), [=](const Element &a, const Element &b) -> Element {
         const Type t = a.type();
-        if (is_floating(t)) { // exact: a difference of multiples is not
-            const Element x = cast(f64, a), y = cast(f64, b);
-            const Element q = trunc(Element(x / y));
-            // The remainder with the sign of a.
-            const Element rest = select(is_inf(y) && !is_inf(x), x, Element(x - q * y));
+        if (is_floating(t)) {
+            // Parts of the quotient of 29 bits, so that each product with a divisor of 24 is exact
+            // in f64. The quotient of two f32 has less than 278 bits. That of f64 is one part, and
+            // rounded.
+            const int last = t == f64 ? 0 : 9;
+            const Element x = cast(f64, a), y = cast(f64, b), zero = number(f64, 0);
+            Element rest = x;
+            for (int part = last; part >= 0; part--) {
+                const Element scaled = y * number(f64, std::ldexp(1.0, 29 * part));
+                rest = rest - trunc(Element(rest / scaled)) * scaled;
+            }
+            const Element size = abs(y);
+            rest = select(rest != zero && (rest < zero) != (x < zero), rest + select(x < zero, -size, size), rest);
+            rest = select(is_inf(y) && !is_inf(x), x, rest); // the sign of a
             if (like_c) return cast(t, rest);
-            const Element zero = number(f64, 0);
             return cast(t, select(rest != zero && (rest < zero) != (y < zero), rest + y, rest));
         }
         if (t.is_uint()) return a % b;
@@ -138,8 +155,9 @@ Made clip(Call &c) {
     View made = x;
     const bool inputs = c.node.opset >= 11;
     const auto bound = [&](size_t n, const char *attribute, bool lower) {
-        if (inputs ? !c.has(n) : !c.node.has(attribute)) return;
-        const float value = inputs ? 0 : c.node.number(attribute, 0);
+        if (inputs && !c.has(n)) return;
+        using Limits = std::numeric_limits<float>;
+        const float value = inputs ? 0 : c.node.number(attribute, lower ? Limits::lowest() : Limits::max());
         const View limit = inputs ? broadcast(reshaped(c.in(n), {}), x.extents)
                                   : constant_view(t, x.extents, [=](const Indices &) { return number(t, value); });
         made = zipped(c, made, limit, t, lower ? larger : smaller);
@@ -168,7 +186,7 @@ Made cast_operator(Call &c) {
 }
 
 Made shift(Call &c) {
-    const bool left = c.node.text("direction", "") == "LEFT";
+    const bool left = c.choice("direction", "", {"LEFT", "RIGHT"}) == "LEFT";
     return {zipped(c, c.in(0), c.in(1), c.type(0), [=](const Element &a, const Element &b) -> Element {
         // A count outside of the type's bits shifts all of them out.
         const Type t = a.type();

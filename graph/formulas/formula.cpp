@@ -30,7 +30,7 @@ Tensor Call::tensor(size_t n) {
     if (!tensors_[n].defined()) {
         std::vector<Axis> axes;
         for (size_t d = 0; d < a.extents.size(); d++)
-            axes.emplace_back("x" + std::to_string(n) + "_" + std::to_string(d), static_cast<int>(a.extents[d]));
+            axes.push_back(ranging("x" + std::to_string(n) + "_" + std::to_string(d), a.extents[d]));
         tensors_[n] = input("x" + std::to_string(n), a.type, axes);
     }
     const auto same = [&](const Tensor &t) { return t.name() == tensors_[n].name(); };
@@ -113,7 +113,8 @@ std::vector<int64_t> Call::integers(size_t n, const std::string &attribute,
 
 size_t Call::axis(int64_t axis, size_t rank) const {
     const auto r = static_cast<int64_t>(rank);
-    if (axis < -r || axis >= std::max<int64_t>(r, 1))
+    if (rank == 0) fail(fmt::format("axis {} of a tensor without axes", axis));
+    if (axis < -r || axis >= r)
         fail(fmt::format("axis {} of a tensor of {} axes; legal are {} to {}", axis, rank, -r, r - 1));
     return static_cast<size_t>(axis < 0 ? axis + r : axis);
 }
@@ -126,13 +127,36 @@ std::vector<size_t> Call::axes(const std::vector<int64_t> &axes, size_t rank) co
     return all;
 }
 
-Axis Call::loop(int64_t extent) { return Axis("r" + std::to_string(loops_++), static_cast<int>(extent)); }
+Axis Call::ranging(const std::string &name, int64_t extent) const {
+    if (extent < 0 || extent > INT32_MAX)
+        fail(fmt::format("an axis of {} elements; legal are 0 to {}", extent, INT32_MAX));
+    return Axis(name, static_cast<int>(extent));
+}
+
+std::vector<Axis> Call::ranging(const Extents &extents) const {
+    std::vector<Axis> axes;
+    for (size_t d = 0; d < extents.size(); d++) axes.push_back(ranging("i" + std::to_string(d), extents[d]));
+    return axes;
+}
+
+Axis Call::loop(int64_t extent) { return ranging("r" + std::to_string(loops_++), extent); }
+
+std::string Call::choice(const std::string &attribute, const std::string &otherwise,
+                         const std::vector<std::string> &legal) const {
+    const std::string given = node.text(attribute, otherwise);
+    if (std::find(legal.begin(), legal.end(), given) == legal.end())
+        fail(fmt::format("{} is \"{}\"; legal are {}", attribute, given, fmt::join(legal, ", ")));
+    return given;
+}
 
 Tensor Call::stage(const View &view, const std::string &name) {
-    std::vector<Axis> axes;
-    for (size_t d = 0; d < view.rank(); d++)
-        axes.emplace_back("i" + std::to_string(d), static_cast<int>(view.extents[d]));
+    const std::vector<Axis> axes = ranging(view.extents);
     return compute(name + std::to_string(stages_++), axes, view.at(Indices(axes.begin(), axes.end())));
+}
+
+Tensor Call::output(const View &view, size_t n) const {
+    const std::vector<Axis> axes = ranging(view.extents);
+    return compute("y" + std::to_string(n), axes, view.at(Indices(axes.begin(), axes.end())));
 }
 
 View Call::stored(const View &view, const std::string &name) { return view_of(stage(view, name)); }
@@ -140,7 +164,7 @@ View Call::stored(const View &view, const std::string &name) { return view_of(st
 void Call::fail(const std::string &cause) const { throw UserError(node.label() + ": " + cause); }
 void Call::unsupported(const std::string &cause) const { throw Unsupported(node.label() + ": " + cause); }
 
-const Formula *find_formula(const std::string &domain, const std::string &op, int opset) {
+const Formula *find_formula(const std::string &op, int opset) {
     static const std::vector<Operator> all = [] {
         std::vector<Operator> rows;
         for (const auto &part :
@@ -151,8 +175,7 @@ const Formula *find_formula(const std::string &domain, const std::string &op, in
     }();
     const Operator *best = nullptr;
     for (const Operator &row : all) {
-        if (row.domain == domain && row.op == op && row.since <= opset && (!best || row.since > best->since))
-            best = &row;
+        if (row.op == op && row.since <= opset && (!best || row.since > best->since)) best = &row;
     }
     return best ? &best->formula : nullptr;
 }
@@ -187,6 +210,11 @@ Extents broadcast(const Call &call, const std::vector<Extents> &all) {
 
 View broadcast(const View &v, const Extents &extents) {
     if (v.extents == extents) return v;
+    for (size_t d = 0; d < v.rank(); d++) {
+        const bool fits =
+            v.rank() <= extents.size() && (v.extents[d] == 1 || v.extents[d] == extents[extents.size() - v.rank() + d]);
+        if (!fits) throw UserError("an input of other extents than broadcast to those of the result");
+    }
     const size_t outside = extents.size() - v.rank();
     return {v.type, extents, [v, outside](const Indices &indices) {
                 Indices own;
@@ -197,6 +225,8 @@ View broadcast(const View &v, const Extents &extents) {
 
 View reshaped(const View &v, const Extents &extents) {
     if (v.extents == extents) return v;
+    if (v.elements() > INT32_MAX)
+        throw Unsupported(fmt::format("a reshape of {} elements; supported are {}", v.elements(), INT32_MAX));
     return {v.type, extents, [v, extents](const Indices &indices) {
                 // Axes that both shapes have at their ends keep their indices.
                 size_t from = 0, last = 0;

@@ -65,16 +65,27 @@ public:
     std::vector<int64_t> integers(size_t n, const std::string &attribute,
                                   const std::vector<int64_t> &otherwise = {}) const;
 
+    // The attribute, which is one of these texts. Throws UserError.
+    std::string choice(const std::string &attribute, const std::string &otherwise,
+                       const std::vector<std::string> &legal) const;
+
     // An axis counted from 0, of one that may be counted from the end. Throws UserError.
     size_t axis(int64_t axis, size_t rank) const;
     // The same of several, sorted. Throws UserError if one occurs twice.
     std::vector<size_t> axes(const std::vector<int64_t> &axes, size_t rank) const;
 
+    // An axis of so many elements. Throws UserError if they are more than an axis may have.
+    Axis ranging(const std::string &name, int64_t extent) const;
+    // The axes i0, i1, … of these extents.
+    std::vector<Axis> ranging(const Extents &extents) const;
     // A reduction axis of its own.
     Axis loop(int64_t extent);
     // Stores a view as a stage of the op, for elements that are read several times.
     View stored(const View &view, const std::string &name);
     Tensor stage(const View &view, const std::string &name);
+
+    // The output with this number as a tensor of the op.
+    Tensor output(const View &view, size_t n) const;
 
     [[noreturn]] void fail(const std::string &cause) const;        // UserError
     [[noreturn]] void unsupported(const std::string &cause) const; // Unsupported
@@ -90,15 +101,14 @@ private:
 
 using Formula = std::function<Made(Call &)>;
 
-// The formula of an operator in a version of its domain's operator set; null if there is none.
-const Formula *find_formula(const std::string &domain, const std::string &op, int opset);
+// The formula of an operator of ai.onnx in a version of the operator set; null if there is none.
+const Formula *find_formula(const std::string &op, int opset);
 
 // One operator: legal from this version of the operator set on, until a row with a later one.
 struct Operator {
     std::string op;
     int since;
     Formula formula;
-    std::string domain = "";
 };
 std::vector<Operator> elementwise_operators();
 std::vector<Operator> reduction_operators();

@@ -6,7 +6,6 @@
 #include "graph/formulas/formula.h"
 
 #include <fmt/format.h>
-#include <numeric>
 
 namespace kumiko::graph {
 
@@ -30,6 +29,17 @@ void check_indices(const Call &c, size_t input, int64_t extent) {
     }
 }
 
+// Refuses tuples of known indices outside of the extents from axis `first` on.
+void check_tuples(const Call &c, const Extents &extents, size_t first, size_t depth) {
+    const std::vector<int64_t> all = c.integers(1);
+    for (size_t n = 0; n < all.size(); n++) {
+        const int64_t e = extents[first + n % depth];
+        if (all[n] < -e || all[n] >= e)
+            c.fail(fmt::format("the index {} in \"{}\" of {} elements; legal are {} to {}", all[n], c.node.inputs[1], e,
+                               -e, e - 1));
+    }
+}
+
 Made gather(Call &c) {
     const View x = c.in(0), index = c.in(1);
     const size_t axis = c.axis(c.node.integer("axis", 0), x.rank());
@@ -50,6 +60,10 @@ Made gather_elements(Call &c) {
     const View x = c.in(0), index = c.in(1);
     const size_t axis = c.axis(c.node.integer("axis", 0), x.rank());
     check_indices(c, 1, x.extents[axis]);
+    for (size_t d = 0; d < x.rank(); d++) {
+        if (index.rank() != x.rank() || (d != axis && index.extents[d] > x.extents[d]))
+            c.fail("its indices have more elements along an axis than the tensor, or other axes");
+    }
     return {View{x.type, index.extents, [=](const Indices &i) {
                      Indices own = i;
                      own[axis] = data_index(index.at(i), x.extents[axis]);
@@ -63,11 +77,7 @@ Made gather_nd(Call &c) {
     if (index.rank() == 0 || batch >= index.rank()) c.fail("indices of too few axes");
     const auto depth = static_cast<size_t>(index.extents.back());
     if (batch + depth > x.rank()) c.fail(fmt::format("indices of {} axes into a tensor of {}", depth, x.rank()));
-    const std::vector<int64_t> all = c.integers(1);
-    for (size_t n = 0; n < all.size(); n++) {
-        const int64_t e = x.extents[batch + n % depth];
-        if (all[n] < -e || all[n] >= e) c.fail(fmt::format("the index {} of {} elements", all[n], e));
-    }
+    check_tuples(c, x.extents, batch, depth);
     Extents extents(index.extents.begin(), index.extents.end() - 1);
     extents.insert(extents.end(), x.extents.begin() + int64_t(batch + depth), x.extents.end());
     return {View{x.type, extents, [=](const Indices &i) {
@@ -98,8 +108,15 @@ Element with_updates(Call &c, const Element &data, const Element &meets, const E
     const auto folded = [&](Expr (*f)(Expr, Expr), const Element &identity) -> Element {
         return reduce(f, identity, select(meets, update, identity), loops);
     };
-    if (how == "add") return add(data, folded([](Expr a, Expr b) -> Expr { return a + b; }, number(t, 0)));
-    if (how == "mul") return multiply(data, folded([](Expr a, Expr b) -> Expr { return a * b; }, number(t, 1)));
+    // Sums and products of integers wrap; those of narrow floats are rounded once.
+    const Type in = accumulator(t);
+    const Type bits = in.is_int() && in.bits() >= 32 ? in.with_code(halide_type_uint) : in;
+    const auto total = [&](Expr (*f)(Expr, Expr), double identity) -> Element {
+        return reduce(f, number(bits, identity), select(meets, Element(cast(bits, update)), number(bits, identity)),
+                      loops);
+    };
+    if (how == "add") return cast(t, cast(bits, data) + total([](Expr a, Expr b) -> Expr { return a + b; }, 0));
+    if (how == "mul") return cast(t, cast(bits, data) * total([](Expr a, Expr b) -> Expr { return a * b; }, 1));
     const bool floating = is_floating(t);
     if (how == "max") {
         const Element least = floating ? number(t, -INFINITY) : Element(t.min());
@@ -116,6 +133,12 @@ Made scatter_elements(Call &c) {
     const View x = c.in(0), index = c.in(1), updates = c.in(2);
     const size_t axis = c.axis(c.node.integer("axis", 0), x.rank());
     check_indices(c, 1, x.extents[axis]);
+    if (updates.extents != index.extents || index.rank() != x.rank())
+        c.fail("its updates and indices have different shapes, or not as many axes as the tensor");
+    for (size_t d = 0; d < x.rank(); d++) {
+        if (d != axis && index.extents[d] > x.extents[d])
+            c.fail(fmt::format("axis {} has {} indices of {} elements", d, index.extents[d], x.extents[d]));
+    }
     if (updates.elements() == 0) return {x};
     const std::string how = c.node.text("reduction", "none");
     const Axis loop = c.loop(updates.extents[axis]);
@@ -140,8 +163,12 @@ Made scatter_nd(Call &c) {
     const View x = c.in(0), index = c.in(1), updates = c.in(2);
     if (index.rank() == 0 || index.extents.back() > int64_t(x.rank()))
         c.fail("indices of more axes than the tensor has");
-    if (updates.elements() == 0) return {x};
     const auto depth = static_cast<size_t>(index.extents.back());
+    Extents wanted(index.extents.begin(), index.extents.end() - 1);
+    wanted.insert(wanted.end(), x.extents.begin() + int64_t(depth), x.extents.end());
+    if (updates.extents != wanted) c.fail("its updates have another shape than its indices and the tensor give");
+    check_tuples(c, x.extents, 0, depth);
+    if (updates.elements() == 0) return {x};
     const std::string how = c.node.text("reduction", "none");
     std::vector<Axis> loops;
     for (size_t d = 0; d + 1 < index.rank(); d++) loops.push_back(c.loop(index.extents[d]));
@@ -163,6 +190,7 @@ Made scatter_nd(Call &c) {
 Made one_hot(Call &c) {
     const View index = c.in(0), values = c.in(2);
     const auto depth = static_cast<int64_t>(c.numbers(1).at(0));
+    if (depth < 0 || depth > INT32_MAX) c.fail(fmt::format("the depth {}; legal are 0 to {}", depth, INT32_MAX));
     const size_t axis = c.axis(c.node.integer("axis", -1), index.rank() + 1);
     Extents extents = index.extents;
     extents.insert(extents.begin() + int64_t(axis), depth);
@@ -204,30 +232,36 @@ Made non_zero(Call &c) {
         if (e.empty()) found[0].push_back(0);
     }
     std::vector<int64_t> flat;
+    if (e.empty()) return {int64_tensor({}, {0, int64_t(found[0].size())})};
     for (const auto &row : found) flat.insert(flat.end(), row.begin(), row.end());
-    return {int64_tensor(flat, {e.empty() ? 0 : int64_t(e.size()), int64_t(found[0].size())})};
+    return {int64_tensor(flat, {int64_t(e.size()), int64_t(found[0].size())})};
 }
 
+// Its number of elements depends on values too.
 Made compress(Call &c) {
-    const View x = c.in(0);
     const std::vector<int64_t> kept = c.integers(1);
+    const Buffer<> x = c.value(0).copy();
     const bool flat = !c.node.has("axis");
-    const View from = flat ? reshaped(x, {x.elements()}) : x;
-    const size_t axis = flat ? 0 : c.axis(c.node.integer("axis", 0), x.rank());
-    std::vector<int64_t> places;
-    for (size_t n = 0; n < kept.size() && int64_t(n) < from.extents[axis]; n++) {
-        if (kept[n]) places.push_back(int64_t(n));
+    Extents extents = flat ? Extents{int64_t(x.number_of_elements())} : c.extents(0);
+    const size_t axis = flat ? 0 : c.axis(c.node.integer("axis", 0), extents.size());
+    int64_t inside = x.type().bytes(), outside = 1, count = 0;
+    for (size_t d = 0; d < extents.size(); d++) {
+        if (d != axis) (d < axis ? outside : inside) *= extents[d];
     }
-    Extents extents = from.extents;
-    extents[axis] = int64_t(places.size());
-    return {View{x.type, extents, [=](const Indices &i) {
-                     Expr at = static_cast<int>(places.front());
-                     for (size_t n = 1; n < places.size(); n++)
-                         at = Halide::select(i[axis] == static_cast<int>(n), static_cast<int>(places[n]), at);
-                     Indices own = i;
-                     own[axis] = at;
-                     return from.at(own);
-                 }}};
+    const int64_t all = extents[axis], named = std::min<int64_t>(all, int64_t(kept.size()));
+    for (int64_t n = 0; n < named; n++) count += kept[size_t(n)] != 0;
+    extents[axis] = count;
+    Buffer<> made(x.type(), extents);
+    auto *to = static_cast<uint8_t *>(made.data());
+    const auto *from = static_cast<const uint8_t *>(x.data());
+    for (int64_t o = 0; o < outside; o++) {
+        for (int64_t n = 0; n < named; n++) {
+            if (!kept[size_t(n)]) continue;
+            std::copy_n(from + (o * all + n) * inside, inside, to);
+            to += inside;
+        }
+    }
+    return {made};
 }
 
 } // namespace

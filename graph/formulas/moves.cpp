@@ -135,8 +135,9 @@ View joined(const std::vector<View> &parts, size_t axis) {
 }
 
 Made concat(Call &c) {
-    std::vector<View> parts;
-    for (size_t n = 0; n < c.size(); n++) parts.push_back(c.in(n));
+    if (!c.node.has("axis")) c.fail("no axis is named");
+    std::vector<View> parts = {c.in(0)};
+    for (size_t n = 1; n < c.size(); n++) parts.push_back(c.in(n));
     const size_t rank = parts[0].rank(), axis = c.axis(c.node.integer("axis", 1), rank);
     for (const View &p : parts) {
         for (size_t d = 0; d < rank; d++) {
@@ -192,7 +193,8 @@ Made slice(Call &c) {
     Extents extents = x.extents;
     for (size_t n = 0; n < starts.size(); n++) {
         const size_t d = c.axis(axes[n], x.rank());
-        const int64_t e = x.extents[d], s = steps[n];
+        const int64_t e = x.extents[d];
+        const int64_t s = std::clamp<int64_t>(steps[n], -INT32_MAX, INT32_MAX); // beyond extents
         if (s == 0) c.fail("a step of 0");
         const auto bound = [&](int64_t v, int64_t low, int64_t high) {
             return std::clamp(v < 0 ? v + e : v, low, high);
@@ -214,7 +216,7 @@ Made slice(Call &c) {
 
 Made pad(Call &c) {
     const View x = c.in(0);
-    const std::string mode = c.node.text("mode", "constant");
+    const std::string mode = c.choice("mode", "constant", {"constant", "reflect", "edge", "wrap"});
     const std::vector<int64_t> pads = c.integers(1, "pads");
     std::vector<int64_t> axes = c.has(3) ? c.integers(3) : std::vector<int64_t>{};
     if (!c.has(3)) {
@@ -347,12 +349,23 @@ Made constant_of_shape(Call &c) {
 
 Made range(Call &c) {
     const Type t = c.type(0);
+    if (!is_floating(t)) {
+        const int64_t start = c.integers(0).at(0), limit = c.integers(1).at(0), delta = c.integers(2).at(0);
+        if (delta == 0) c.fail("a step of 0");
+        const __int128 span = __int128(limit) - start;
+        const __int128 steps = delta > 0 ? (span + delta - 1) / delta : (span + delta + 1) / delta;
+        if (steps > INT32_MAX) c.fail(fmt::format("more than {} elements", INT32_MAX));
+        const auto whole = [t](int64_t v) { return Element(cast(t, Halide::Internal::make_const(i64, v))); };
+        return {constant_view(t, {std::max<int64_t>(0, static_cast<int64_t>(steps))}, [=](const Indices &i) -> Expr {
+            return add(whole(start), multiply(Element(cast(t, i[0])), whole(delta)));
+        })};
+    }
     const double start = c.numbers(0).at(0), limit = c.numbers(1).at(0), delta = c.numbers(2).at(0);
     if (delta == 0) c.fail("a step of 0");
     const double count = std::max(0.0, std::ceil((limit - start) / delta));
     if (!(count <= INT32_MAX)) c.fail(fmt::format("{} elements; legal are at most {}", count, INT32_MAX));
     return {constant_view(t, {static_cast<int64_t>(count)}, [=](const Indices &i) -> Expr {
-        const Type in = is_floating(t) ? accumulator(t) : t;
+        const Type in = accumulator(t);
         return cast(t, add(number(in, start), multiply(Element(cast(in, i[0])), number(in, delta))));
     })};
 }
@@ -398,6 +411,7 @@ Made center_crop_pad(Call &c) {
         extents[d] = wanted[n];
     }
     return {View{x.type, extents, [=](const Indices &i) -> Element {
+                     if (source.elements() == 0) return number(source.type, 0);
                      Indices own = i;
                      Expr known = Halide::Internal::const_true();
                      for (size_t d = 0; d < i.size(); d++) {

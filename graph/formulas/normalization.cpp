@@ -47,7 +47,7 @@ Normalized normalized(Call &c, const View &x, const std::vector<size_t> &axes, d
 }
 
 std::vector<size_t> from(size_t first, size_t rank) {
-    std::vector<size_t> all(rank - first);
+    std::vector<size_t> all(rank < first ? 0 : rank - first);
     std::iota(all.begin(), all.end(), first);
     return all;
 }
@@ -64,6 +64,7 @@ Made batch_normalization(Call &c) {
         (c.node.opset < 7 && c.node.integer("is_test", 0) == 0 && c.wants(1)))
         c.unsupported("training; supported is inference");
     const View x = c.in(0);
+    if (x.rank() < 2) c.fail("an image of fewer than 2 axes");
     const Type t = x.type, in = c.type(3) == f64 || t == f64 ? f64 : f32;
     const double epsilon = c.node.number("epsilon", 1e-5f);
     const auto channel = [&](size_t n) { return per_channel(converted(c.in(n), in), x.rank()); };
@@ -77,6 +78,7 @@ Made batch_normalization(Call &c) {
 
 Made instance_normalization(Call &c) {
     const View x = c.in(0);
+    if (x.rank() < 3) c.fail("an image of fewer than 3 axes");
     const Type t = x.type, in = accumulator(t);
     const Normalized n = normalized(c, converted(x, in), from(2, x.rank()), c.node.number("epsilon", 1e-5f));
     const View scale = per_channel(converted(c.in(1), in), x.rank()),

@@ -86,7 +86,7 @@ Made matmul_integer(Call &c) {
 
 Made conv_operator(Call &c) {
     const Type t = c.type(0), in = accumulator(t);
-    const Window window = window_of(c, c.extents(0), {c.extents(1).begin() + 2, c.extents(1).end()});
+    const Window window = window_of(c, c.extents(0), kernel_of(c, 1));
     View made = convolved(c, c.tensor(0), c.in(1), window, in);
     if (c.has(2)) {
         const View bias = c.in(2);
@@ -97,7 +97,7 @@ Made conv_operator(Call &c) {
 }
 
 Made conv_integer(Call &c) {
-    const Window window = window_of(c, c.extents(0), {c.extents(1).begin() + 2, c.extents(1).end()});
+    const Window window = window_of(c, c.extents(0), kernel_of(c, 1));
     const Tensor image = c.stage(less_zero_point(c, c.in(0), 2, false), "image");
     View weights = converted(c.in(1), i32);
     if (c.has(3)) {
@@ -114,15 +114,24 @@ Made conv_integer(Call &c) {
 // Each output element gathers the input elements whose windows reach it.
 Made conv_transpose(Call &c) {
     const View x = c.in(0), w = c.in(1);
+    const int64_t group = c.node.integer("group", 1);
+    if (x.rank() < 3 || w.rank() != x.rank() || group < 1 || x.extents[1] != w.extents[0] || x.extents[1] % group)
+        c.fail("an image [batch, channels, …] and weights [channels, outputs / group, …] that do not fit");
     const size_t dims = x.rank() - 2;
-    const int64_t group = c.node.integer("group", 1), outputs = w.extents[1];
+    const int64_t outputs = w.extents[1];
     const std::vector<int64_t> ones(dims, 1), zeros(dims, 0);
     const std::vector<int64_t> strides = c.node.integers("strides", ones),
                                dilations = c.node.integers("dilations", ones),
                                more = c.node.integers("output_padding", zeros),
                                wanted = c.node.integers("output_shape");
     std::vector<int64_t> pads = c.node.integers("pads", std::vector<int64_t>(2 * dims, 0));
-    const std::string automatic = c.node.text("auto_pad", "NOTSET");
+    const std::string automatic = c.choice("auto_pad", "NOTSET", paddings());
+    const auto positive = [](const std::vector<int64_t> &all) {
+        return std::all_of(all.begin(), all.end(), [](int64_t v) { return v > 0; });
+    };
+    if (strides.size() != dims || dilations.size() != dims || more.size() != dims || pads.size() != 2 * dims ||
+        (!wanted.empty() && wanted.size() < dims) || !positive(strides) || !positive(dilations))
+        c.fail(fmt::format("strides, dilations, pads or output_shape are not those of {} axes", dims));
     Extents extents = {x.extents[0], outputs * group};
     std::vector<Axis> loops = {c.loop(x.extents[1] / group)};
     for (size_t d = 0; d < dims; d++) {
@@ -146,6 +155,7 @@ Made conv_transpose(Call &c) {
     const Type t = x.type, in = accumulator(t);
     View made = {
         in, extents, [=](const Indices &i) -> Element {
+            if (x.elements() == 0) return number(in, 0);
             const int per = static_cast<int>(x.extents[1] / group);
             Indices image = {i[0], group == 1 ? Expr(loops[0]) : i[1] / static_cast<int>(outputs) * per + loops[0]};
             Indices weight = {image[1], group == 1 ? i[1] : i[1] % static_cast<int>(outputs)};
@@ -249,7 +259,9 @@ Made einsum(Call &c) {
                               const Element e = cast(in, inputs[n].at(at));
                               product = product ? multiply(*product, e) : e;
                           }
-                          return reduced.empty() ? *product : Element(sum(*product, reduced));
+                          if (reduced.empty()) return *product;
+                          const Type bits = in.is_int() ? in.with_code(halide_type_uint) : in;
+                          return cast(in, sum(Element(cast(bits, *product)), reduced));
                       }};
     return {converted(all, t)};
 }

@@ -30,10 +30,16 @@ View spread(Call &c, size_t input, const Extents &extents) {
     return {v.type, extents, [=](const Indices &i) { return v.at({i[axis]}); }};
 }
 
+// The nearest value of a type; of NaN the least.
+Element saturated(const Element &whole, Type to) {
+    const Element least = cast(f32, Expr(to.min())), most = cast(f32, Expr(to.max()));
+    return cast(to, select(whole != whole, least, clamp(whole, least, most)));
+}
+
 // The nearest integer of x / scale, halves to even, and the zero point; saturated.
 Element quantised(const Element &x, const Element &scale, const Element &zero, Type to) {
     const Element whole = round(Element(cast(f32, x) / cast(f32, scale))) + cast(f32, zero);
-    return cast(to, clamp(whole, cast(f32, Expr(to.min())), cast(f32, Expr(to.max()))));
+    return saturated(whole, to);
 }
 
 Made quantize_linear(Call &c) {
@@ -59,7 +65,7 @@ Made dequantize_linear(Call &c) {
     View zero = constant_view(x.type, x.extents, [t = x.type](const Indices &) { return number(t, 0); });
     if (c.has(2)) zero = spread(c, 2, x.extents);
     return {View{to, x.extents, [=](const Indices &i) -> Element {
-                     const Element off = cast(i32, x.at(i)) - cast(i32, zero.at(i));
+                     const Element off = subtract(Element(cast(i32, x.at(i))), Element(cast(i32, zero.at(i))));
                      return cast(to, cast(f32, off) * cast(f32, scale.at(i)));
                  }}};
 }
@@ -80,8 +86,13 @@ Made dynamic_quantize_linear(Call &c) {
                         most ? "most" : "least");
     };
     const View most = bound(true), least = bound(false);
-    const View scale =
-        c.stored({f32, {}, [=](const Indices &i) -> Element { return (most.at(i) - least.at(i)) / 255.f; }}, "scale");
+    const View scale = c.stored({f32,
+                                 {},
+                                 [=](const Indices &i) -> Element {
+                                     const Element range = most.at(i) - least.at(i);
+                                     return select(range == 0.f, Element(Expr(1.f)), range / 255.f);
+                                 }},
+                                "scale");
     const View zero = c.stored({u8,
                                 {},
                                 [=](const Indices &i) -> Element {
@@ -99,7 +110,7 @@ Made requantised(Call &c, const View &sums, const View &scale, size_t scale_to, 
     return {View{to, sums.extents, [=](const Indices &i) -> Element {
                      const Element factor = cast(f32, scale.at(i)) / cast(f32, by.at({}));
                      const Element whole = round(Element(cast(f32, sums.at(i)) * factor)) + cast(f32, zero.at({}));
-                     return cast(to, clamp(whole, cast(f32, Expr(to.min())), cast(f32, Expr(to.max()))));
+                     return saturated(whole, to);
                  }}};
 }
 
@@ -139,7 +150,7 @@ Made qlinear_matmul(Call &c) {
 
 Made qlinear_conv(Call &c) {
     const Extents &weights = c.extents(3);
-    const Window window = window_of(c, c.extents(0), {weights.begin() + 2, weights.end()});
+    const Window window = window_of(c, c.extents(0), kernel_of(c, 3));
     const Tensor image = c.stage(centred(c, 0, 2, {}), "image");
     Extents along(weights.size(), 1);
     along[0] = c.in(5).elements();

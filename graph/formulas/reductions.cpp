@@ -2,7 +2,6 @@
 #include "dsl/math.h"
 #include "dsl/reduction.h"
 #include "dsl/scan.h"
-#include "dsl/top_k.h"
 #include "dsl/types.h"
 #include "graph/formulas/formula.h"
 
@@ -109,7 +108,10 @@ Formula reduction(Kind kind, int since) {
             break;
         case Kind::Product:
             made = reduced(c, converted(x, sum_type), sum_type, axes,
-                           [](const Element &e, const std::vector<Axis> &l) -> Element { return product(e, l); });
+                           [](const Element &e, const std::vector<Axis> &l) -> Element {
+                               const Type own = e.type(), bits = own.is_int() ? own.with_code(halide_type_uint) : own;
+                               return cast(own, product(Element(cast(bits, e)), l)); // wraps
+                           });
             break;
         case Kind::L1:
             made = total(mapped(x, t, [](const Element &e) -> Element {
@@ -237,9 +239,7 @@ Formula cumulative(bool products) {
         const Type t = x.type, in = accumulator(t);
         const Type bits = in.is_int() && in.bits() >= 32 ? in.with_code(halide_type_uint) : in;
         const int64_t extent = x.extents[axis];
-        std::vector<Axis> axes;
-        for (size_t d = 0; d < x.rank(); d++)
-            axes.emplace_back("i" + std::to_string(d), static_cast<int>(x.extents[d]));
+        const std::vector<Axis> axes = c.ranging(x.extents);
         Indices at(axes.begin(), axes.end());
         const Expr own = at[axis];
         const Expr from = reverse ? static_cast<int>(extent - 1) - own : own;
@@ -265,6 +265,10 @@ Formula cumulative(bool products) {
     };
 }
 
+Element is_nan_of(const Element &e) {
+    return is_floating(e.type()) ? Element(e != e) : Element(cast(boolean, Expr(0)));
+}
+
 // By counting the elements that come before each one: equal values in the order of their indices.
 Made top_k_operator(Call &c) {
     const View x = c.in(0);
@@ -274,16 +278,20 @@ Made top_k_operator(Call &c) {
     const int64_t extent = x.extents[axis];
     if (k < 0 || k > extent) c.fail(fmt::format("the {} largest of {} elements", k, extent));
     const Axis other = c.loop(extent), place = c.loop(extent);
-    const View rank = c.stored({i32, x.extents,
-                                [=](const Indices &i) -> Element {
-                                    Indices j = i;
-                                    j[axis] = other;
-                                    const Element own = x.at(i), e = x.at(j);
-                                    const Element earlier = most ? Element(e > own) : Element(e < own);
-                                    const Element equal = e == own && Element(Expr(other) < i[axis]);
-                                    return sum(Element(cast(i32, earlier || equal)), other);
-                                }},
-                               "place");
+    const View rank =
+        c.stored({i32, x.extents,
+                  [=](const Indices &i) -> Element {
+                      Indices j = i;
+                      j[axis] = other;
+                      const Element own = x.at(i), e = x.at(j);
+                      // NaN is the largest, so that the order is total.
+                      const Element nan = is_nan_of(e), own_nan = is_nan_of(own);
+                      const Element earlier =
+                          most ? Element(e > own || (nan && !own_nan)) : Element(e < own || (own_nan && !nan));
+                      const Element equal = (e == own || (nan && own_nan)) && Element(Expr(other) < i[axis]);
+                      return sum(Element(cast(i32, earlier || equal)), other);
+                  }},
+                 "place");
     Extents extents = x.extents;
     extents[axis] = k;
     // The position whose place is the index.

@@ -89,9 +89,9 @@ View resampled(Call &c, const View &x, const Sampling &s, const Axes &a, size_t 
                            for (int t = 0; t < 2 * reach; t++) {
                                const Element place = first + real(t);
                                Element w = weight(s, Element((place - at) / real(stretch)));
-                               if (s.exclude_outside || s.antialias) {
+                               if (s.exclude_outside) {
                                    const Element outside = place < real(0) || place > real(static_cast<double>(in - 1));
-                                   if (s.exclude_outside) w = select(outside, real(0), w);
+                                   w = select(outside, real(0), w);
                                }
                                Indices own = i;
                                own[axis] = Halide::clamp(cast(i32, place), 0, static_cast<int>(in - 1));
@@ -115,14 +115,16 @@ Made resize(Call &c) {
         axes.resize(rank);
         std::iota(axes.begin(), axes.end(), 0);
     }
-    Sampling s{c.node.text("mode", "nearest"),
-               c.node.text("coordinate_transformation_mode", old ? "asymmetric" : "half_pixel"),
-               c.node.text("nearest_mode", old ? "floor" : "round_prefer_floor"),
+    Sampling s{c.choice("mode", "nearest", {"nearest", "linear", "cubic"}),
+               c.choice("coordinate_transformation_mode", old ? "asymmetric" : "half_pixel",
+                        {"half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "align_corners", "asymmetric",
+                         "tf_half_pixel_for_nn", "tf_crop_and_resize"}),
+               c.choice("nearest_mode", old ? "floor" : "round_prefer_floor",
+                        {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"}),
                c.node.number("cubic_coeff_a", -0.75f),
                c.node.number("extrapolation_value", 0),
                c.node.integer("antialias", 0) != 0,
                c.node.integer("exclude_outside", 0) != 0};
-    if (s.mode != "nearest" && s.mode != "linear" && s.mode != "cubic") c.fail("the mode \"" + s.mode + "\"");
     std::vector<double> scales;
     if (upsample && c.node.has("scales")) {
         for (const float v : c.node.numbers("scales")) scales.push_back(v);
@@ -134,6 +136,9 @@ Made resize(Call &c) {
         c.fail("scales or sizes of another number of axes");
     const std::vector<double> roi =
         c.has(1) && !old && s.coordinates == "tf_crop_and_resize" ? c.numbers(1) : std::vector<double>{};
+    for (const int64_t e : x.extents) {
+        if (e == 0) c.fail("an image without elements");
+    }
     Axes a;
     const std::string policy = c.node.text("keep_aspect_ratio_policy", "stretch");
     std::vector<double> ratios;
@@ -156,6 +161,9 @@ Made resize(Call &c) {
     }
     View made = x;
     for (size_t n = 0; n < a.axes.size(); n++) made = resampled(c, made, s, a, n);
+    // Sums of weights are not exact: integers are rounded.
+    if (!is_floating(x.type) && made.type == f64)
+        made = mapped(made, f64, [](const Element &e) -> Element { return round(e); });
     return {converted(made, x.type)};
 }
 

@@ -4,12 +4,28 @@
 #include "dsl/math.h"
 #include "dsl/padding.h"
 #include "dsl/reduction.h"
+#include "dsl/tuple.h"
 #include "dsl/types.h"
 
 #include <cmath>
 #include <fmt/format.h>
 
 namespace kumiko::graph {
+
+const std::vector<std::string> &paddings() {
+    static const std::vector<std::string> all = {"NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID"};
+    return all;
+}
+
+std::vector<int64_t> kernel_of(const Call &c, size_t weights) {
+    const Extents &e = c.extents(weights);
+    if (e.size() < 3 || e.size() != c.extents(0).size())
+        c.fail(fmt::format("an image of {} axes and weights of {}; legal are as many, 3 or more", c.extents(0).size(),
+                           e.size()));
+    const std::vector<int64_t> kernel(e.begin() + 2, e.end());
+    if (c.node.integers("kernel_shape", kernel) != kernel) c.fail("kernel_shape is not that of the weights");
+    return kernel;
+}
 
 Window window_of(const Call &c, const Extents &image, const std::vector<int64_t> &kernel) {
     if (image.size() < 3) c.fail(fmt::format("an image of {} axes; legal are 3 or more", image.size()));
@@ -21,7 +37,7 @@ Window window_of(const Call &c, const Extents &image, const std::vector<int64_t>
     const std::vector<int64_t> pads = c.node.integers("pads", std::vector<int64_t>(2 * dims, 0));
     if (w.kernel.size() != dims || w.strides.size() != dims || w.dilations.size() != dims || pads.size() != 2 * dims)
         c.fail(fmt::format("kernel_shape, strides, dilations or pads are not those of {} axes", dims));
-    const std::string automatic = c.node.text("auto_pad", "NOTSET");
+    const std::string automatic = c.choice("auto_pad", "NOTSET", paddings());
     const bool ceil = c.node.integer("ceil_mode", 0) != 0;
     for (size_t d = 0; d < dims; d++) {
         const int64_t in = image[2 + d], reach = (w.kernel[d] - 1) * w.dilations[d] + 1, s = w.strides[d];
@@ -113,9 +129,26 @@ Made max_pool(Call &c) {
     Made made = {
         View{t, extents, [=](const Indices &i) -> Element { return maximum(padded.at(p.at(w, i)), p.loops); }}};
     if (!c.wants(1)) return made;
-    // The positions of the largest elements in the image, counted over the whole tensor.
-    const View best = c.stored(
-        {i32, extents, [=](const Indices &i) -> Element { return argmax(padded.at(p.at(w, i)), p.loops); }}, "best");
+    // The positions of the largest elements in the image, counted over the whole tensor: the first
+    // among those that are not padding.
+    const Extents own = c.extents(0);
+    const auto later = [](Values a, Values b) -> Values {
+        const Expr take = b[0] != 0 && (a[0] == 0 || b[1] > a[1]);
+        return {Halide::select(take, b[0], a[0]), Halide::select(take, b[1], a[1]), Halide::select(take, b[2], a[2])};
+    };
+    const View best = c.stored({i32, extents,
+                                [=](const Indices &i) -> Element {
+                                    Expr inside = Halide::Internal::const_true(), place = 0;
+                                    for (size_t d = 0; d < w.kernel.size(); d++) {
+                                        inside = inside && in_image(w, d, i[2 + d], p.loops[d], own[2 + d]);
+                                        place = place * static_cast<int>(w.kernel[d]) + p.loops[d];
+                                    }
+                                    const Tuple first = reduce(
+                                        later, {Expr(0), Expr(number(t, 0)), Expr(0)},
+                                        {Element(cast(i32, inside)), padded.at(p.at(w, i)), Element(place)}, p.loops);
+                                    return first[2];
+                                }},
+                               "best");
     const bool columns_first = c.node.integer("storage_order", 0) != 0;
     const Extents image = c.extents(0);
     made.push_back(View{i64, extents, [=](const Indices &i) -> Element {

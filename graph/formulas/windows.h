@@ -11,6 +11,12 @@ struct Window {
     std::vector<int64_t> outputs;                                   // extents of the result
 };
 
+// The legal texts of auto_pad.
+const std::vector<std::string> &paddings();
+// The window's extents in weights [outputs, channels, …] of an input. Throws UserError below three
+// axes, or if the image has others.
+std::vector<int64_t> kernel_of(const Call &c, size_t weights);
+
 // The window of a node with the attributes strides, dilations, pads, auto_pad and ceil_mode, over
 // an image [batch, channels, …].
 Window window_of(const Call &c, const Extents &image, const std::vector<int64_t> &kernel);

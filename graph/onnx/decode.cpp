@@ -69,6 +69,14 @@ std::vector<int64_t> extents_of(const onnx::TensorProto &t, const Source &source
     return extents;
 }
 
+// Throws std::invalid_argument if the text is not a number alone.
+int64_t bytes_in(const std::string &text) {
+    size_t end = 0;
+    const int64_t value = std::stoll(text, &end);
+    if (end != text.size()) throw std::invalid_argument(text);
+    return value;
+}
+
 // The bytes of external data, with an owner.
 Buffer<> external_tensor(const onnx::TensorProto &t, const Source &source, Type type,
                          const std::vector<int64_t> &extents, int64_t bytes) {
@@ -77,20 +85,24 @@ Buffer<> external_tensor(const onnx::TensorProto &t, const Source &source, Type 
     for (const auto &entry : t.external_data()) {
         try {
             if (entry.key() == "location") location = entry.value();
-            if (entry.key() == "offset") offset = std::stoll(entry.value());
-            if (entry.key() == "length") length = std::stoll(entry.value());
+            if (entry.key() == "offset") offset = bytes_in(entry.value());
+            if (entry.key() == "length") length = bytes_in(entry.value());
         } catch (const std::logic_error &) {
             throw UserError(fmt::format("{}: the {} of tensor \"{}\" is \"{}\"; legal is a number of bytes",
                                         source.name, entry.key(), t.name(), entry.value()));
         }
     }
-    const fs::path path(location);
-    const bool leaves = std::any_of(path.begin(), path.end(), [](const fs::path &part) { return part == ".."; });
-    if (location.empty() || path.is_absolute() || leaves)
+    const fs::path path(location), folder = fs::weakly_canonical(source.folder);
+    const fs::path target = fs::weakly_canonical(folder / path), inside = target.lexically_relative(folder);
+    if (location.empty() || path.is_absolute() || inside.empty() || *inside.begin() == "..")
         throw UserError(fmt::format("{}: the external data of tensor \"{}\" are in \"{}\"; legal is a path in the "
                                     "model's folder",
                                     source.name, t.name(), location));
-    const auto file = std::make_shared<const Mapping>(fs::path(source.folder) / path);
+    if (!fs::is_regular_file(target))
+        throw UserError(
+            fmt::format("{}: the external data of tensor \"{}\" are in \"{}\", which is no file that can be read",
+                        source.name, t.name(), location));
+    const auto file = std::make_shared<const Mapping>(target);
     if (length < 0) length = bytes;
     if (length != bytes || offset < 0 || offset > static_cast<int64_t>(file->bytes) - bytes)
         throw UserError(fmt::format("{}: tensor \"{}\" needs {} bytes of \"{}\" from byte {} on, which has {}",

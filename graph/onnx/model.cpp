@@ -20,6 +20,7 @@ struct Model::Contents {
     onnx::ModelProto proto;
     Source source;
     Graph graph;
+    std::string file; // that it was read from; "" of bytes
 };
 
 namespace {
@@ -55,10 +56,15 @@ Model Model::parse(const std::string &bytes, const std::string &name, const std:
         throw UserError(fmt::format("{}: the model has no graph; it may be another kind of file", name));
     onnx::ModelProto inlined = made->proto;
     try {
-        if (inlined.functions_size() > 0) onnx::inliner::InlineLocalFunctions(inlined);
+        if (inlined.functions_size() > 0) onnx::inliner::InlineLocalFunctions(inlined, true);
     } catch (const std::exception &e) {
         throw UserError(fmt::format("{}: its functions cannot be inlined: {}", name, cause(e)));
     }
+    if (inlined.functions_size() > 0)
+        throw Unsupported(fmt::format(
+            "{}: the function {} is of other operator sets than the model, to which it cannot be converted; "
+            "supported are functions of the model's own",
+            name, inlined.functions(0).name()));
     for (const auto &opset : inlined.opset_import())
         made->source.opsets[opset.domain() == "ai.onnx" ? "" : opset.domain()] = static_cast<int>(opset.version());
     made->graph = decode_graph(inlined.graph(), made->source);
@@ -75,12 +81,19 @@ Model Model::parse_text(const std::string &text, const std::string &name) {
 }
 
 Model Model::load(const std::string &path) {
-    return parse(bytes_of(path), path, fs::absolute(path).parent_path().string());
+    Model model = parse(bytes_of(path), path, fs::absolute(path).parent_path().string());
+    auto contents = std::make_shared<Contents>(*model.contents_);
+    contents->file = path;
+    model.contents_ = contents;
+    return model;
 }
-
 void Model::check() const {
     try {
-        onnx::checker::check_model(contents_->proto, true);
+        // The file itself where there is one, so that its external data are found.
+        if (contents_->file.empty())
+            onnx::checker::check_model(contents_->proto, true);
+        else
+            onnx::checker::check_model(contents_->file, true);
     } catch (const std::exception &e) {
         throw UserError(fmt::format("{}: {}", name(), cause(e)));
     }
@@ -95,7 +108,6 @@ void Model::save(const std::string &path) const {
 
 const std::string &Model::name() const { return contents_->source.name; }
 const Graph &Model::graph() const { return contents_->graph; }
-std::string Model::producer() const { return contents_->proto.producer_name(); }
 int64_t Model::ir_version() const { return contents_->proto.ir_version(); }
 std::map<std::string, int> Model::opsets() const { return contents_->source.opsets; }
 
@@ -206,7 +218,7 @@ std::optional<std::vector<Node>> function_body(const Node &node, const std::vect
         }
         *inner.mutable_attribute() = kept;
         Node made = decode_node(inner, source);
-        made.name = node.label();
+        made.name = node.name.empty() ? node.op + " of " + node.outputs.at(0) : node.name;
         for (auto *all : {&made.inputs, &made.outputs}) {
             for (std::string &name : *all) {
                 if (name.empty()) continue;

@@ -28,7 +28,6 @@ public:
     const std::string &name() const; // file or name for messages
     const Graph &graph() const;      // model-local functions are inlined
     std::string text() const;        // opsets, inputs, outputs, and a line per node
-    std::string producer() const;    // program that wrote the model
     int64_t ir_version() const;
     std::map<std::string, int> opsets() const; // version by domain; "" is ai.onnx
     // Inferred types of all values of the graph that ONNX's shape inference knows.

@@ -97,7 +97,7 @@ TEST_CASE("operators without a formula, and arguments that have no meaning") {
     Buffer<float> x({2});
     x(0) = 1, x(1) = 2;
     CHECK_EQ(evaluation(model_of("y = Bernoulli(x)"), {x}),
-             "node \"node Bernoulli of \"y\"\" (RandomUniformLike) of opset 21: there is no formula for this operator");
+             "node \"Bernoulli of y\" (RandomUniformLike) of opset 21: there is no formula for this operator");
     CHECK_EQ(evaluation(model_of("y = Softmax <axis = 3> (x)"), {x}),
              "node Softmax of \"y\": axis 3 of a tensor of 1 axes; legal are -1 to 0");
     CHECK_EQ(evaluation(model_of("s = Constant <value = int64[1] {5}> () y = Reshape(x, s)"), {x}),
