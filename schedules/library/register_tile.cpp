@@ -153,7 +153,7 @@ std::string rows_of_tile(const Stage &stage) {
 }
 
 bool pays_to_tile(const Op &op, const Stage &stage) {
-    constexpr int64_t fewest_reads = 8; // of each copied element
+    static constexpr int64_t fewest_reads = 8; // of each copied element
     const std::string rows = rows_of_tile(stage);
     const auto copies = rows.empty() ? std::nullopt : transposed_for_vectors(op, stage, rows);
     return copies && std::all_of(copies->begin(), copies->end(),

@@ -221,7 +221,7 @@ TEST_CASE("stages that cannot have a circular buffer are refused, never recomput
         Tensor A = compute("A", {b, v, x}, T(v, x) + T(v + 2, x)), B = compute("B", {b, v, x}, X(v, x) * 2);
         Schedule s(Op("two", {X}, {A, B}));
         s.stage("T").store_at("A", "b").compute_at("A", "v");
-        CHECK(says(told([&] { s.stage("B").compute_with("A", "v"); }), "stage A has T in a ring"));
+        CHECK(says(told([&] { s.stage("B").compute_with("A", "v"); }), "stage A has T in a circular buffer"));
         s.stage("T").compute_root();
         s.stage("B").compute_with("A", "v");
         s.stage("T").store_at("A", "b");
