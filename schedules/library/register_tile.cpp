@@ -152,8 +152,10 @@ std::string rows_of_tile(const Stage &stage) {
     return axis_that_shares_vectors(stage);
 }
 
+// Reads of each copied element from which a transposed copy pays.
+static constexpr int64_t fewest_reads = 8;
+
 bool pays_to_tile(const Op &op, const Stage &stage) {
-    static constexpr int64_t fewest_reads = 8; // of each copied element
     const std::string rows = rows_of_tile(stage);
     const auto copies = rows.empty() ? std::nullopt : transposed_for_vectors(op, stage, rows);
     return copies && std::all_of(copies->begin(), copies->end(),
