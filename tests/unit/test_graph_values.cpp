@@ -35,13 +35,13 @@ std::vector<T> values(const Buffer<> &b) {
     return {data, data + b.number_of_elements()};
 }
 
-constexpr float nan = NAN;
+constexpr float no_number = NAN;
 
 } // namespace
 
 TEST_CASE("TopK takes NaN as the largest value") {
     const auto r = results("y, i = TopK(x, k)", "float[5] x, int64[1] k", "float[3] y, int64[3] i",
-                           {row<float>({1, nan, 3, nan, 2}), row<int64_t>({3})});
+                           {row<float>({1, no_number, 3, no_number, 2}), row<int64_t>({3})});
     const std::vector<float> y = values<float>(r[0]);
     CHECK((std::isnan(y[0]) && std::isnan(y[1]) && y[2] == 3));
     CHECK(values<int64_t>(r[1]) == std::vector<int64_t>{1, 3, 2});
@@ -92,7 +92,7 @@ TEST_CASE("quantisation of zeros and of NaN") {
     CHECK(values<uint8_t>(r[0]) == std::vector<uint8_t>{0, 0});
     CHECK(values<float>(r[1]) == std::vector<float>{1});
     CHECK(values<uint8_t>(results("s = Constant <value = float {1}> () y = QuantizeLinear(x, s)", "float[2] x",
-                                  "uint8[2] y", {row<float>({nan, 300})})[0]) == std::vector<uint8_t>{0, 255});
+                                  "uint8[2] y", {row<float>({no_number, 300})})[0]) == std::vector<uint8_t>{0, 255});
 }
 
 TEST_CASE("sums of f16 do not overflow on the way") {
