@@ -1,6 +1,6 @@
 #include "cli/model.h"
 
-#include "driver/kernel.h"
+#include "driver/run_kernel.h"
 #include "dsl/npy.h"
 #include "dsl/types.h"
 #include "graph/eval/evaluate.h"
@@ -61,16 +61,10 @@ std::string shape_text(const Buffer<> &b) {
 graph::RunOp by_kernels() {
     const auto kept = std::make_shared<std::map<std::string, Kernel>>();
     return [kept](const Op &op, const std::vector<Buffer<>> &inputs) {
-        const auto found = kept->find(op.hash());
-        const Kernel kernel =
-            found != kept->end() ? found->second : kept->emplace(op.hash(), compile(op)).first->second;
-        std::vector<Buffer<>> arrays = inputs, outputs;
-        for (const std::string &o : op.outputs()) {
-            outputs.push_back(make_output(op, o, {}));
-            arrays.push_back(outputs.back());
-        }
-        kernel(arrays);
-        return outputs;
+        const std::string hash = op.hash();
+        auto found = kept->find(hash);
+        if (found == kept->end()) found = kept->emplace(hash, compile(op)).first;
+        return run_kernel(found->second, inputs);
     };
 }
 

@@ -82,8 +82,10 @@ bool is_control_flow(const Node &node) {
 
 class Evaluation {
 public:
-    Evaluation(const EvaluateOptions &options, const std::map<std::string, int> &opsets)
-        : options_(options), opsets_(opsets) {}
+    // `outer`: of the graph around, whose values this one sees.
+    Evaluation(const EvaluateOptions &options, const std::map<std::string, int> &opsets,
+               const Evaluation *outer = nullptr)
+        : options_(options), opsets_(opsets), outer_(outer) {}
     std::map<std::string, Buffer<>> values;
 
     void run(const Node &node) {
@@ -103,9 +105,11 @@ public:
 
     // Throws UserError if the value is not known, as may be of an inner graph's outer value.
     const Buffer<> &value(const std::string &name, const std::string &reader) const {
-        const auto found = values.find(name);
-        if (found == values.end()) throw UserError(fmt::format("{} reads \"{}\", which has no value", reader, name));
-        return found->second;
+        for (const Evaluation *e = this; e; e = e->outer_) {
+            const auto found = e->values.find(name);
+            if (found != e->values.end()) return found->second;
+        }
+        throw UserError(fmt::format("{} reads \"{}\", which has no value", reader, name));
     }
 
 private:
@@ -142,8 +146,7 @@ private:
         if (inputs.size() != graph.inputs.size())
             throw UserError(fmt::format("{}: its graph takes {} inputs, and {} are given", node.label(),
                                         graph.inputs.size(), inputs.size()));
-        Evaluation inner(options_, opsets_);
-        inner.values = values;
+        Evaluation inner(options_, opsets_, this);
         for (const auto &[name, value] : graph.constants) inner.values[name] = value;
         for (size_t n = 0; n < inputs.size(); n++) inner.values[graph.inputs[n].name] = inputs[n];
         for (const Node &n : graph.nodes) inner.run(n);
@@ -265,7 +268,8 @@ private:
         if (outputs.empty()) return;
         const Op op("node", call.used(), outputs);
         std::vector<Buffer<>> inputs;
-        for (const Tensor &t : call.used()) inputs.push_back(values.at(node.inputs[std::stoul(t.name().substr(1))]));
+        for (const Tensor &t : call.used())
+            inputs.push_back(value(node.inputs[std::stoul(t.name().substr(1))], node.label()));
         const std::vector<Buffer<>> results = options_.run ? options_.run(op, inputs) : by_interpreter(op, inputs);
         for (size_t o = 0; o < results.size(); o++) keep(names[o], results[o]);
     }
@@ -277,6 +281,7 @@ private:
 
     const EvaluateOptions &options_;
     const std::map<std::string, int> &opsets_;
+    const Evaluation *outer_;
     int bodies_ = 0;
 };
 

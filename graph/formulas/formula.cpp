@@ -1,11 +1,13 @@
 #include "graph/formulas/formula.h"
 
+#include "dsl/elements.h"
 #include "dsl/halide_passes.h"
 #include "dsl/math.h"
 #include "dsl/types.h"
 #include "support/error.h"
 
 #include <algorithm>
+#include <cstring>
 #include <fmt/format.h>
 #include <numeric>
 
@@ -51,60 +53,26 @@ const Buffer<> &Call::value(size_t n) const {
     return *a.value;
 }
 
-namespace {
-
-template<typename T>
-auto plain(const T &value) {
-    if constexpr (std::is_arithmetic_v<T>)
-        return value;
-    else
-        return static_cast<float>(value);
-}
-
-template<typename To>
-std::vector<To> elements_of(const Buffer<> &b, const Call &call) {
-    const Buffer<> dense = b.copy();
-    const size_t n = static_cast<size_t>(dense.number_of_elements());
-    std::vector<To> all;
-    const auto copy = [&](const auto *from) {
-        for (size_t i = 0; i < n; i++) all.push_back(static_cast<To>(plain(from[i])));
-    };
-    const Type t = dense.type();
-    const void *data = dense.data();
-    if (n == 0) return all;
-    if (t == i64)
-        copy(static_cast<const int64_t *>(data));
-    else if (t == i32)
-        copy(static_cast<const int32_t *>(data));
-    else if (t == i16)
-        copy(static_cast<const int16_t *>(data));
-    else if (t == i8)
-        copy(static_cast<const int8_t *>(data));
-    else if (t == u8 || t == boolean)
-        copy(static_cast<const uint8_t *>(data));
-    else if (t == u16)
-        copy(static_cast<const uint16_t *>(data));
-    else if (t == u32)
-        copy(static_cast<const uint32_t *>(data));
-    else if (t == u64)
-        copy(static_cast<const uint64_t *>(data));
-    else if (t == f32)
-        copy(static_cast<const float *>(data));
-    else if (t == f64)
-        copy(static_cast<const double *>(data));
-    else if (t == f16)
-        copy(static_cast<const float16_t *>(data));
-    else if (t == bf16)
-        copy(static_cast<const bfloat16_t *>(data));
-    else
-        throw InternalError(call.node.label() + ": unknown element type");
+std::vector<int64_t> Call::integers(size_t n) const {
+    const Buffer<> &b = value(n);
+    const Type t = b.type();
+    const bool wide = t.bits() == 64 && !t.is_float(); // a double has not all of these
+    std::vector<int64_t> all;
+    for_each_element(b.raw_buffer(), [&](const std::vector<int64_t> &, const uint8_t *p) {
+        int64_t exact = 0;
+        if (wide) std::memcpy(&exact, p, sizeof exact);
+        all.push_back(wide ? exact : static_cast<int64_t>(read_element(t, p)));
+    });
     return all;
 }
 
-} // namespace
-
-std::vector<int64_t> Call::integers(size_t n) const { return elements_of<int64_t>(value(n), *this); }
-std::vector<double> Call::numbers(size_t n) const { return elements_of<double>(value(n), *this); }
+std::vector<double> Call::numbers(size_t n) const {
+    const Buffer<> &b = value(n);
+    std::vector<double> all;
+    for_each_element(b.raw_buffer(),
+                     [&](const std::vector<int64_t> &, const uint8_t *p) { all.push_back(read_element(b.type(), p)); });
+    return all;
+}
 
 std::vector<int64_t> Call::integers(size_t n, const std::string &attribute,
                                     const std::vector<int64_t> &otherwise) const {
@@ -284,28 +252,34 @@ View converted(const View &v, Type type) {
     return mapped(v, type, [type](const Element &e) { return Element(cast(type, e)); });
 }
 
+View with_bias(Call &call, const View &image, size_t input) {
+    const View bias = call.in(input);
+    const Type t = image.type;
+    const View all = {t, image.extents, [=](const Indices &i) { return Element(cast(t, bias.at({i[1]}))); }};
+    return zipped(call, image, all, t, add);
+}
+
 // --- elements ---
+
+Type wrapping(Type type) { return type.is_int() && type.bits() >= 32 ? type.with_code(halide_type_uint) : type; }
 
 namespace {
 
-// Computes signed integers of 32 and 64 bits as unsigned ones.
-Element wrapping(const Element &a, const Element &b, Element (*f)(const Element &, const Element &)) {
-    const Type t = a.type();
-    if (!t.is_int() || t.bits() < 32) return f(a, b);
-    const Type bits = t.with_code(halide_type_uint);
-    return cast(t, f(cast(bits, a), cast(bits, b)));
+Element wrapped(const Element &a, const Element &b, Element (*f)(const Element &, const Element &)) {
+    const Type t = a.type(), bits = wrapping(t);
+    return bits == t ? f(a, b) : Element(cast(t, f(cast(bits, a), cast(bits, b))));
 }
 
 } // namespace
 
 Element add(const Element &a, const Element &b) {
-    return wrapping(a, b, [](const Element &x, const Element &y) -> Element { return x + y; });
+    return wrapped(a, b, [](const Element &x, const Element &y) -> Element { return x + y; });
 }
 Element subtract(const Element &a, const Element &b) {
-    return wrapping(a, b, [](const Element &x, const Element &y) -> Element { return x - y; });
+    return wrapped(a, b, [](const Element &x, const Element &y) -> Element { return x - y; });
 }
 Element multiply(const Element &a, const Element &b) {
-    return wrapping(a, b, [](const Element &x, const Element &y) -> Element { return x * y; });
+    return wrapped(a, b, [](const Element &x, const Element &y) -> Element { return x * y; });
 }
 
 Element number(Type type, double value) {

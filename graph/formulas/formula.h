@@ -134,6 +134,8 @@ View mapped(const View &v, Type type, const std::function<Element(const Element 
 View zipped(Call &call, const View &a, const View &b, Type type,
             const std::function<Element(const Element &, const Element &)> &f);
 View converted(const View &v, Type type); // by ONNX's rules of Cast
+// An image [batch, channels, …] plus an input with a number for each channel, in the view's type.
+View with_bias(Call &call, const View &image, size_t input);
 
 // --- elements ---
 
@@ -141,6 +143,9 @@ View converted(const View &v, Type type); // by ONNX's rules of Cast
 Element add(const Element &a, const Element &b);
 Element subtract(const Element &a, const Element &b);
 Element multiply(const Element &a, const Element &b);
+// The type in which sums and products of a type wrap: unsigned for signed integers of 32 and 64
+// bits, else the type itself.
+Type wrapping(Type type);
 Element number(Type type, double value);
 bool is_floating(Type type); // f16, bf16, f32 or f64
 Buffer<> int64_tensor(const std::vector<int64_t> &values, const Extents &extents);

@@ -110,7 +110,7 @@ Element with_updates(Call &c, const Element &data, const Element &meets, const E
     };
     // Sums and products of integers wrap; those of narrow floats are rounded once.
     const Type in = accumulator(t);
-    const Type bits = in.is_int() && in.bits() >= 32 ? in.with_code(halide_type_uint) : in;
+    const Type bits = wrapping(in);
     const auto total = [&](Expr (*f)(Expr, Expr), double identity) -> Element {
         return reduce(f, number(bits, identity), select(meets, Element(cast(bits, update)), number(bits, identity)),
                       loops);

@@ -13,7 +13,7 @@ namespace {
 
 // The sum of products of two elements, in the type that sums are accumulated in. Integers wrap.
 Element sum_of_products(const Element &a, const Element &b, const std::vector<Axis> &loops, Type type) {
-    const Type bits = type.is_int() && type.bits() >= 32 ? type.with_code(halide_type_uint) : type;
+    const Type bits = wrapping(type);
     const Element x = cast(bits, a), y = cast(bits, b);
     return cast(type, loops.empty() ? x * y : Element(sum(x * y, loops)));
 }
@@ -88,11 +88,7 @@ Made conv_operator(Call &c) {
     const Type t = c.type(0), in = accumulator(t);
     const Window window = window_of(c, c.extents(0), kernel_of(c, 1));
     View made = convolved(c, c.tensor(0), c.in(1), window, in);
-    if (c.has(2)) {
-        const View bias = c.in(2);
-        const View all = {in, made.extents, [=](const Indices &i) { return Element(cast(in, bias.at({i[1]}))); }};
-        made = zipped(c, made, all, in, add);
-    }
+    if (c.has(2)) made = with_bias(c, made, 2);
     return {converted(made, t)};
 }
 
@@ -170,11 +166,7 @@ Made conv_transpose(Call &c) {
             const Element term = Element(cast(in, x.at(image))) * Element(cast(in, w.at(weight)));
             return sum(select(Element(reached), term, number(in, 0)), loops);
         }};
-    if (c.has(2)) {
-        const View bias = c.in(2);
-        const View all = {in, extents, [=](const Indices &i) { return Element(cast(in, bias.at({i[1]}))); }};
-        made = zipped(c, made, all, in, add);
-    }
+    if (c.has(2)) made = with_bias(c, made, 2);
     return {converted(made, t)};
 }
 
@@ -260,7 +252,7 @@ Made einsum(Call &c) {
                               product = product ? multiply(*product, e) : e;
                           }
                           if (reduced.empty()) return *product;
-                          const Type bits = in.is_int() ? in.with_code(halide_type_uint) : in;
+                          const Type bits = wrapping(in);
                           return cast(in, sum(Element(cast(bits, *product)), reduced));
                       }};
     return {converted(all, t)};

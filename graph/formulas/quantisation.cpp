@@ -155,11 +155,7 @@ Made qlinear_conv(Call &c) {
     Extents along(weights.size(), 1);
     along[0] = c.in(5).elements();
     const View sums = c.stored(convolved(c, image, centred(c, 3, 5, along), window, i32), "sums");
-    View all = sums;
-    if (c.has(8)) {
-        const View bias = c.in(8);
-        all = zipped(c, sums, View{i32, sums.extents, [=](const Indices &i) { return bias.at({i[1]}); }}, i32, add);
-    }
+    const View all = c.has(8) ? with_bias(c, sums, 8) : sums;
     Extents channel(sums.rank(), 1);
     channel[1] = c.in(4).elements();
     const View scale =

@@ -82,9 +82,7 @@ Formula reduction(Kind kind, int since) {
         const auto total = [&](const View &v) {
             return reduced(c, converted(v, sum_type), sum_type, axes,
                            [](const Element &e, const std::vector<Axis> &l) -> Element {
-                               const Type own = e.type();
-                               if (!own.is_int() || own.bits() < 32) return sum(e, l);
-                               const Type bits = own.with_code(halide_type_uint); // wraps
+                               const Type own = e.type(), bits = wrapping(own);
                                return cast(own, sum(Element(cast(bits, e)), l));
                            });
         };
@@ -109,7 +107,7 @@ Formula reduction(Kind kind, int since) {
         case Kind::Product:
             made = reduced(c, converted(x, sum_type), sum_type, axes,
                            [](const Element &e, const std::vector<Axis> &l) -> Element {
-                               const Type own = e.type(), bits = own.is_int() ? own.with_code(halide_type_uint) : own;
+                               const Type own = e.type(), bits = wrapping(own);
                                return cast(own, product(Element(cast(bits, e)), l)); // wraps
                            });
             break;
@@ -237,7 +235,7 @@ Formula cumulative(bool products) {
         const size_t axis = c.axis(c.integers(1).at(0), x.rank());
         const bool exclusive = c.node.integer("exclusive", 0) != 0, reverse = c.node.integer("reverse", 0) != 0;
         const Type t = x.type, in = accumulator(t);
-        const Type bits = in.is_int() && in.bits() >= 32 ? in.with_code(halide_type_uint) : in;
+        const Type bits = wrapping(in);
         const int64_t extent = x.extents[axis];
         const std::vector<Axis> axes = c.ranging(x.extents);
         Indices at(axes.begin(), axes.end());

@@ -81,7 +81,7 @@ View convolved(Call &c, const Tensor &image, const View &weights, const Window &
     for (const int64_t k : w.kernel) loops.push_back(c.loop(k));
     Extents extents = {in[0], outputs};
     extents.insert(extents.end(), w.outputs.begin(), w.outputs.end());
-    const Type bits = type.is_int() ? type.with_code(halide_type_uint) : type; // wraps
+    const Type bits = wrapping(type);
     return {type, extents, [=](const Indices &i) -> Element {
                 const Expr first =
                     group == 1 ? Expr(0) : i[1] / static_cast<int>(outputs / group) * static_cast<int>(channels);

@@ -47,16 +47,20 @@ std::string cause(const std::exception &e) {
 
 } // namespace
 
-Model Model::parse(const std::string &bytes, const std::string &name, const std::string &folder) {
+Model Model::parse(const std::string &bytes, const std::string &name, const std::string &folder,
+                   const std::string &file) {
     auto made = std::make_shared<Contents>();
-    made->source.name = name, made->source.folder = folder;
+    made->source.name = name, made->source.folder = folder, made->file = file;
     if (bytes.size() > most_bytes || !made->proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
         throw UserError(fmt::format("{}: these {} bytes are no ONNX model, or a part of one", name, bytes.size()));
     if (!made->proto.has_graph())
         throw UserError(fmt::format("{}: the model has no graph; it may be another kind of file", name));
-    onnx::ModelProto inlined = made->proto;
+    onnx::ModelProto inlined; // only for models with functions
     try {
-        if (inlined.functions_size() > 0) onnx::inliner::InlineLocalFunctions(inlined, true);
+        if (made->proto.functions_size() > 0) {
+            inlined = made->proto;
+            onnx::inliner::InlineLocalFunctions(inlined, true);
+        }
     } catch (const std::exception &e) {
         throw UserError(fmt::format("{}: its functions cannot be inlined: {}", name, cause(e)));
     }
@@ -65,9 +69,10 @@ Model Model::parse(const std::string &bytes, const std::string &name, const std:
             "{}: the function {} is of other operator sets than the model, to which it cannot be converted; "
             "supported are functions of the model's own",
             name, inlined.functions(0).name()));
-    for (const auto &opset : inlined.opset_import())
+    const onnx::ModelProto &run = made->proto.functions_size() > 0 ? inlined : made->proto;
+    for (const auto &opset : run.opset_import())
         made->source.opsets[opset.domain() == "ai.onnx" ? "" : opset.domain()] = static_cast<int>(opset.version());
-    made->graph = decode_graph(inlined.graph(), made->source);
+    made->graph = decode_graph(run.graph(), made->source);
     Model model;
     model.contents_ = made;
     return model;
@@ -81,11 +86,7 @@ Model Model::parse_text(const std::string &text, const std::string &name) {
 }
 
 Model Model::load(const std::string &path) {
-    Model model = parse(bytes_of(path), path, fs::absolute(path).parent_path().string());
-    auto contents = std::make_shared<Contents>(*model.contents_);
-    contents->file = path;
-    model.contents_ = contents;
-    return model;
+    return parse(bytes_of(path), path, fs::absolute(path).parent_path().string(), path);
 }
 void Model::check() const {
     try {

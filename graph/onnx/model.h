@@ -14,7 +14,9 @@ public:
     static Model load(const std::string &path);
     // The same of bytes in memory; external data are looked for in `folder`. `name` is for
     // messages.
-    static Model parse(const std::string &bytes, const std::string &name, const std::string &folder = ".");
+    static Model parse(const std::string &bytes, const std::string &name, const std::string &folder = ".") {
+        return parse(bytes, name, folder, "");
+    }
 
     // The same of ONNX's text format:
     // "<ir_version: 10, opset_import: [\"\" : 21]> g (float[2] x) => (float[2] y) { y = Relu(x) }"
@@ -34,6 +36,9 @@ public:
     std::map<std::string, ValueInfo> infer() const;
 
 private:
+    // `file`: that the bytes are from, or "".
+    static Model parse(const std::string &bytes, const std::string &name, const std::string &folder,
+                       const std::string &file);
     struct Contents;
     std::shared_ptr<const Contents> contents_;
 };

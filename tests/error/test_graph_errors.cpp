@@ -5,27 +5,16 @@
 #include "graph/onnx/model.h"
 #include "support/error.h"
 #include "support/temporary_folder.h"
+#include "tests/unit/refusal.h"
 
 #include <doctest/doctest.h>
 
 #include <fstream>
-#include <functional>
 
 using namespace kumiko;
 using graph::Model;
 
 namespace {
-
-std::string message(const std::function<void()> &f) {
-    try {
-        f();
-    } catch (const UserError &e) {
-        return e.what();
-    } catch (const Unsupported &e) {
-        return e.what();
-    }
-    return "no error";
-}
 
 std::string model_text(const std::string &body, const std::string &inputs = "float[2] x",
                        const std::string &outputs = "float[2] y") {
@@ -38,7 +27,7 @@ Model model_of(const std::string &body, const std::string &inputs = "float[2] x"
 }
 
 std::string evaluation(const Model &model, const std::vector<Buffer<>> &inputs) {
-    return message([&] { graph::evaluate(model, inputs); });
+    return refusal([&] { graph::evaluate(model, inputs); });
 }
 
 } // namespace
@@ -46,34 +35,34 @@ std::string evaluation(const Model &model, const std::vector<Buffer<>> &inputs) 
 TEST_CASE("files that are no models") {
     const TemporaryFolder folder;
     const std::string file = folder.path().string() + "/m.onnx";
-    CHECK_EQ(message([&] { Model::load(file); }), "\"" + file + "\" cannot be read");
+    CHECK_EQ(refusal([&] { Model::load(file); }), "\"" + file + "\" cannot be read");
     std::ofstream(file) << "not a model";
-    CHECK_EQ(message([&] { Model::load(file); }), file + ": these 11 bytes are no ONNX model, or a part of one");
+    CHECK_EQ(refusal([&] { Model::load(file); }), file + ": these 11 bytes are no ONNX model, or a part of one");
     std::ofstream(file, std::ios::trunc).close();
-    CHECK_EQ(message([&] { Model::load(file); }), file + ": the model has no graph; it may be another kind of file");
+    CHECK_EQ(refusal([&] { Model::load(file); }), file + ": the model has no graph; it may be another kind of file");
     // Every part of a model is an error, or a smaller model.
     model_of("y = Relu(x)").save(file);
     std::ifstream in(file, std::ios::binary);
     const std::string bytes{std::istreambuf_iterator<char>(in), {}};
     for (size_t n = 0; n < bytes.size(); n++)
-        CHECK_NOTHROW(message([&] { Model::parse(bytes.substr(0, n), "part").check(); }));
+        CHECK_NOTHROW(refusal([&] { Model::parse(bytes.substr(0, n), "part").check(); }));
 }
 
 TEST_CASE("graphs that do not fit together") {
     CHECK_EQ(
-        message([] { model_of("y = Relu(z)"); }),
+        refusal([] { model_of("y = Relu(z)"); }),
         "m: node Relu of \"y\" reads \"z\", which no input, constant or earlier node makes; nodes stand after those "
         "whose values they read");
     CHECK_EQ(
-        message([] { model_of("z = Relu(y) y = Relu(z)"); }),
+        refusal([] { model_of("z = Relu(y) y = Relu(z)"); }),
         "m: node Relu of \"z\" reads \"y\", which no input, constant or earlier node makes; nodes stand after those "
         "whose values they read");
-    CHECK_EQ(message([] { model_of("y = Relu(x) y = Abs(x)"); }),
+    CHECK_EQ(refusal([] { model_of("y = Relu(x) y = Abs(x)"); }),
              "m: node Abs of \"y\" makes \"y\", which is made already; each value has one producer");
-    CHECK_EQ(message([] { model_of("z = Relu(x)"); }), "m: output \"y\" is made by no node");
-    CHECK_EQ(message([] { model_of("y = other.Relu(x)"); }),
+    CHECK_EQ(refusal([] { model_of("z = Relu(x)"); }), "m: output \"y\" is made by no node");
+    CHECK_EQ(refusal([] { model_of("y = other.Relu(x)"); }),
              "m: node Relu of \"y\" is of domain \"other\", for which the model names no opset");
-    CHECK(message([] { model_of("y = Relu(x, x)").check(); }).starts_with("m: "));
+    CHECK(refusal([] { model_of("y = Relu(x, x)").check(); }).starts_with("m: "));
 }
 
 TEST_CASE("inputs of another type or shape") {

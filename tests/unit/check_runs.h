@@ -7,6 +7,7 @@
 #include "dsl/interpret.h"
 #include "support/error.h"
 #include "targets/lower/lower.h"
+#include "tests/unit/refusal.h"
 
 #include <doctest/doctest.h>
 #include <sstream>
@@ -17,19 +18,6 @@ inline std::string body_of(const Schedule &s) {
     std::ostringstream text;
     text << lower(s).body;
     return text.str();
-}
-
-// The message of the error that f throws, or "no error".
-template<typename F>
-std::string refusal(F f) {
-    try {
-        f();
-    } catch (const UserError &e) {
-        return e.what();
-    } catch (const Unsupported &e) {
-        return e.what();
-    }
-    return "no error";
 }
 
 inline void check_runs(const Schedule &s, const Sizes &sizes = {}, const CompileOptions &options = {}) {

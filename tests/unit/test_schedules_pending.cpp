@@ -3,21 +3,13 @@
 #include "schedules/examples.h"
 #include "schedules/primitive.h"
 #include "schedules/schedule.h"
+#include "tests/unit/refusal.h"
 
 #include <doctest/doctest.h>
 
 using namespace kumiko;
 
 namespace {
-
-std::string message_of(const std::function<void()> &f) {
-    try {
-        f();
-    } catch (const UserError &e) {
-        return e.message();
-    }
-    return "no error";
-}
 
 // Four stages, each of which reads the previous one at two places.
 Op chain() {

@@ -2,23 +2,11 @@
 #include "schedules/examples.h"
 #include "schedules/schedule.h"
 #include "schedules/traits.h"
+#include "tests/unit/refusal.h"
 
 #include <doctest/doctest.h>
 
 using namespace kumiko;
-
-namespace {
-
-std::string message_of(const std::function<void()> &f) {
-    try {
-        f();
-    } catch (const UserError &e) {
-        return e.message();
-    }
-    return "no error";
-}
-
-} // namespace
 
 TEST_CASE("the table has the reason and the remedy") {
     Schedule s(example_op("matmul"));
