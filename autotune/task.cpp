@@ -182,7 +182,7 @@ private:
     std::vector<measurer_tensor> tensors_;
     std::vector<std::pair<const Buffer<> *, uint64_t>> contents_; // contents and their offsets
     std::vector<std::pair<uint64_t, const std::vector<int64_t> *>> places_;
-    size_t at_ = 0; // the end of what is laid out
+    size_t at_ = 0; // offset of the next array
 };
 
 } // namespace

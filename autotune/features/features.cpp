@@ -184,7 +184,7 @@ struct NestTotals {
     std::vector<Body> bodies; // by loop
     BodyWork work;
     double iterations = 0;
-    // Cycles: all, those of arithmetic, and those that other limits add to it.
+    // In cycles: the total, the arithmetic, and what other limits add to the arithmetic.
     double compute = 0, arithmetic = 0, spilled = 0, chain_bound = 0, load_bound = 0, store_bound = 0, overhead = 0;
     Grain grain;
 };

@@ -108,7 +108,7 @@ Element with_updates(Call &c, const Element &data, const Element &meets, const E
     const auto folded = [&](Expr (*f)(Expr, Expr), const Element &identity) -> Element {
         return reduce(f, identity, select(meets, update, identity), loops);
     };
-    // Sums and products of integers wrap; those of narrow floats are rounded once.
+    // Integers wrap. Narrow floats are accumulated in f32 and rounded once.
     const Type in = accumulator(t);
     const Type bits = wrapping(in);
     const auto total = [&](Expr (*f)(Expr, Expr), double identity) -> Element {
@@ -216,7 +216,7 @@ bool is_zero(const Buffer<> &dense, int64_t n) {
     return true;
 }
 
-// The positions of what is not zero; their number depends on the values.
+// The positions of nonzero elements. Their number depends on the values.
 Made non_zero(Call &c) {
     const Buffer<> x = c.value(0).copy();
     const Extents &e = c.extents(0);

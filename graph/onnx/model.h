@@ -48,8 +48,8 @@ Buffer<> load_tensor(const std::string &path);
 void save_tensor(const std::string &path, const Buffer<> &tensor, const std::string &name);
 
 // The nodes of an operator that ONNX defines by others, for inputs of these types; nothing if it
-// defines none. Names of inner values begin with `prefix`. `opsets`: those of the model, for
-// functions that do not name theirs.
+// defines none. Names of inner values begin with `prefix`. `opsets`: the model's, for functions
+// that do not name theirs.
 std::optional<std::vector<Node>> function_body(const Node &node, const std::vector<ValueInfo> &inputs,
                                                const std::string &prefix, const std::map<std::string, int> &opsets);
 

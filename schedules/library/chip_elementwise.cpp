@@ -220,8 +220,8 @@ private:
     }
 
     // Cuts the words of a PE: first the blocks of a row tile that one group owns, then the next
-    // tile in the memory of that group. Groups take 16 blocks each in turn, as DRAM interleaves
-    // them.
+    // tile in the memory of that group. Runs of 16 blocks go to the groups round-robin, as DRAM
+    // interleaves them.
     void cut_words_and_groups() {
         int64_t left = most_words_ / (words_.empty() ? 1 : words_per_block_);
         const bool rows = beside_ == far_ && turns_ != last_;
