@@ -164,7 +164,7 @@ std::string StageBuilder::add(TensorContents c) {
             stage.value = *made;
         } else {
             fill_fold(stage, r, c.axes);
-            if (r.is_extreme()) tuples_.push_back({r, stage});
+            folds_.push_back({r, stage});
         }
     } else {
         stage.kind = c.kind == TensorContents::Kind::Padding ? Stage::Kind::Padding : Stage::Kind::Pointwise;
@@ -270,7 +270,7 @@ Expr StageBuilder::extract(const Call *op, const std::string &owner, const std::
     // it.
     fill_fold(stage, r, stage.axes);
     Expr read = component(stage, r.component);
-    if (r.tuple || r.is_extreme()) tuples_.push_back({r, stage});
+    if (r.kind != "scan") folds_.push_back({r, stage});
     done_.emplace(stage.name,
                   TensorContents{TensorContents::Kind::Compute, stage.name, stage.type, stage.axes, {}, Expr(op)});
     stages_.push_back(std::move(stage));
@@ -279,9 +279,9 @@ Expr StageBuilder::extract(const Call *op, const std::string &owner, const std::
 
 // A read of the component of an existing stage that computes the same fold, if there is one.
 std::optional<Expr> StageBuilder::shared_part(const ReductionTerm &r, const std::vector<Axis> &scope) const {
-    for (const SharedTuple &t : tuples_) {
-        if ((r.tuple || r.is_extreme()) && same_tuple(t.reduction, r) && ranges_in(t.stage.axes, scope))
-            return component(t.stage, r.component);
+    if (r.kind == "scan") return std::nullopt;
+    for (const SharedFold &f : folds_) {
+        if (same_fold(f.reduction, r) && ranges_in(f.stage.axes, scope)) return component(f.stage, r.component);
     }
     return std::nullopt;
 }
@@ -293,9 +293,10 @@ Expr StageBuilder::component(const Stage &stage, size_t c) {
 }
 
 // Whether both fold the same terms over the same axes, so that one stage computes both.
-bool StageBuilder::same_tuple(const ReductionTerm &a, const ReductionTerm &b) {
-    if (a.kind != b.kind || a.axes.size() != b.axes.size() || a.terms.size() != b.terms.size() ||
-        a.properties.associative != b.properties.associative || a.properties.commutative != b.properties.commutative)
+bool StageBuilder::same_fold(const ReductionTerm &a, const ReductionTerm &b) {
+    if (a.kind != b.kind || a.bounded != b.bounded || a.axes.size() != b.axes.size() ||
+        a.terms.size() != b.terms.size() || a.properties.associative != b.properties.associative ||
+        a.properties.commutative != b.properties.commutative)
         return false;
     for (size_t d = 0; d < a.axes.size(); d++) {
         if (a.axes[d].name() != b.axes[d].name() || !equal(a.axes[d].extent(), b.axes[d].extent())) return false;

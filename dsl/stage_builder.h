@@ -35,7 +35,7 @@ public:
 
 private:
     using Call = Halide::Internal::Call;
-    struct SharedTuple {
+    struct SharedFold {
         ReductionTerm reduction;
         Stage stage;
     };
@@ -47,7 +47,7 @@ private:
     std::set<std::string> open_;
     std::vector<std::string> order_;
     std::set<std::string> taken_names_; // names of reductions and nested tensors that are in use
-    std::vector<SharedTuple> tuples_;
+    std::vector<SharedFold> folds_;
     struct SharedRecurrence {
         RecurrenceTerm term;
         Stage stage;
@@ -76,7 +76,7 @@ private:
     Expr extract(const Call *op, const std::string &owner, const std::vector<Axis> &scope);
     std::optional<Expr> shared_part(const ReductionTerm &r, const std::vector<Axis> &scope) const;
     static Expr component(const Stage &stage, size_t c);
-    static bool same_tuple(const ReductionTerm &a, const ReductionTerm &b);
+    static bool same_fold(const ReductionTerm &a, const ReductionTerm &b);
     static bool ranges_in(const std::vector<Axis> &axes, const std::vector<Axis> &scope);
     void check_variables(const Expr &e, const std::string &owner, const std::vector<Axis> &scope);
 };
