@@ -2,7 +2,7 @@
 
 #include "dsl/interpret.h"
 #include "dsl/types.h"
-#include "graph/formulas/formula.h"
+#include "graph/formulas/group.h"
 #include "support/error.h"
 
 #include <algorithm>
@@ -89,18 +89,12 @@ public:
     std::map<std::string, Buffer<>> values;
 
     void run(const Node &node) {
-        try {
-            run_any(node);
-        } catch (const UserError &e) {
-            const std::string text = e.what();
-            if (text.find(node.label()) != std::string::npos || is_control_flow(node)) throw;
-            throw UserError(
-                fmt::format("{}: its inputs do not fit the operator: {}", node.label(), e.message_without_places()));
-        } catch (const std::out_of_range &) { // of at()
-            throw UserError(node.label() + " has fewer inputs, outputs or elements of a list than its operator needs");
-        } catch (const std::length_error &) { // of a vector of a negative size
-            throw UserError(node.label() + " has an attribute or extent that is no size");
-        }
+        naming_node(node, [&] {
+            if (is_control_flow(node))
+                node.op == "If" ? run_if(node) : node.op == "Loop" ? run_loop(node) : run_scan(node);
+            else
+                has_formula(node) ? run_formula(node) : run_body(node);
+        });
     }
 
     // Throws UserError if the value is not known, as may be of an inner graph's outer value.
@@ -113,15 +107,10 @@ public:
     }
 
 private:
-    void run_any(const Node &node) {
-        if (is_control_flow(node)) {
-            node.op == "If" ? run_if(node) : node.op == "Loop" ? run_loop(node) : run_scan(node);
-            return;
-        }
-        if (const Formula *formula = node.domain.empty() ? find_formula(node.op, node.opset) : nullptr) {
-            run(node, *formula);
-            return;
-        }
+    static bool has_formula(const Node &node) { return node.domain.empty() && find_operator(node.op, node.opset); }
+
+    // By its definition in other operators.
+    void run_body(const Node &node) {
         std::vector<ValueInfo> types;
         for (size_t n = 0; n < node.inputs.size(); n++)
             types.push_back(node.has_input(n) ? info_of(node.inputs[n], value(node.inputs[n], node.label()))
@@ -237,41 +226,22 @@ private:
         keep(node, state);
     }
 
-    void run(const Node &node, const Formula &formula) {
-        std::vector<std::optional<Call::Argument>> arguments;
-        for (size_t n = 0; n < node.inputs.size(); n++) {
-            arguments.emplace_back();
-            if (!node.has_input(n)) continue;
-            const Buffer<> &given = value(node.inputs[n], node.label());
-            arguments.back() = Call::Argument{given.type(), given.extents(), given};
+    void run_formula(const Node &node) {
+        std::vector<std::string> wanted;
+        for (const std::string &o : node.outputs) {
+            if (!o.empty()) wanted.push_back(o);
         }
-        Call call(node, std::move(arguments));
-        const Made made = formula(call);
-        std::vector<Tensor> outputs;
-        std::vector<std::string> names; // of the tensors
-        for (size_t o = 0; o < made.size(); o++) {
-            if (!call.wants(o)) continue;
-            if (made[o].value) {
-                keep(node.outputs[o], *made[o].value);
-            } else if (made[o].view->elements() == 0) {
-                keep(node.outputs[o], Buffer<>(made[o].view->type, made[o].view->extents));
-            } else {
-                outputs.push_back(call.output(*made[o].view, o));
-                names.push_back(node.outputs[o]);
-            }
-        }
-        for (size_t o = made.size(); o < node.outputs.size(); o++) {
-            if (!node.outputs[o].empty())
-                throw Unsupported(fmt::format("{}: output {} (\"{}\") is not computed; supported are the first {}",
-                                              node.label(), o, node.outputs[o], made.size()));
-        }
-        if (outputs.empty()) return;
-        const Op op("node", call.used(), outputs);
+        const GroupOp made = make_group_op({&node}, wanted, [&](const std::string &name) {
+            const Buffer<> &given = value(name, node.label());
+            return KnownValue{given.type(), given.extents(), given};
+        });
+        for (const auto &[name, known] : made.known) keep(name, known);
+        if (!made.op) return;
         std::vector<Buffer<>> inputs;
-        for (const Tensor &t : call.used())
-            inputs.push_back(value(node.inputs[std::stoul(t.name().substr(1))], node.label()));
-        const std::vector<Buffer<>> results = options_.run ? options_.run(op, inputs) : by_interpreter(op, inputs);
-        for (size_t o = 0; o < results.size(); o++) keep(names[o], results[o]);
+        for (const std::string &name : made.inputs) inputs.push_back(value(name, node.label()));
+        const std::vector<Buffer<>> results =
+            options_.run ? options_.run(*made.op, inputs) : by_interpreter(*made.op, inputs);
+        for (size_t o = 0; o < results.size(); o++) keep(made.outputs[o], results[o]);
     }
 
     void keep(const std::string &name, const Buffer<> &value) {

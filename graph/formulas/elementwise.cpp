@@ -63,14 +63,19 @@ Formula variadic(const Binary &f, bool mean = false) {
     };
 }
 
-// NaN wins, as in NumPy.
+bool is_number(const Element &e) {
+    const auto *f = e.as<Halide::Internal::FloatImm>();
+    return f && !std::isnan(f->value);
+}
+
+// NaN wins, as in NumPy. max(a, b) is b if one of them is NaN, so a number comes first.
 Element larger(const Element &a, const Element &b) {
-    if (!is_floating(a.type())) return max(a, b);
-    return select(a != a, a, b != b, b, max(a, b));
+    if (!is_floating(a.type()) || is_number(a)) return max(a, b);
+    return is_number(b) ? max(b, a) : select(a != a, a, max(a, b));
 }
 Element smaller(const Element &a, const Element &b) {
-    if (!is_floating(a.type())) return min(a, b);
-    return select(a != a, a, b != b, b, min(a, b));
+    if (!is_floating(a.type()) || is_number(a)) return min(a, b);
+    return is_number(b) ? min(b, a) : select(a != a, a, min(a, b));
 }
 
 Element divided(const Element &a, const Element &b) {

@@ -19,8 +19,16 @@ int64_t View::elements() const {
 
 // --- calls ---
 
-Call::Call(const Node &node, std::vector<std::optional<Argument>> arguments)
-    : node(node), arguments_(std::move(arguments)), tensors_(arguments_.size()) {}
+Tensor OpScope::input(const std::string &value, Type type, const std::vector<Axis> &axes) {
+    for (const auto &[name, tensor] : inputs_) {
+        if (name == value) return tensor;
+    }
+    inputs_.emplace_back(value, kumiko::input(next_input(), type, axes));
+    return inputs_.back().second;
+}
+
+Call::Call(const Node &node, std::vector<std::optional<Argument>> arguments, OpScope &scope)
+    : node(node), arguments_(std::move(arguments)), tensors_(arguments_.size()), scope_(scope) {}
 
 const Call::Argument &Call::argument(size_t n) const {
     if (!has(n)) throw UserError(fmt::format("{} lacks input {}", node.label(), n));
@@ -29,19 +37,17 @@ const Call::Argument &Call::argument(size_t n) const {
 
 Tensor Call::tensor(size_t n) {
     const Argument &a = argument(n);
-    if (!tensors_[n].defined()) {
-        std::vector<Axis> axes;
-        for (size_t d = 0; d < a.extents.size(); d++)
-            axes.push_back(ranging("x" + std::to_string(n) + "_" + std::to_string(d), a.extents[d]));
-        tensors_[n] = input("x" + std::to_string(n), a.type, axes);
-    }
-    const auto same = [&](const Tensor &t) { return t.name() == tensors_[n].name(); };
-    if (std::none_of(used_.begin(), used_.end(), same)) used_.push_back(tensors_[n]);
-    return tensors_[n];
+    if (tensors_[n].defined()) return tensors_[n];
+    if (a.view) return tensors_[n] = stage(*a.view, "v");
+    std::vector<Axis> axes;
+    for (size_t d = 0; d < a.extents.size(); d++)
+        axes.push_back(ranging(scope_.next_input() + "_" + std::to_string(d), a.extents[d]));
+    return tensors_[n] = scope_.input(node.inputs[n], a.type, axes);
 }
 
 View Call::in(size_t n) {
     const Argument &a = argument(n);
+    if (a.view) return *a.view;
     return {a.type, a.extents, [this, n](const Indices &indices) { return tensor(n).at(indices); }};
 }
 
@@ -107,7 +113,7 @@ std::vector<Axis> Call::ranging(const Extents &extents) const {
     return axes;
 }
 
-Axis Call::loop(int64_t extent) { return ranging("r" + std::to_string(loops_++), extent); }
+Axis Call::loop(int64_t extent) { return ranging(scope_.next_loop(), extent); }
 
 std::string Call::choice(const std::string &attribute, const std::string &otherwise,
                          const std::vector<std::string> &legal) const {
@@ -119,7 +125,7 @@ std::string Call::choice(const std::string &attribute, const std::string &otherw
 
 Tensor Call::stage(const View &view, const std::string &name) {
     const std::vector<Axis> axes = ranging(view.extents);
-    return compute(name + std::to_string(stages_++), axes, view.at(Indices(axes.begin(), axes.end())));
+    return compute(scope_.next_stage(name), axes, view.at(Indices(axes.begin(), axes.end())));
 }
 
 Tensor Call::output(const View &view, size_t n) const {
@@ -132,20 +138,27 @@ View Call::stored(const View &view, const std::string &name) { return view_of(st
 void Call::fail(const std::string &cause) const { throw UserError(node.label() + ": " + cause); }
 void Call::unsupported(const std::string &cause) const { throw Unsupported(node.label() + ": " + cause); }
 
-const Formula *find_formula(const std::string &op, int opset) {
+const Operator *find_operator(const std::string &op, int opset) {
     static const std::vector<Operator> all = [] {
         std::vector<Operator> rows;
-        for (const auto &part :
-             {elementwise_operators(), reduction_operators(), move_operators(), index_operators(), product_operators(),
-              window_operators(), normalization_operators(), quantisation_operators(), image_operators()})
-            rows.insert(rows.end(), part.begin(), part.end());
+        const auto add = [&](const std::vector<Operator> &part, Dependence least = Dependence::Other) {
+            for (Operator row : part) {
+                row.dependence = std::min(row.dependence, least);
+                rows.push_back(row);
+            }
+        };
+        add(elementwise_operators(), Dependence::Pointwise);
+        add(move_operators(), Dependence::Injective);
+        for (const auto &part : {reduction_operators(), index_operators(), product_operators(), window_operators(),
+                                 normalization_operators(), quantisation_operators(), image_operators()})
+            add(part);
         return rows;
     }();
     const Operator *best = nullptr;
     for (const Operator &row : all) {
         if (row.op == op && row.since <= opset && (!best || row.since > best->since)) best = &row;
     }
-    return best ? &best->formula : nullptr;
+    return best;
 }
 
 // --- views ---

@@ -32,17 +32,37 @@ struct Result {
 };
 using Made = std::vector<Result>;
 
+// The inputs of an op that computes one or several nodes, and the names in its formulas.
+class OpScope {
+public:
+    // The input "x<n>" of the op for a value of the graph; the same tensor each time.
+    Tensor input(const std::string &value, Type type, const std::vector<Axis> &axes);
+    // The name of a further input, reduction axis, stage: "x2", "r0", "<name>1".
+    std::string next_input() const { return "x" + std::to_string(inputs_.size()); }
+    std::string next_loop() { return "r" + std::to_string(loops_++); }
+    std::string next_stage(const std::string &name) { return name + std::to_string(stages_++); }
+    // Those that the formulas read so far, in the order of their first use, by value.
+    const std::vector<std::pair<std::string, Tensor>> &inputs() const { return inputs_; }
+
+private:
+    std::vector<std::pair<std::string, Tensor>> inputs_;
+    int loops_ = 0, stages_ = 0;
+};
+
 // A node whose formula is to be made, with the types and shapes of its inputs, and the values of
-// those that are known.
+// those that are known. Views of its inputs refer to it and to its scope.
 class Call {
 public:
     struct Argument {
         Type type;
         Extents extents;
-        std::optional<Buffer<>> value;
+        std::optional<Buffer<>> value = {};
+        // Made by a node of the same op, or a constant written into the formula; else the argument
+        // is an input of the op.
+        std::optional<View> view = {};
     };
     // An argument without a value is missing, if its input has no name.
-    Call(const Node &node, std::vector<std::optional<Argument>> arguments);
+    Call(const Node &node, std::vector<std::optional<Argument>> arguments, OpScope &scope);
 
     const Node &node;
     size_t size() const { return arguments_.size(); }
@@ -90,29 +110,37 @@ public:
     [[noreturn]] void fail(const std::string &cause) const;        // UserError
     [[noreturn]] void unsupported(const std::string &cause) const; // Unsupported
 
-    const std::vector<Tensor> &used() const { return used_; } // inputs that the formula reads
-
 private:
     const Argument &argument(size_t n) const;
     std::vector<std::optional<Argument>> arguments_;
-    std::vector<Tensor> tensors_, used_;
-    int loops_ = 0, stages_ = 0;
+    std::vector<Tensor> tensors_; // made by tensor()
+    OpScope &scope_;
 };
 
 using Formula = std::function<Made(Call &)>;
 
-// The formula of an operator of ai.onnx in a version of the operator set; null if there is none.
-const Formula *find_formula(const std::string &op, int opset);
+// How the elements of results depend on those of inputs, for fusion. The kinds are TVM's.
+enum class Dependence {
+    Pointwise, // on the elements at the same index, or broadcast to it
+    Injective, // on one element of each input, at another index
+    Other,     // reductions, products, windows, indices from data
+};
 
-// One operator: legal from this version of the operator set on, until a row with a later one.
+// One operator of ai.onnx: legal from this version of the operator set on, until a row with a later
+// one.
 struct Operator {
     std::string op;
     int since;
     Formula formula;
+    Dependence dependence = Dependence::Other;
 };
-std::vector<Operator> elementwise_operators();
+
+// Null if there is no formula for the operator in this version of the operator set.
+const Operator *find_operator(const std::string &op, int opset);
+
+std::vector<Operator> elementwise_operators(); // all pointwise
 std::vector<Operator> reduction_operators();
-std::vector<Operator> move_operators();
+std::vector<Operator> move_operators(); // all injective
 std::vector<Operator> index_operators();
 std::vector<Operator> product_operators();
 std::vector<Operator> window_operators();

@@ -207,10 +207,14 @@ Made local_response_normalization(Call &c) {
 
 std::vector<Operator> normalization_operators() {
     return {
-        {"BatchNormalization", 1, batch_normalization},  {"InstanceNormalization", 1, instance_normalization},
-        {"GroupNormalization", 18, group_normalization}, {"LayerNormalization", 17, layer_normalization},
-        {"RMSNormalization", 23, rms_normalization},     {"MeanVarianceNormalization", 9, mean_variance_normalization},
-        {"LpNormalization", 1, lp_normalization},        {"LRN", 1, local_response_normalization},
+        {"BatchNormalization", 1, batch_normalization, Dependence::Pointwise},
+        {"InstanceNormalization", 1, instance_normalization},
+        {"GroupNormalization", 18, group_normalization},
+        {"LayerNormalization", 17, layer_normalization},
+        {"RMSNormalization", 23, rms_normalization},
+        {"MeanVarianceNormalization", 9, mean_variance_normalization},
+        {"LpNormalization", 1, lp_normalization},
+        {"LRN", 1, local_response_normalization},
     };
 }
 

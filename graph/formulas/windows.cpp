@@ -61,8 +61,19 @@ Window window_of(const Call &c, const Extents &image, const std::vector<int64_t>
 }
 
 Expr position(const Window &w, size_t d, const Expr &at, const Expr &loop) {
-    return at * static_cast<int>(w.strides[d]) + loop * static_cast<int>(w.dilations[d]) -
-           static_cast<int>(w.before[d]);
+    const auto times = [](const Expr &e, int64_t factor) { return factor == 1 ? e : e * static_cast<int>(factor); };
+    const Expr p = times(at, w.strides[d]) + times(loop, w.dilations[d]);
+    return w.before[d] == 0 ? p : p - static_cast<int>(w.before[d]);
+}
+
+Tensor padded(const Tensor &image, const Window &w, const Expr &value) {
+    std::vector<Axis> axes; // along which windows reach beyond the image
+    for (size_t d = 0; d < w.kernel.size(); d++) {
+        const Axis &axis = image.axes()[2 + d];
+        const int64_t last = (w.outputs[d] - 1) * w.strides[d] + (w.kernel[d] - 1) * w.dilations[d] - w.before[d];
+        if (w.before[d] > 0 || last >= *Halide::Internal::as_const_int(axis.extent())) axes.push_back(axis);
+    }
+    return axes.empty() ? image : constant_padded(image, value, axes);
 }
 
 Expr in_image(const Window &w, size_t d, const Expr &at, const Expr &loop, int64_t extent) {
@@ -76,21 +87,30 @@ View convolved(Call &c, const Tensor &image, const View &weights, const Window &
     if (group < 1 || channels * group != in[1] || outputs % group)
         c.fail(fmt::format("{} groups of {} channels and {} outputs over an image of {} channels", group, channels,
                            outputs, in[1]));
-    const Tensor padded = zero_padded(image);
-    std::vector<Axis> loops = {c.loop(channels)};
+    const Tensor source = padded(image, w, number(image.type(), 0));
+    const bool one_channel = channels == 1; // has no loop
+    std::vector<Axis> loops;
+    if (!one_channel) loops.push_back(c.loop(channels));
     for (const int64_t k : w.kernel) loops.push_back(c.loop(k));
     Extents extents = {in[0], outputs};
     extents.insert(extents.end(), w.outputs.begin(), w.outputs.end());
     const Type bits = wrapping(type);
     return {type, extents, [=](const Indices &i) -> Element {
-                const Expr first =
-                    group == 1 ? Expr(0) : i[1] / static_cast<int>(outputs / group) * static_cast<int>(channels);
-                Indices at = {i[0], group == 1 ? Expr(loops[0]) : first + loops[0]}, weight = {i[1], loops[0]};
-                for (size_t d = 0; d < w.kernel.size(); d++) {
-                    at.push_back(position(w, d, i[2 + d], loops[1 + d]));
-                    weight.push_back(loops[1 + d]);
+                const auto scaled = [](const Expr &e, int64_t by) { return by == 1 ? e : e * static_cast<int>(by); };
+                const auto part = [](const Expr &e, int64_t by) { return by == 1 ? e : e / static_cast<int>(by); };
+                const Expr channel = one_channel ? Expr(0) : Expr(loops[0]);
+                Expr of_image = channel;
+                if (group > 1) {
+                    of_image = scaled(part(i[1], outputs / group), channels);
+                    if (!one_channel) of_image = of_image + channel;
                 }
-                const Element x = cast(bits, padded.at(at)), y = cast(bits, weights.at(weight));
+                Indices at = {i[0], of_image}, weight = {i[1], channel};
+                for (size_t d = 0; d < w.kernel.size(); d++) {
+                    const Axis &loop = loops[loops.size() - w.kernel.size() + d];
+                    at.push_back(position(w, d, i[2 + d], loop));
+                    weight.push_back(loop);
+                }
+                const Element x = cast(bits, source.at(at)), y = cast(bits, weights.at(weight));
                 return cast(type, sum(x * y, loops));
             }};
 }
@@ -123,11 +143,11 @@ Made max_pool(Call &c) {
     const Window w = window_of(c, c.extents(0), c.node.integers("kernel_shape"));
     const Type t = c.type(0);
     const Tensor x = c.tensor(0);
-    const Tensor padded = constant_padded(x, is_floating(t) ? Expr(number(t, -INFINITY)) : t.min());
+    const Tensor source = padded(x, w, is_floating(t) ? Expr(number(t, -INFINITY)) : t.min());
     const Pooled p = pooled(c, w);
     const Extents extents = pool_extents(c, w);
     Made made = {
-        View{t, extents, [=](const Indices &i) -> Element { return maximum(padded.at(p.at(w, i)), p.loops); }}};
+        View{t, extents, [=](const Indices &i) -> Element { return maximum(source.at(p.at(w, i)), p.loops); }}};
     if (!c.wants(1)) return made;
     // The positions of the largest elements in the image, counted over the whole tensor: the first
     // among those that are not padding.
@@ -145,7 +165,7 @@ Made max_pool(Call &c) {
                                     }
                                     const Tuple first = reduce(
                                         later, {Expr(0), Expr(number(t, 0)), Expr(0)},
-                                        {Element(cast(i32, inside)), padded.at(p.at(w, i)), Element(place)}, p.loops);
+                                        {Element(cast(i32, inside)), source.at(p.at(w, i)), Element(place)}, p.loops);
                                     return first[2];
                                 }},
                                "best");
@@ -176,12 +196,12 @@ Made average_pool(Call &c) {
     const Window w = window_of(c, c.extents(0), c.node.integers("kernel_shape"));
     const bool with_padding = c.node.integer("count_include_pad", 0) != 0;
     const Type t = c.type(0), in = accumulator(t);
-    const Tensor padded = zero_padded(c.tensor(0));
+    const Tensor source = padded(c.tensor(0), w, number(t, 0));
     const Extents image = c.extents(0);
     const Pooled p = pooled(c, w);
     const View sums =
         c.stored({in, pool_extents(c, w),
-                  [=](const Indices &i) -> Element { return sum(Element(cast(in, padded.at(p.at(w, i)))), p.loops); }},
+                  [=](const Indices &i) -> Element { return sum(Element(cast(in, source.at(p.at(w, i)))), p.loops); }},
                  "sums");
     return {View{t, sums.extents, [=](const Indices &i) -> Element {
                      // How many positions of the window count: a product over the axes.
@@ -205,11 +225,11 @@ Made lp_pool(Call &c) {
     const Window w = window_of(c, c.extents(0), c.node.integers("kernel_shape"));
     const auto power = static_cast<double>(c.node.integer("p", 2));
     const Type t = c.type(0), in = accumulator(t);
-    const Tensor padded = zero_padded(c.tensor(0));
+    const Tensor source = padded(c.tensor(0), w, number(t, 0));
     const Pooled p = pooled(c, w);
     const View sums = c.stored({in, pool_extents(c, w),
                                 [=](const Indices &i) -> Element {
-                                    const Element e = abs(Element(cast(in, padded.at(p.at(w, i)))));
+                                    const Element e = abs(Element(cast(in, source.at(p.at(w, i)))));
                                     return sum(pow(e, number(in, power)), p.loops);
                                 }},
                                "sums");

@@ -25,6 +25,9 @@ Window window_of(const Call &c, const Extents &image, const std::vector<int64_t>
 Expr in_image(const Window &w, size_t d, const Expr &at, const Expr &loop, int64_t extent);
 Expr position(const Window &w, size_t d, const Expr &at, const Expr &loop);
 
+// The image with a number around it, if windows reach beyond it.
+Tensor padded(const Tensor &image, const Window &w, const Expr &value);
+
 // The convolution of an image [batch, channels, …] with weights [outputs, channels / group, …].
 View convolved(Call &c, const Tensor &image, const View &weights, const Window &w, Type type);
 

@@ -1,0 +1,214 @@
+#include "graph/formulas/group.h"
+
+#include "dsl/elements.h"
+#include "dsl/halide_passes.h"
+#include "dsl/types.h"
+#include "support/error.h"
+
+#include <cstring>
+#include <deque>
+#include <fmt/format.h>
+
+namespace kumiko::graph {
+
+namespace {
+
+// Larger formulas of values that other nodes read become stages: without a bound, n nodes that read
+// their input twice would become a formula of 2^n reads.
+constexpr int most_operations = 200;
+
+class OperationCount : public Halide::Internal::IRVisitor {
+public:
+    int operations = 0;
+
+private:
+    using IRVisitor::visit;
+    template<typename T>
+    void count(const T *op) {
+        if (++operations <= most_operations) IRVisitor::visit(op);
+    }
+    void visit(const Halide::Internal::Add *op) override { count(op); }
+    void visit(const Halide::Internal::Sub *op) override { count(op); }
+    void visit(const Halide::Internal::Mul *op) override { count(op); }
+    void visit(const Halide::Internal::Div *op) override { count(op); }
+    void visit(const Halide::Internal::Mod *op) override { count(op); }
+    void visit(const Halide::Internal::Min *op) override { count(op); }
+    void visit(const Halide::Internal::Max *op) override { count(op); }
+    void visit(const Halide::Internal::Select *op) override { count(op); }
+    void visit(const Halide::Internal::Call *op) override { count(op); }
+    void visit(const Halide::Internal::Cast *op) override { count(op); }
+};
+
+template<typename T>
+Expr immediate(const Buffer<> &b) {
+    T value;
+    std::memcpy(&value, b.data(), sizeof value);
+    return Expr(value);
+}
+
+// A constant of one element as a view; nothing for types whose elements are no immediates.
+std::optional<View> constant_of(const KnownValue &known) {
+    if (!known.constant || !known.value || known.value->number_of_elements() != 1) return {};
+    const Type t = known.type;
+    const Buffer<> &b = *known.value;
+    Expr e;
+    if (t == f32) e = immediate<float>(b);
+    if (t == f64) e = immediate<double>(b);
+    if (t == i64) e = immediate<int64_t>(b);
+    if (t == i32) e = immediate<int32_t>(b);
+    if (t == u8) e = immediate<uint8_t>(b);
+    if (t == i8) e = immediate<int8_t>(b);
+    if (!e.defined()) return {};
+    return constant_view(t, known.extents, [e](const Indices &) { return e; });
+}
+
+// Runs the formulas of the nodes.
+class GroupBuilder {
+public:
+    GroupBuilder(const std::vector<const Node *> &nodes, const std::vector<std::string> &outputs, const FindValue &find)
+        : outputs_(outputs), find_(find) {
+        for (const Node *node : nodes) {
+            for (const std::string &input : node->inputs) readers_[input]++;
+        }
+    }
+
+    void add(const Node &node) {
+        const Operator *op = node.domain.empty() ? find_operator(node.op, node.opset) : nullptr;
+        if (!op)
+            throw Unsupported(fmt::format("{} of opset {}{}: there is no formula for this operator", node.label(),
+                                          node.opset, node.domain.empty() ? "" : " of domain " + node.domain));
+        std::vector<std::optional<Call::Argument>> arguments;
+        for (size_t n = 0; n < node.inputs.size(); n++) {
+            arguments.emplace_back();
+            if (node.has_input(n)) arguments.back() = argument(node.inputs[n], *op);
+        }
+        bool cheap = op->dependence == Dependence::Injective;
+        for (const std::string &input : node.inputs) cheap = cheap && (!views_.count(input) || cheap_.count(input));
+        Call &call = calls_.emplace_back(node, std::move(arguments), scope_);
+        const Made results = op->formula(call);
+        for (size_t o = 0; o < node.outputs.size(); o++) {
+            if (!call.wants(o)) continue;
+            if (o >= results.size())
+                throw Unsupported(fmt::format("{}: output {} (\"{}\") is not computed; supported are the first {}",
+                                              node.label(), o, node.outputs[o], results.size()));
+            keep(call, node.outputs[o], results[o], cheap);
+        }
+    }
+
+    GroupOp finish() {
+        std::vector<Tensor> tensors;
+        for (const std::string &name : outputs_) {
+            const auto made = tensors_.find(name);
+            if (made == tensors_.end()) continue; // known
+            tensors.push_back(made->second);
+            group_.outputs.push_back(name);
+        }
+        if (tensors.empty()) return group_;
+        std::vector<Tensor> inputs;
+        for (const auto &[name, tensor] : scope_.inputs()) {
+            inputs.push_back(tensor);
+            group_.inputs.push_back(name);
+        }
+        group_.op.emplace("group", inputs, tensors);
+        return group_;
+    }
+
+private:
+    static std::vector<Axis> axes_of(const View &view) {
+        std::vector<Axis> axes;
+        for (size_t d = 0; d < view.rank(); d++)
+            axes.emplace_back("i" + std::to_string(d), static_cast<int>(view.extents[d]));
+        return axes;
+    }
+
+    Call::Argument argument(const std::string &name, const Operator &reader) {
+        const auto inner = group_.made.find(name);
+        const KnownValue known = inner == group_.made.end() ? find_(name) : inner->second;
+        Call::Argument made{known.type, known.extents, known.value, constant_of(known)};
+        const auto view = views_.find(name);
+        if (view == views_.end()) return made;
+        // Other formulas may read each element several times.
+        if (reader.dependence == Dependence::Other && !cheap_.count(name)) store(name, scope_.next_stage("v"));
+        made.view = views_.at(name);
+        return made;
+    }
+
+    Tensor store(const std::string &name, const std::string &tensor) {
+        View &view = views_.at(name);
+        const std::vector<Axis> axes = axes_of(view);
+        const Tensor made = compute(tensor, axes, view.at(Indices(axes.begin(), axes.end())));
+        view = view_of(made);
+        cheap_.insert(name);
+        return made;
+    }
+
+    void keep(const Call &call, const std::string &name, const Result &result, bool cheap) {
+        if (result.value) {
+            group_.made[name] = {result.value->type(), result.value->extents(), *result.value};
+            group_.known[name] = *result.value;
+            return;
+        }
+        const View &view = *result.view;
+        group_.made[name] = {view.type, view.extents};
+        if (view.elements() == 0) {
+            group_.made[name].value = group_.known[name] = Buffer<>(view.type, view.extents);
+            return;
+        }
+        call.ranging(view.extents); // checks them
+        views_.emplace(name, view);
+        if (cheap) cheap_.insert(name);
+        const auto output = std::find(outputs_.begin(), outputs_.end(), name);
+        const bool read = readers_.count(name) > 0;
+        if (output != outputs_.end()) {
+            const Tensor y = store(name, "y" + std::to_string(output - outputs_.begin()));
+            tensors_.emplace(name, y);
+        } else if (read && is_large(view)) {
+            store(name, scope_.next_stage("v"));
+        }
+    }
+
+    static bool is_large(const View &view) {
+        const std::vector<Axis> axes = axes_of(view);
+        OperationCount count;
+        Expr(view.at(Indices(axes.begin(), axes.end()))).accept(&count);
+        return count.operations > most_operations;
+    }
+
+    const std::vector<std::string> &outputs_;
+    const FindValue &find_;
+    std::map<std::string, int> readers_; // in the group
+    std::map<std::string, View> views_;
+    std::set<std::string> cheap_;           // views whose elements are read, not computed
+    std::map<std::string, Tensor> tensors_; // of the outputs
+    std::deque<Call> calls_;                // views refer to them
+    OpScope scope_;
+    GroupOp group_;
+};
+
+} // namespace
+
+void naming_node(const Node &node, const std::function<void()> &f) {
+    try {
+        f();
+    } catch (const UserError &e) {
+        const std::string text = e.what();
+        if (text.find("node ") != std::string::npos) throw; // this node, or one of its graphs
+        throw UserError(
+            fmt::format("{}: its inputs do not fit the operator: {}", node.label(), e.message_without_places()));
+    } catch (const std::out_of_range &) { // of at()
+        throw UserError(node.label() + " has fewer inputs, outputs or elements of a list than its operator needs");
+    } catch (const std::length_error &) { // of a vector of a negative size
+        throw UserError(node.label() + " has an attribute or extent that is no size");
+    }
+}
+
+GroupOp make_group_op(const std::vector<const Node *> &nodes, const std::vector<std::string> &outputs,
+                      const FindValue &find) {
+    GroupBuilder builder(nodes, outputs, find);
+    for (const Node *node : nodes) {
+        naming_node(*node, [&] { builder.add(*node); });
+    }
+    return builder.finish();
+}
+
+} // namespace kumiko::graph

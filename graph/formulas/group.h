@@ -1,0 +1,37 @@
+// One op for one or several nodes of a graph.
+#pragma once
+
+#include "graph/formulas/formula.h"
+
+namespace kumiko::graph {
+
+// What is known about a value before the op runs.
+struct KnownValue {
+    Type type;
+    Extents extents;
+    std::optional<Buffer<>> value = {}; // for inputs that decide shapes
+    // The value is the same in all runs. Constants of one element are written into formulas.
+    bool constant = false;
+};
+// Throws UserError for a name without a value.
+using FindValue = std::function<KnownValue(const std::string &name)>;
+
+// Nodes as one op. Inputs, stages and axes have names that do not depend on those of the graph, so
+// equal parts of graphs become equal ops.
+struct GroupOp {
+    std::optional<Op> op;                     // nothing if all outputs are known or empty
+    std::vector<std::string> inputs, outputs; // the values of the graph for those of the op
+    std::map<std::string, Buffer<>> known;    // outputs whose elements are known without it
+    std::map<std::string, KnownValue> made;   // types and extents of all that the nodes make
+};
+
+// Runs f. Errors of what the node or its inputs are then name the node, if they do not yet.
+void naming_node(const Node &node, const std::function<void()> &f);
+
+// `nodes`: producers before consumers, of operators with formulas. `outputs`: values that they
+// make and others read. Throws UserError if inputs do not fit an operator, Unsupported for an
+// operator or option without a formula.
+GroupOp make_group_op(const std::vector<const Node *> &nodes, const std::vector<std::string> &outputs,
+                      const FindValue &find);
+
+} // namespace kumiko::graph

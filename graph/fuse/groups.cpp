@@ -1,0 +1,235 @@
+#include "graph/fuse/groups.h"
+
+#include "support/error.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <set>
+
+namespace kumiko::graph {
+
+namespace {
+
+// A region that does not close within so many nodes stays apart.
+constexpr size_t most_open_nodes = 12;
+// A kernel of more pointwise nodes does not get faster, and takes longer to compile.
+constexpr size_t most_nodes = 40;
+
+bool is_unit_free_order(const Extents &from, const Extents &to) {
+    Extents a, b;
+    for (const int64_t e : from) {
+        if (e != 1) a.push_back(e);
+    }
+    for (const int64_t e : to) {
+        if (e != 1) b.push_back(e);
+    }
+    return a == b;
+}
+
+class Grouping {
+public:
+    Grouping(const FixedGraph &graph, const GroupOptions &options)
+        : graph_(graph), options_(options), group_of_(graph.nodes.size(), none) {
+        for (size_t n = 0; n < graph.nodes.size(); n++) {
+            for (const std::string &o : graph.nodes[n].outputs) producer_[o] = n;
+            const std::set<std::string> read(graph.nodes[n].inputs.begin(), graph.nodes[n].inputs.end());
+            for (const std::string &i : read) readers_[i].push_back(n);
+        }
+        outputs_.insert(graph.outputs.begin(), graph.outputs.end());
+    }
+
+    std::vector<Group> run() {
+        if (options_.fuse) {
+            for (size_t n = 0; n < graph_.nodes.size(); n++) {
+                if (dependence(n) == Dependence::Other) begin(n);
+            }
+            for (size_t n = 0; n < graph_.nodes.size(); n++) {
+                if (group_of_[n] == none && dependence(n) == Dependence::Pointwise && !is_view(n)) begin(n);
+            }
+            for (size_t n = graph_.nodes.size(); n-- > 0;) {
+                if (group_of_[n] != none) join_reader(n);
+            }
+        }
+        for (size_t n = 0; n < graph_.nodes.size(); n++) {
+            if (group_of_[n] == none) group_of_[n] = members_.size(), members_.push_back({n});
+        }
+        return in_order();
+    }
+
+private:
+    static constexpr size_t none = SIZE_MAX;
+
+    Dependence dependence(size_t n) const {
+        return find_operator(graph_.nodes[n].op, graph_.nodes[n].opset)->dependence;
+    }
+
+    // Whether the node's only result has the elements of its first input in the same order.
+    bool is_view(size_t n) const {
+        const Node &node = graph_.nodes[n];
+        static const std::set<std::string> reshapes = {"Reshape",   "Flatten",  "Squeeze",
+                                                       "Unsqueeze", "Identity", "Dropout"};
+        if (node.inputs.empty() || graph_.is_constant(node.inputs[0])) return false;
+        for (size_t o = 1; o < node.outputs.size(); o++) {
+            if (readers_.count(node.outputs[o]) || outputs_.count(node.outputs[o])) return false;
+        }
+        if (reshapes.count(node.op)) return true;
+        const KnownValue &from = graph_.value(node.inputs[0]), &to = graph_.value(node.outputs[0]);
+        if (node.op == "Cast") return from.type == to.type;
+        if (node.op == "Expand") return from.extents == to.extents;
+        if (node.op != "Transpose") return false;
+        // Only axes of one element change their places.
+        std::vector<int64_t> reversed;
+        for (size_t d = from.extents.size(); d-- > 0;) reversed.push_back(int64_t(d));
+        std::vector<int64_t> order = node.integers("perm", reversed), kept;
+        for (const int64_t d : order) {
+            if (from.extents.at(size_t(d)) != 1) kept.push_back(d);
+        }
+        return std::is_sorted(kept.begin(), kept.end()) && is_unit_free_order(from.extents, to.extents);
+    }
+
+    // The values of the nodes that are read outside of them, or are outputs of the graph.
+    std::vector<std::string> leaving(const std::set<size_t> &nodes) const {
+        std::vector<std::string> all;
+        for (const size_t n : nodes) {
+            for (const std::string &o : graph_.nodes[n].outputs) {
+                if (o.empty() || graph_.is_constant(o)) continue;
+                bool out = outputs_.count(o) > 0;
+                const auto readers = readers_.find(o);
+                if (readers != readers_.end()) {
+                    for (const size_t r : readers->second) out = out || !nodes.count(r);
+                }
+                if (out) all.push_back(o);
+            }
+        }
+        return all;
+    }
+
+    void begin(size_t anchor) {
+        const size_t group = members_.size();
+        std::set<size_t> nodes = {anchor};
+        std::vector<std::string> out = leaving(nodes);
+        if (out.size() == 1) {
+            const Extents extents = graph_.value(out[0]).extents;
+            while (nodes.size() < most_nodes && extend(nodes, extents)) {
+            }
+        }
+        members_.emplace_back(nodes.begin(), nodes.end());
+        for (const size_t n : nodes) group_of_[n] = group;
+    }
+
+    // Adds nodes up to the next value in which all paths meet. Returns false if there is none.
+    bool extend(std::set<size_t> &nodes, const Extents &extents) const {
+        std::set<size_t> larger = nodes;
+        std::vector<std::string> open = leaving(larger);
+        do {
+            for (const std::string &value : open) {
+                if (outputs_.count(value)) return false;
+                const auto readers = readers_.find(value);
+                if (readers == readers_.end()) continue;
+                for (const size_t r : readers->second) {
+                    if (!may_join(r, extents)) return false;
+                    larger.insert(r);
+                }
+            }
+            if (larger.size() > nodes.size() + most_open_nodes) return false;
+            open = leaving(larger);
+        } while (open.size() > 1);
+        if (open.size() != 1 || graph_.value(open[0]).extents != extents) return false;
+        nodes = larger;
+        return true;
+    }
+
+    bool may_join(size_t n, const Extents &extents) const {
+        if (group_of_[n] != none || dependence(n) != Dependence::Pointwise) return false;
+        for (const std::string &o : graph_.nodes[n].outputs) {
+            if (!o.empty() && graph_.value(o).extents != extents) return false;
+        }
+        return true;
+    }
+
+    // Pointwise and injective nodes that only group `group_of_[n]` reads join it.
+    void join_reader(size_t n) {
+        const size_t group = group_of_[n];
+        if (dependence(n) == Dependence::Other) return;
+        for (const std::string &in : graph_.nodes[n].inputs) {
+            const auto made = producer_.find(in);
+            if (made == producer_.end() || outputs_.count(in)) continue;
+            const size_t p = made->second;
+            if (group_of_[p] != none || dependence(p) != Dependence::Injective || is_view(p)) continue;
+            if (graph_.nodes[p].outputs.size() > 1) continue;
+            const std::vector<size_t> &readers = readers_.at(in);
+            if (readers.size() != 1 || members_[group].size() >= most_nodes) continue;
+            group_of_[p] = group;
+            members_[group].push_back(p);
+        }
+    }
+
+    std::vector<Group> in_order() {
+        std::vector<Group> groups;
+        for (std::vector<size_t> &nodes : members_) {
+            std::sort(nodes.begin(), nodes.end());
+            const std::set<size_t> set(nodes.begin(), nodes.end());
+            groups.push_back({nodes, leaving(set), nodes.size() == 1 && is_view(nodes[0])});
+        }
+        // Depth-first from each group in the order of their last nodes.
+        std::vector<size_t> order;
+        std::vector<int> state(groups.size(), 0);
+        std::vector<size_t> by_last(groups.size());
+        for (size_t g = 0; g < groups.size(); g++) by_last[g] = g;
+        std::sort(by_last.begin(), by_last.end(),
+                  [&](size_t a, size_t b) { return groups[a].nodes.back() < groups[b].nodes.back(); });
+        for (const size_t first : by_last) {
+            std::vector<size_t> stack = {first};
+            while (!stack.empty()) {
+                const size_t g = stack.back();
+                if (state[g] == 2) {
+                    stack.pop_back();
+                    continue;
+                }
+                if (state[g] == 1) {
+                    state[g] = 2;
+                    order.push_back(g);
+                    stack.pop_back();
+                    continue;
+                }
+                state[g] = 1;
+                for (const size_t n : groups[g].nodes) {
+                    for (const std::string &in : graph_.nodes[n].inputs) {
+                        const auto made = producer_.find(in);
+                        if (made == producer_.end()) continue;
+                        const size_t before = group_of_[made->second];
+                        if (before == g || state[before] == 2) continue;
+                        if (state[before] == 1)
+                            throw InternalError(fmt::format("groups of {} read each other", graph_.nodes[n].label()));
+                        stack.push_back(before);
+                    }
+                }
+            }
+        }
+        std::vector<Group> sorted;
+        for (const size_t g : order) sorted.push_back(std::move(groups[g]));
+        return sorted;
+    }
+
+    const FixedGraph &graph_;
+    const GroupOptions &options_;
+    std::vector<size_t> group_of_;
+    std::vector<std::vector<size_t>> members_;
+    std::map<std::string, size_t> producer_;
+    std::map<std::string, std::vector<size_t>> readers_;
+    std::set<std::string> outputs_;
+};
+
+} // namespace
+
+std::vector<Group> group_nodes(const FixedGraph &graph, const GroupOptions &options) {
+    return Grouping(graph, options).run();
+}
+
+GroupOp make_group_op(const FixedGraph &graph, const Group &group) {
+    std::vector<const Node *> nodes;
+    for (const size_t n : group.nodes) nodes.push_back(&graph.nodes[n]);
+    return make_group_op(nodes, group.outputs, [&](const std::string &name) { return graph.value(name); });
+}
+
+} // namespace kumiko::graph

@@ -1,0 +1,32 @@
+// Divides the nodes of a graph into groups. One op computes each group.
+#pragma once
+
+#include "graph/infer/fixed_graph.h"
+
+namespace kumiko::graph {
+
+struct Group {
+    std::vector<size_t> nodes;        // positions in FixedGraph::nodes, ascending
+    std::vector<std::string> outputs; // values that other groups read, or outputs of the graph
+    // The only output is the input with another shape: the same elements in the same order. Nothing
+    // is computed.
+    bool view = false;
+};
+
+struct GroupOptions {
+    bool fuse = true; // else each node is a group
+};
+
+// Groups in an order in which each follows all that it reads.
+//
+// A node with a reduction, product or window begins a group (an anchor). Pointwise nodes that
+// follow it join, as long as they form a closed region: all paths from the anchor meet again in one
+// value before they leave the group (the post-dominator rule of TVM's FuseOps). Each element of the
+// anchor is then used where it is computed. Pointwise nodes without an anchor form such regions of
+// their own, and take in injective producers that they alone read.
+std::vector<Group> group_nodes(const FixedGraph &graph, const GroupOptions &options = {});
+
+// The op of a group. Throws as make_group_op.
+GroupOp make_group_op(const FixedGraph &graph, const Group &group);
+
+} // namespace kumiko::graph
