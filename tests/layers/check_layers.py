@@ -33,6 +33,7 @@ ROOMS = {
     "graph/onnx": ["graph/ir"],
     "graph/formulas": ["graph/ir"],
     "graph/eval": ["graph/onnx", "graph/formulas"],
+    "graph/plan": ["support"],
     "driver": ["autotune", "targets/halide"],
 }
 # The top rooms: they may include everything below and one another (the command runs the
