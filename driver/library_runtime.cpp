@@ -107,6 +107,7 @@ const std::vector<std::string> &runtime_functions() {
                                                    "request_tiles",
                                                    "require_features",
                                                    "fail",
+                                                   "check_indices",
                                                    "error",
                                                    "clear_error"};
     return names;

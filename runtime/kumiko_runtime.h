@@ -51,6 +51,7 @@
 #define kumiko_request_tiles KUMIKO_JOIN(KUMIKO_PREFIX, request_tiles)
 #define kumiko_require_features KUMIKO_JOIN(KUMIKO_PREFIX, require_features)
 #define kumiko_fail KUMIKO_JOIN(KUMIKO_PREFIX, fail)
+#define kumiko_check_indices KUMIKO_JOIN(KUMIKO_PREFIX, check_indices)
 #define kumiko_error KUMIKO_JOIN(KUMIKO_PREFIX, error)
 #define kumiko_clear_error KUMIKO_JOIN(KUMIKO_PREFIX, clear_error)
 #endif
@@ -158,6 +159,11 @@ int kumiko_fail(int code, const char *text);
 /* The text of this thread's last failure; "" if there was none. Valid until its next failure. */
 const char *kumiko_error(void);
 void kumiko_clear_error(void);
+
+/* Returns 0 if all indices are in range, otherwise KUMIKO_BAD_INDEX with this text. Index i is one of
+ * `bits` bits, 32 or 64, and legal from -extents[i % depth] to extents[i % depth] - 1. */
+int kumiko_check_indices(const void *indices, int bits, int64_t count, const int64_t *extents, int64_t depth,
+                         const char *text);
 
 #ifdef __cplusplus
 }

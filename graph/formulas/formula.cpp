@@ -115,6 +115,28 @@ std::vector<Axis> Call::ranging(const Extents &extents) const {
 
 Axis Call::loop(int64_t extent) { return ranging(scope_.next_loop(), extent); }
 
+void Call::require_indices(size_t n, const Extents &extents) {
+    if (!has(n)) return;
+    const Argument &a = argument(n);
+    if (!a.value) {
+        if (a.view) unsupported("its indices are made by a node of the same op");
+        std::string legal;
+        for (const int64_t e : extents) legal += fmt::format("{}{} to {}", legal.empty() ? "" : ", ", -e, e - 1);
+        scope_.add_check(
+            {node.inputs[n],
+             fmt::format("{}: an index in \"{}\" is out of range; legal are {}", node.label(), node.inputs[n], legal),
+             extents});
+        return;
+    }
+    const std::vector<int64_t> all = integers(n);
+    for (size_t i = 0; i < all.size(); i++) {
+        const int64_t e = extents[i % extents.size()];
+        if (all[i] < -e || all[i] >= e)
+            fail(fmt::format("the index {} in \"{}\" of {} elements; legal are {} to {}", all[i], node.inputs[n], e, -e,
+                             e - 1));
+    }
+}
+
 std::string Call::choice(const std::string &attribute, const std::string &otherwise,
                          const std::vector<std::string> &legal) const {
     const std::string given = node.text(attribute, otherwise);

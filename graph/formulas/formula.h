@@ -41,11 +41,21 @@ public:
     std::string next_input() const { return "x" + std::to_string(inputs_.size()); }
     std::string next_loop() { return "r" + std::to_string(loops_++); }
     std::string next_stage(const std::string &name) { return name + std::to_string(stages_++); }
+    // Indices of data in an input, which are checked before the op runs: each is from −extent to
+    // extent − 1. The extents are those of the columns of the last axis, or one for all.
+    struct Check {
+        std::string value, text; // of the error
+        Extents extents;
+    };
+    void add_check(const Check &check) { checks_.push_back(check); }
+    const std::vector<Check> &checks() const { return checks_; }
+
     // Those that the formulas read so far, in the order of their first use, by value.
     const std::vector<std::pair<std::string, Tensor>> &inputs() const { return inputs_; }
 
 private:
     std::vector<std::pair<std::string, Tensor>> inputs_;
+    std::vector<Check> checks_;
     int loops_ = 0, stages_ = 0;
 };
 
@@ -84,6 +94,11 @@ public:
     // from attributes to inputs.
     std::vector<int64_t> integers(size_t n, const std::string &attribute,
                                   const std::vector<int64_t> &otherwise = {}) const;
+
+    // Requires the indices in input n to be in range (OpScope::Check): at once if they are known,
+    // else before the op runs. Throws UserError for one that is not, and Unsupported if another
+    // node of the op makes them.
+    void require_indices(size_t n, const Extents &extents);
 
     // The attribute, which is one of these texts. Throws UserError.
     std::string choice(const std::string &attribute, const std::string &otherwise,

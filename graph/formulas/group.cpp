@@ -110,6 +110,7 @@ public:
             group_.inputs.push_back(name);
         }
         group_.op.emplace("group", inputs, tensors);
+        group_.checks = scope_.checks();
         return group_;
     }
 

@@ -23,6 +23,7 @@ struct GroupOp {
     std::vector<std::string> inputs, outputs; // the values of the graph for those of the op
     std::map<std::string, Buffer<>> known;    // outputs whose elements are known without it
     std::map<std::string, KnownValue> made;   // types and extents of all that the nodes make
+    std::vector<OpScope::Check> checks;       // of inputs, before the op runs
 };
 
 // Runs f. Errors of what the node or its inputs are then name the node, if they do not yet.

@@ -12,38 +12,17 @@ namespace kumiko::graph {
 namespace {
 
 // An index of data, which may be counted from the end, into `extent` elements. One outside is an
-// error that the caller has found before (check_indices); here it reads some element.
+// error that is found before (Call::require_indices); here it reads some element.
 Expr data_index(const Element &index, int64_t extent) {
     const Expr i = cast(i32, index);
     const int e = static_cast<int>(extent);
     return Halide::clamp(Halide::select(i < 0, i + e, i), 0, std::max(e, 1) - 1);
 }
 
-// Refuses known indices outside of the extent.
-void check_indices(const Call &c, size_t input, int64_t extent) {
-    if (!c.has(input)) return;
-    for (const int64_t i : c.integers(input)) {
-        if (i < -extent || i >= extent)
-            c.fail(fmt::format("the index {} in \"{}\" of {} elements; legal are {} to {}", i, c.node.inputs[input],
-                               extent, -extent, extent - 1));
-    }
-}
-
-// Refuses tuples of known indices outside of the extents from axis `first` on.
-void check_tuples(const Call &c, const Extents &extents, size_t first, size_t depth) {
-    const std::vector<int64_t> all = c.integers(1);
-    for (size_t n = 0; n < all.size(); n++) {
-        const int64_t e = extents[first + n % depth];
-        if (all[n] < -e || all[n] >= e)
-            c.fail(fmt::format("the index {} in \"{}\" of {} elements; legal are {} to {}", all[n], c.node.inputs[1], e,
-                               -e, e - 1));
-    }
-}
-
 Made gather(Call &c) {
     const View x = c.in(0), index = c.in(1);
     const size_t axis = c.axis(c.node.integer("axis", 0), x.rank());
-    check_indices(c, 1, x.extents[axis]);
+    c.require_indices(1, {x.extents[axis]});
     Extents extents(x.extents.begin(), x.extents.begin() + int64_t(axis));
     extents.insert(extents.end(), index.extents.begin(), index.extents.end());
     extents.insert(extents.end(), x.extents.begin() + int64_t(axis) + 1, x.extents.end());
@@ -59,7 +38,7 @@ Made gather(Call &c) {
 Made gather_elements(Call &c) {
     const View x = c.in(0), index = c.in(1);
     const size_t axis = c.axis(c.node.integer("axis", 0), x.rank());
-    check_indices(c, 1, x.extents[axis]);
+    c.require_indices(1, {x.extents[axis]});
     for (size_t d = 0; d < x.rank(); d++) {
         if (index.rank() != x.rank() || (d != axis && index.extents[d] > x.extents[d]))
             c.fail("its indices have more elements along an axis than the tensor, or other axes");
@@ -77,7 +56,8 @@ Made gather_nd(Call &c) {
     if (index.rank() == 0 || batch >= index.rank()) c.fail("indices of too few axes");
     const auto depth = static_cast<size_t>(index.extents.back());
     if (batch + depth > x.rank()) c.fail(fmt::format("indices of {} axes into a tensor of {}", depth, x.rank()));
-    check_tuples(c, x.extents, batch, depth);
+    if (depth > 0)
+        c.require_indices(1, {x.extents.begin() + int64_t(batch), x.extents.begin() + int64_t(batch + depth)});
     Extents extents(index.extents.begin(), index.extents.end() - 1);
     extents.insert(extents.end(), x.extents.begin() + int64_t(batch + depth), x.extents.end());
     return {View{x.type, extents, [=](const Indices &i) {
@@ -132,7 +112,7 @@ Element with_updates(Call &c, const Element &data, const Element &meets, const E
 Made scatter_elements(Call &c) {
     const View x = c.in(0), index = c.in(1), updates = c.in(2);
     const size_t axis = c.axis(c.node.integer("axis", 0), x.rank());
-    check_indices(c, 1, x.extents[axis]);
+    c.require_indices(1, {x.extents[axis]});
     if (updates.extents != index.extents || index.rank() != x.rank())
         c.fail("its updates and indices have different shapes, or not as many axes as the tensor");
     for (size_t d = 0; d < x.rank(); d++) {
@@ -167,7 +147,7 @@ Made scatter_nd(Call &c) {
     Extents wanted(index.extents.begin(), index.extents.end() - 1);
     wanted.insert(wanted.end(), x.extents.begin() + int64_t(depth), x.extents.end());
     if (updates.extents != wanted) c.fail("its updates have another shape than its indices and the tensor give");
-    check_tuples(c, x.extents, 0, depth);
+    if (depth > 0) c.require_indices(1, {x.extents.begin(), x.extents.begin() + int64_t(depth)});
     if (updates.elements() == 0) return {x};
     const std::string how = c.node.text("reduction", "none");
     std::vector<Axis> loops;

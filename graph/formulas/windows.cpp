@@ -88,7 +88,7 @@ View convolved(Call &c, const Tensor &image, const View &weights, const Window &
         c.fail(fmt::format("{} groups of {} channels and {} outputs over an image of {} channels", group, channels,
                            outputs, in[1]));
     const Tensor source = padded(image, w, number(image.type(), 0));
-    const bool one_channel = channels == 1; // has no loop
+    const bool one_channel = channels == 1 && group > 1; // has no loop
     std::vector<Axis> loops;
     if (!one_channel) loops.push_back(c.loop(channels));
     for (const int64_t k : w.kernel) loops.push_back(c.loop(k));
