@@ -230,6 +230,12 @@ LibraryReport build_library(const LibraryDescription &library, const std::string
         ObjectFile object = compile_entries(k.entries, cpu, library.name);
         members.emplace_back(k.kernel->name + ".o", std::move(object.bytes));
     }
+    for (const LibraryModel &model : library.models) {
+        const Sequence sequence = model_sequence(library, model, kernels);
+        members.emplace_back(model.name + "_run.o", compile_sequence(sequence, cpu, library.name).bytes);
+        if (!model.data.empty())
+            members.emplace_back(model.name + "_data.o", compile_data(sequence.data, model.data, cpu).bytes);
+    }
 
     std::vector<std::string> externs;
     for (const PackagedKernel &k : kernels) {

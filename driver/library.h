@@ -20,8 +20,11 @@
 // processor supports, and returns an error code and a message if there is none. A kernel with
 // `any_shape` is the C function for all sizes; it dispatches to a fixed-size kernel of the library
 // where one matches.
+//
+// A library may also have models: C functions <name>_run that call its kernels.
 #pragma once
 
+#include "driver/library_model.h"
 #include "driver/target.h"
 #include "dsl/buffers.h"
 #include "machine/machine.h"
@@ -69,6 +72,8 @@ struct LibraryKernel {
     // ldc, M, N, K). If another kernel of the library is the same op at fixed sizes, a call with
     // these sizes runs that kernel.
     bool any_shape = false;
+    // Called by a model of the library only: not declared in the header, and not in the self-test.
+    bool internal = false;
 
     // All sizes for the self-test: test_sizes, otherwise 48; leading dimensions are a little larger
     // than dense.
@@ -84,6 +89,7 @@ struct LibraryDescription {
     std::vector<std::string> targets = {"host"}; // names for Target::named; all of one architecture
     std::string database;                        // path of a tuning database; "" for none
     std::vector<LibraryKernel> kernels;
+    std::vector<LibraryModel> models; // graph/build/model_library.h makes them
 
     // kernels.json:
     //   {"name": "mykernels", "targets": ["x86-64-avx512", "x86-64-avx2"], "tuned": "tuning.db",

@@ -192,6 +192,7 @@ void make_entries(std::vector<PackagedKernel> &kernels) {
             way.features = v.features;
             main.ways.push_back(way);
         }
+        main.internal = k.kernel->internal;
         k.entries = {main};
         for (size_t p = 0; p < nest.packs.size(); p++) {
             Entry pack{nest.packs[p].name, parameters_of(nest.packs[p]), {}};

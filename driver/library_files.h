@@ -49,12 +49,21 @@ std::string library_header(const LibraryDescription &library, const std::vector<
 std::string library_cmake(const LibraryDescription &library, const LibraryUse &use);
 std::string library_cmake_version(const LibraryDescription &library);
 std::string library_pkg_config(const LibraryDescription &library, const LibraryUse &use);
+// The C declarations of a model: sizes, the struct of its arrays, and its function.
+std::string model_declarations(const LibraryDescription &library, const LibraryModel &model);
+// The function of a model. `kernels`: of the library, in its order.
+Sequence model_sequence(const LibraryDescription &library, const LibraryModel &model,
+                        const std::vector<PackagedKernel> &kernels);
+Json model_manifest(const LibraryModel &model);
+// A C type for elements: float, or uint16_t for the bits of 16-bit floats.
+std::string c_element_type(Type type);
 Json library_manifest(const LibraryDescription &library, const std::vector<Target> &targets,
                       const std::vector<PackagedKernel> &kernels);
-// A C program that runs each kernel on generated inputs and compares samples of the outputs with
-// stored values. They are computed here by the interpreter, or for large ops by the unscheduled
-// kernel. It prints the numbers of kernels and samples compared, and of kernels passed and failed.
-// For a freestanding library it needs no C library: the board provides <name>_selftest_write(text).
+// A C program that runs each kernel and model on generated inputs and compares samples of the
+// outputs with stored values. They are computed here by the interpreter, for large ops by the
+// unscheduled kernel, and for models by LibraryModel::reference. It prints the numbers of functions
+// and samples compared, and of functions passed and failed. For a freestanding library it needs no
+// C library: the board provides <name>_selftest_write(text).
 std::string library_self_test(const LibraryDescription &library, const std::vector<PackagedKernel> &kernels,
                               const LibraryUse &use);
 

@@ -7,6 +7,7 @@
 // One file, because it writes one program in the order of its parts.
 #include "driver/kernel.h"
 #include "driver/library_files.h"
+#include "dsl/elements.h"
 #include "dsl/half.h"
 #include "dsl/inout.h"
 #include "dsl/interpret.h"
@@ -15,6 +16,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <sstream>
 
 namespace kumiko {
@@ -117,12 +119,6 @@ Expected expect(const LibraryKernel &kernel) {
     return e;
 }
 
-std::string c_type(Type t) {
-    if (t.is_bool()) return "uint8_t";
-    if (t.is_float()) return t.bits() == 64 ? "double" : t.bits() == 32 ? "float" : "uint16_t";
-    return fmt::format("{}int{}_t", t.is_uint() ? "u" : "", t.bits());
-}
-
 // The type's suffix in the program's helper functions.
 std::string kind(Type t) {
     if (t.is_bool()) return "b";
@@ -142,8 +138,8 @@ std::string number(double v) {
 }
 
 // `samples` elements of an output: the first, the last, and others in between.
-std::string sample_table(const TensorArgument &t, const Buffer<> &out, const Sizes &sizes, const std::string &name) {
-    const std::vector<int64_t> extents = values(t.extents, sizes), strides = values(t.strides, sizes);
+std::string sample_table(const std::vector<int64_t> &extents, const std::vector<int64_t> &strides, const Buffer<> &out,
+                         const std::string &name) {
     int64_t count = 1;
     for (int64_t e : extents) count *= e;
     std::string text = fmt::format("static const sample {}[] = {{", name);
@@ -198,7 +194,7 @@ std::string test_of(const LibraryDescription &library, const PackagedKernel &k) 
     std::string tables, body, released, checks;
     for (size_t i = 0; i < nest.tensors.size(); i++) {
         const TensorArgument &t = nest.tensors[i];
-        const std::string variable = fmt::format("t{}", i), type = c_type(t.type);
+        const std::string variable = fmt::format("t{}", i), type = c_element_type(t.type);
         released += fmt::format("    release({});\n", variable);
         if (!t.packed_from.empty()) {
             const Input &from = k.kernel->op.inputs()[i];
@@ -212,7 +208,7 @@ std::string test_of(const LibraryDescription &library, const PackagedKernel &k) 
                                     "    fill_{5}(plain{0}, {4}LL, {0});\n"
                                     "    if (!rc) rc = {1}(plain{0}, t{0}{6}{2});\n",
                                     i, pack.name, sizes, type, std::max<int64_t>(plain, 1), kind(from.type),
-                                    sizes.empty() ? "" : ", ", c_type(from.type));
+                                    sizes.empty() ? "" : ", ", c_element_type(from.type));
             }
             released += fmt::format("    release(plain{});\n", i);
             continue;
@@ -223,7 +219,8 @@ std::string test_of(const LibraryDescription &library, const PackagedKernel &k) 
         if (i < inputs) body += fmt::format("    fill_{}({}, {}LL, {});\n", kind(t.type), variable, elements, i);
         if (t.output) {
             const std::string table = fmt::format("expected_{}_{}", k.kernel->name, i);
-            tables += sample_table(t, e.outputs.at(output_of(k.kernel->op, t)), e.sizes, table);
+            tables += sample_table(values(t.extents, e.sizes), values(t.strides, e.sizes),
+                                   e.outputs.at(output_of(k.kernel->op, t)), table);
             checks += fmt::format("    if (!rc) wrong += compare_{}(\"{}\", \"{}\", {}, {}, {}_count, {});\n",
                                   kind(t.type), k.symbol, t.name, variable, table, table, number(tolerance(t.type)));
         }
@@ -248,6 +245,74 @@ std::string test_of(const LibraryDescription &library, const PackagedKernel &k) 
 )",
                                 k.kernel->name, body, k.symbol, fmt::join(arguments, ", "), library.name, checks,
                                 released);
+}
+
+int64_t elements_of(const LibraryTensor &t) {
+    int64_t n = 1;
+    for (const int64_t e : t.extents) n *= e;
+    return n;
+}
+
+int64_t bytes_of(const LibraryModel &m) {
+    int64_t sum = m.arena_bytes + 128;
+    for (const auto *tensors : {&m.inputs, &m.outputs}) {
+        for (const LibraryTensor &t : *tensors) sum += elements_of(t) * t.type.bytes() + 128;
+    }
+    return sum;
+}
+
+// The function test_<model>_run.
+std::string test_of(const LibraryDescription &library, const LibraryModel &m) {
+    std::vector<Buffer<>> inputs;
+    std::string tables, body, checks, released, pointers;
+    int count = 0;
+    const auto allocate = [&](const LibraryTensor &t) {
+        const std::string type = c_element_type(t.type), name = fmt::format("t{}", count++);
+        body += fmt::format("    {0} *{1} = ({0} *)allocate({2}LL * sizeof({0}));\n", type, name,
+                            std::max<int64_t>(elements_of(t), 1));
+        released += fmt::format("    release({});\n", name);
+        pointers += (pointers.empty() ? "" : ", ") + name;
+        return name;
+    };
+    for (size_t n = 0; n < m.inputs.size(); n++) {
+        const LibraryTensor &t = m.inputs[n];
+        inputs.emplace_back(t.type, t.extents);
+        fill(inputs.back().data(), elements_of(t), t.type, static_cast<uint32_t>(n));
+        const std::string name = allocate(t);
+        body += fmt::format("    fill_{}({}, {}LL, {});\n", kind(t.type), name, elements_of(t), n);
+        if (t.type.is_float() || t.type.is_bfloat() || t.type.is_bool()) continue;
+        // Integers may be indices. 0 and 1 are legal nearly always.
+        for_each_element(inputs.back().raw_buffer(), [&](const std::vector<int64_t> &, uint8_t *p) {
+            write_element(t.type, p, std::fmod(std::abs(read_element(t.type, p)), 2));
+        });
+        body += fmt::format("    for (long long i = 0; {0} && i < {1}LL; i++) {0}[i] &= 1;\n", name, elements_of(t));
+    }
+    const std::vector<Buffer<>> outputs = m.reference(inputs);
+    for (size_t n = 0; n < m.outputs.size(); n++) {
+        const LibraryTensor &t = m.outputs[n];
+        const std::string table = fmt::format("expected_{}_run_{}", m.name, n);
+        tables += sample_table(t.extents, dense_strides(t.extents), outputs.at(n), table);
+        checks += fmt::format("    if (!rc) wrong += compare_{}(\"{}_run\", \"{}\", {}, {}, {}_count, {});\n",
+                              kind(t.type), m.name, t.name, allocate(t), table, table, number(tolerance(t.type)));
+    }
+    return tables + fmt::format(R"(static int test_{0}_run(void) {{
+    int rc = 0, wrong = 0;
+    void *arena = allocate({1} + 64);
+{2}    {0}_io io = {{{3}}};
+    if (arena) rc = {0}_run(&io, (char *)arena + (64 - (size_t)arena % 64) % 64);
+    if (rc) {{
+        write_text("{0}_run: code ");
+        write_integer(rc);
+        write_text(": ");
+        write_text({4}_error());
+        write_text("\n");
+    }}
+{5}{6}    release(arena);
+    return rc || wrong || !arena;
+}}
+
+)",
+                                m.name, m.arena_bytes, body, pointers, library.name, checks, released);
 }
 
 // Output and allocation for hosted programs.
@@ -397,24 +462,31 @@ static int report(const char *kernel, const char *tensor, long long at, double a
 )";
 
 // Instantiates the macro for the types that occur.
-std::string helpers_for(const std::vector<PackagedKernel> &kernels) {
+std::string helpers_for(const LibraryDescription &library, const std::vector<PackagedKernel> &kernels) {
     std::map<std::string, std::string> all; // kind → line
+    const auto add = [&](Type t) {
+        std::string store, load = "(double)v";
+        if (t.is_bool())
+            store = "h % 2";
+        else if (t.is_bfloat())
+            store = "to_bf16(((int)(h % 129) - 64) / 64.0)", load = "from_bf16(v)";
+        else if (t.is_float() && t.bits() == 16)
+            store = "to_f16(((int)(h % 129) - 64) / 64.0)", load = "from_f16(v)";
+        else if (t.is_float())
+            store = "((int)(h % 129) - 64) / 64.0";
+        else
+            store = t.is_uint() ? "h % 5" : "(int)(h % 9) - 4";
+        all[kind(t)] = fmt::format("HELPERS({}, {}, {}, {})\n", kind(t), c_element_type(t), store, load);
+    };
     for (const PackagedKernel &k : kernels) {
-        for (size_t i = 0; i < k.nest().tensors.size(); i++) {
+        for (size_t i = 0; i < k.nest().tensors.size() && !k.kernel->internal; i++) {
             const TensorArgument &given = k.nest().tensors[i];
-            const Type t = given.packed_from.empty() ? given.type : k.kernel->op.inputs()[i].type;
-            std::string store, load = "(double)v";
-            if (t.is_bool())
-                store = "h % 2";
-            else if (t.is_bfloat())
-                store = "to_bf16(((int)(h % 129) - 64) / 64.0)", load = "from_bf16(v)";
-            else if (t.is_float() && t.bits() == 16)
-                store = "to_f16(((int)(h % 129) - 64) / 64.0)", load = "from_f16(v)";
-            else if (t.is_float())
-                store = "((int)(h % 129) - 64) / 64.0";
-            else
-                store = t.is_uint() ? "h % 5" : "(int)(h % 9) - 4";
-            all[kind(t)] = fmt::format("HELPERS({}, {}, {}, {})\n", kind(t), c_type(t), store, load);
+            add(given.packed_from.empty() ? given.type : k.kernel->op.inputs()[i].type);
+        }
+    }
+    for (const LibraryModel &m : library.models) {
+        for (const auto *tensors : {&m.inputs, &m.outputs}) {
+            for (const LibraryTensor &t : *tensors) add(t.type);
         }
     }
     std::string text;
@@ -428,9 +500,9 @@ std::string library_self_test(const LibraryDescription &library, const std::vect
                               const LibraryUse &use) {
     std::string text = fmt::format(
         "/* Checks lib{0}.a on this machine:\n *   {1} -o {0}_selftest\n"
-        " * Prints a line for every kernel that is wrong, then how many kernels and samples of their outputs it "
+        " * Prints a line for every function that is wrong, then how many functions and samples of their outputs it "
         "compared,\n"
-        " * and how many kernels passed and failed. Exits with 0 when none failed.{2} */\n"
+        " * and how many functions passed and failed. Exits with 0 when none failed.{2} */\n"
         "#include \"{0}.h\"\n",
         library.name, use.command(library.name, "", library.name + "_selftest.c"),
         use.freestanding
@@ -440,6 +512,7 @@ std::string library_self_test(const LibraryDescription &library, const std::vect
     if (use.freestanding) {
         int64_t bytes = 0;
         for (const PackagedKernel &k : kernels) bytes = std::max(bytes, bytes_of(k));
+        for (const LibraryModel &m : library.models) bytes = std::max(bytes, bytes_of(m));
         text += "\n#define NAN __builtin_nan(\"\")\n#define INFINITY __builtin_inf()\n";
         text += fmt::format(fmt::runtime(freestanding), library.name, 3 * bytes + (1 << 20));
     } else {
@@ -449,19 +522,24 @@ std::string library_self_test(const LibraryDescription &library, const std::vect
     text += "\n/* Not every kernel set uses all helpers. */\n#if defined(__GNUC__)\n#pragma GCC diagnostic ignored "
             "\"-Wunused-function\"\n#endif\n";
     text += helpers;
-    text += helpers_for(kernels) + "\n";
+    text += helpers_for(library, kernels) + "\n";
     std::string tests;
     for (const PackagedKernel &k : kernels) {
+        if (k.kernel->internal) continue;
         text += test_of(library, k);
         tests += fmt::format("{}test_{}", tests.empty() ? "" : ", ", k.kernel->name);
     }
+    for (const LibraryModel &m : library.models) {
+        text += test_of(library, m);
+        tests += fmt::format("{}test_{}_run", tests.empty() ? "" : ", ", m.name);
+    }
     return text + fmt::format(R"(int main(void) {{
     static int (*const tests[])(void) = {{{0}}};
-    const int kernels = (int)(sizeof tests / sizeof *tests);
+    const int functions = (int)(sizeof tests / sizeof *tests);
     int failed = 0, i;
-{1}    for (i = 0; i < kernels; i++) failed += tests[i]() != 0;
-    write_text("{2}: "), write_integer(kernels), write_text(" kernels, "), write_integer(samples_compared);
-    write_text(" samples: "), write_integer(kernels - failed), write_text(" passed, "), write_integer(failed);
+{1}    for (i = 0; i < functions; i++) failed += tests[i]() != 0;
+    write_text("{2}: "), write_integer(functions), write_text(" functions, "), write_integer(samples_compared);
+    write_text(" samples: "), write_integer(functions - failed), write_text(" passed, "), write_integer(failed);
     write_text(" failed\n");
     return failed ? 1 : 0;
 }}

@@ -1,13 +1,8 @@
 #include "targets/cpu/entry.h"
 
-#include "support/error.h"
-#include "targets/cpu/codegen.h"
-#include "targets/cpu/optimize.h"
+#include "targets/cpu/baseline_module.h"
 
 #include <llvm/IR/IRBuilder.h>
-#include <llvm/IR/Module.h>
-#include <llvm/IR/Verifier.h>
-#include <llvm/Support/raw_ostream.h>
 
 namespace kumiko {
 
@@ -15,8 +10,8 @@ namespace {
 
 class EntryBuilder {
 public:
-    EntryBuilder(llvm::LLVMContext &context, llvm::Module &module, const CpuTarget &target, std::string prefix)
-        : context_(context), module_(module), target_(target), prefix_(std::move(prefix)), ir_(context) {}
+    EntryBuilder(cpu::BaselineModule &made, std::string prefix)
+        : made_(made), context_(made.context), module_(made.module), prefix_(std::move(prefix)), ir_(context_) {}
 
     void add(const Entry &entry) {
         if (entry.ways.empty() || !entry.ways.back().equals.empty())
@@ -41,13 +36,16 @@ public:
             ir_.SetInsertPoint(choose);
         }
         choose(entry, f, ready);
-        packed(entry, f);
+        if (entry.internal)
+            f->setVisibility(llvm::GlobalValue::HiddenVisibility);
+        else
+            packed(entry, f);
     }
 
 private:
+    const cpu::BaselineModule &made_;
     llvm::LLVMContext &context_;
     llvm::Module &module_;
-    const CpuTarget &target_;
     std::string prefix_;
     llvm::IRBuilder<> ir_;
 
@@ -69,7 +67,7 @@ private:
         llvm::Function *asking = begin(entry.name + ".ask", f->getReturnType(), types);
         asking->setLinkage(llvm::GlobalValue::InternalLinkage);
         asking->addFnAttr(llvm::Attribute::NoInline);
-        const uint64_t tiles = CpuTarget::feature_bit(target_.architecture(), "amx-tile");
+        const uint64_t tiles = CpuTarget::feature_bit(made_.target.architecture(), "amx-tile");
         if (std::any_of(entry.ways.begin(), entry.ways.end(),
                         [&](const EntryVariant &w) { return w.features & tiles; }))
             ir_.CreateCall(hook("request_tiles", ir_.getInt32Ty(), {}));
@@ -120,11 +118,7 @@ private:
             throw UserError("two functions are named " + name);
         auto *f = llvm::cast<llvm::Function>(
             module_.getOrInsertFunction(name, llvm::FunctionType::get(result, types, false)).getCallee());
-        f->addFnAttr(llvm::Attribute::NoUnwind);
-        f->setUWTableKind(llvm::UWTableKind::Async);
-        f->addFnAttr("target-cpu", target_.cpu);
-        f->addFnAttr("target-features", target_.features);
-        f->addFnAttr("frame-pointer", "all");
+        made_.set_attributes(*f);
         ir_.SetInsertPoint(llvm::BasicBlock::Create(context_, "entry", f));
         return f;
     }
@@ -184,20 +178,10 @@ private:
 
 ObjectFile compile_entries(const std::vector<Entry> &entries, const CpuTarget &target,
                            const std::string &runtime_prefix) {
-    const CpuTarget least = target.baseline();
-    llvm::LLVMContext context;
-    auto machine = cpu::make_target_machine(least);
-    llvm::Module module("entries", context);
-    module.setTargetTriple(least.triple);
-    module.setDataLayout(machine->createDataLayout());
-    module.setPICLevel(llvm::PICLevel::BigPIC);
-    EntryBuilder builder(context, module, least, runtime_prefix);
+    cpu::BaselineModule made(target, "entries");
+    EntryBuilder builder(made, runtime_prefix);
     for (const Entry &entry : entries) builder.add(entry);
-    std::string problems;
-    llvm::raw_string_ostream stream(problems);
-    if (llvm::verifyModule(module, &stream)) throw InternalError("entries: invalid code was generated: " + problems);
-    cpu::optimize(module, *machine);
-    return {cpu::emit_object(module, *machine), {}, {}};
+    return made.emit();
 }
 
 } // namespace kumiko

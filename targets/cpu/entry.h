@@ -33,6 +33,8 @@ struct Entry {
     // The entry returns a number of elements instead of a status: int64_t, -1 if no way applies.
     // Such an entry has no packed form.
     bool counts = false;
+    // For other objects of the library only: hidden, without a packed form.
+    bool internal = false;
 };
 
 // One object with the functions NAME and NAME_packed(void *const *tensors, const int64_t *sizes) of

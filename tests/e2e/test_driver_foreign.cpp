@@ -50,7 +50,7 @@ LibraryDescription kernels(const std::string &target) {
 void check_self_test(const std::string &command, size_t count) {
     const std::string text = must_run("timeout 300 " + command), number = std::to_string(count);
     INFO(text);
-    CHECK(text.starts_with("far: " + number + " kernels, "));
+    CHECK(text.starts_with("far: " + number + " functions, "));
     CHECK(text.ends_with(" samples: " + number + " passed, 0 failed\n"));
 }
 

@@ -78,7 +78,7 @@ TEST_CASE("two libraries link into one C program, and each checks itself") {
         must_run("cc -std=c99 -pedantic -Wall -Wextra -Werror -O1 " + at + "_selftest.c " + archive +
                  " -lm -lpthread -o " + at + "_selftest");
         CHECK(run(at + "_selftest", text) == 0);
-        CHECK(text.starts_with(name + ": 8 kernels, "));
+        CHECK(text.starts_with(name + ": 8 functions, "));
         CHECK(text.ends_with(" samples: 8 passed, 0 failed\n"));
         must_run("c++ -fsyntax-only -Wall -x c++ " + at + ".h");
         must_run("cc -std=c99 -pedantic -Wall -Werror -fsyntax-only -x c " + at + ".h");
@@ -113,7 +113,7 @@ TEST_CASE("a self-test notices a wrong kernel") {
              " -lm -lpthread -o " + (folder / "t").string());
     CHECK(run((folder / "t").string(), text) == 1);
     CHECK(text.find("lib_mm: element 0 of C is ") != std::string::npos);
-    CHECK(text.ends_with("lib: 1 kernels, 1 samples: 0 passed, 1 failed\n"));
+    CHECK(text.ends_with("lib: 1 functions, 1 samples: 0 passed, 1 failed\n"));
 }
 
 TEST_CASE("the same description gives the same bytes, and the manifest says what is inside") {

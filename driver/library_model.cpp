@@ -1,0 +1,104 @@
+#include "driver/library_model.h"
+
+#include "driver/library_files.h"
+#include "dsl/types.h"
+#include "support/json.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace kumiko {
+
+namespace {
+
+std::string shape_of(const LibraryTensor &t) {
+    return fmt::format("{}[{}]", type_name(t.type), fmt::join(t.extents, ", "));
+}
+
+Json tensors_json(const std::vector<LibraryTensor> &tensors) {
+    Json all = Json::array();
+    for (const LibraryTensor &t : tensors)
+        all.push_back({{"name", t.name}, {"origin", t.origin}, {"type", type_name(t.type)}, {"shape", t.extents}});
+    return all;
+}
+
+// A text inside of a comment of C.
+std::string in_comment(std::string text) {
+    for (size_t at = 0; (at = text.find("*/", at)) != std::string::npos;) text.replace(at, 2, "* /");
+    return text;
+}
+
+} // namespace
+
+std::string c_element_type(Type t) {
+    if (t.is_bool()) return "uint8_t";
+    if (t.is_float()) return t.bits() == 64 ? "double" : t.bits() == 32 ? "float" : "uint16_t";
+    return fmt::format("{}int{}_t", t.is_uint() ? "u" : "", t.bits());
+}
+
+std::string model_declarations(const LibraryDescription &, const LibraryModel &m) {
+    std::string big = m.name;
+    std::transform(big.begin(), big.end(), big.begin(), [](unsigned char c) { return std::toupper(c); });
+    std::string text = fmt::format(
+        "\n/* The model {0}: the function {1}_run, its arrays, and its memory. All arrays are dense, the last axis\n"
+        " * inside. Elements of bool are 0 or 1; those of f16 and bf16 are their bits. */\n"
+        "#define {2}_ARENA_BYTES {3} /* of the arena, aligned to {2}_ARENA_ALIGNMENT bytes */\n"
+        "#define {2}_ARENA_ALIGNMENT 64\n"
+        "#define {2}_WEIGHTS_BYTES {4} /* of weights in the library */\n"
+        "typedef struct {1}_io {{\n",
+        in_comment(m.origin), m.name, big, m.arena_bytes, m.data.size());
+    for (const LibraryTensor &t : m.inputs)
+        text += fmt::format("    const {} *{}; /* input \"{}\": {} */\n", c_element_type(t.type), t.name,
+                            in_comment(t.origin), shape_of(t));
+    for (const LibraryTensor &t : m.outputs)
+        text += fmt::format("    {} *{}; /* output \"{}\": {} */\n", c_element_type(t.type), t.name,
+                            in_comment(t.origin), shape_of(t));
+    return text +
+           fmt::format("}} {0}_io;\n"
+                       "/* Computes the outputs. `arena`: {1}_ARENA_BYTES bytes that no other call uses at the same "
+                       "time; their\n * contents do not matter before or after. Returns 0, or a code of the status, "
+                       "with a text in\n * the error. Any number of threads may call it, each with an arena of its "
+                       "own. */\n"
+                       "int {0}_run(const {0}_io *io, void *arena);\n",
+                       m.name, big);
+}
+
+Sequence model_sequence(const LibraryDescription &library, const LibraryModel &m,
+                        const std::vector<PackagedKernel> &kernels) {
+    Sequence s;
+    s.name = m.name + "_run";
+    for (const auto *tensors : {&m.inputs, &m.outputs}) {
+        for (const LibraryTensor &t : *tensors) s.tensors.push_back(t.name);
+    }
+    s.arena = m.arena_bytes > 0;
+    if (!m.data.empty()) s.data = fmt::format("{}_{}_weights", library.name, m.name);
+    for (const LibraryStep &step : m.steps)
+        s.steps.push_back({step.kernel ? kernels.at(*step.kernel).symbol : "", step.arguments, step.bytes, step.check});
+    return s;
+}
+
+Json model_manifest(const LibraryModel &m) {
+    Json steps = Json::array();
+    for (const LibraryStep &s : m.steps) {
+        Json step = {{"nodes", s.nodes}, {"arguments", Json::array()}};
+        step["kernel"] = s.kernel ? Json(*s.kernel) : Json(s.check ? "check of indices" : "copy");
+        for (const SequencePointer &p : s.arguments) {
+            using Base = SequencePointer::Base;
+            const char *base = p.base == Base::Tensor ? "tensor" : p.base == Base::Data ? "weights" : "arena";
+            step["arguments"].push_back({{base, p.base == Base::Tensor ? static_cast<int64_t>(p.tensor) : p.offset}});
+        }
+        steps.push_back(step);
+    }
+    return {{"name", m.name},
+            {"origin", m.origin},
+            {"symbol", m.name + "_run"},
+            {"inputs", tensors_json(m.inputs)},
+            {"outputs", tensors_json(m.outputs)},
+            {"arena_bytes", m.arena_bytes},
+            {"arena_bound", m.arena_bound},
+            {"weights_bytes", m.data.size()},
+            {"steps", steps}};
+}
+
+} // namespace kumiko

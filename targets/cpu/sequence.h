@@ -1,0 +1,56 @@
+// A C function that calls kernels one after another: the driver of a model's library. It allocates
+// nothing and keeps no state, so any number of threads may call it at once.
+#pragma once
+
+#include "targets/cpu/object.h"
+
+#include <cstdint>
+#include <optional>
+
+namespace kumiko {
+
+// Where an argument of a step is.
+struct SequencePointer {
+    enum class Base {
+        Tensor, // an array that the caller passes
+        Data,   // read-only bytes of the library
+        Arena,  // memory that the caller passes
+    } base = Base::Arena;
+    size_t tensor = 0;  // Base::Tensor: its number
+    int64_t offset = 0; // bytes, otherwise
+};
+
+// Indices that must be in range: kumiko_check_indices (runtime/kumiko_runtime.h).
+struct SequenceCheck {
+    int bits = 64; // of an index, 32 or 64
+    int64_t count = 0;
+    std::vector<int64_t> extents;
+    std::string text;
+};
+
+// A call of a function int SYMBOL(void *, …), a check of the indices in arguments[0], or a copy of
+// bytes from arguments[0] to arguments[1].
+struct SequenceStep {
+    std::string symbol; // "" for the others
+    std::vector<SequencePointer> arguments;
+    int64_t bytes = 0;
+    std::optional<SequenceCheck> check = {};
+};
+
+struct Sequence {
+    std::string name;                 // int NAME(void *const *tensors, void *arena)
+    std::vector<std::string> tensors; // names, for messages
+    std::string data;                 // symbol of the read-only bytes; "" for none
+    bool arena = false;               // whether the steps use it
+    std::vector<SequenceStep> steps;
+};
+
+// One object with the function. It returns 0, or the code of the first step that failed;
+// KUMIKO_NULL_POINTER with a text if a pointer is null. Undefined symbols are those of the steps,
+// `data`, memcpy, <runtime_prefix>_fail and _check_indices.
+ObjectFile compile_sequence(const Sequence &sequence, const CpuTarget &target, const std::string &runtime_prefix);
+
+// One object with a hidden symbol of read-only bytes, aligned to 64.
+ObjectFile compile_data(const std::string &symbol, const std::string &bytes, const CpuTarget &target);
+
+} // namespace kumiko
