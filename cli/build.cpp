@@ -1,12 +1,15 @@
-// kumiko build kernels.json -o out
+// kumiko build kernels.json -o out, kumiko build model.onnx -o out
 #include "cli/common.h"
+#include "cli/model.h"
 
 #include "driver/expected.h"
 #include "driver/tuned.h"
+#include "graph/build/model_library.h"
 #include "support/duration.h"
 #include "support/progress.h"
 #include "support/table.h"
 
+#include <filesystem>
 #include <iostream>
 #include <memory>
 
@@ -16,13 +19,33 @@ namespace {
 
 struct BuildArguments {
     std::string file, folder = "out", database, expected, json, compiler;
-    std::vector<std::string> targets;
+    std::vector<std::string> targets, sizes, constants;
+    std::string name;
     int threads = 1;
     bool self_test = true, cold = false, quiet = false;
 };
 
+LibraryDescription describe(const BuildArguments &a) {
+    if (!is_model(a.file)) {
+        for (const auto &[option, given] :
+             {std::pair("--size", !a.sizes.empty()), std::pair("--constant", !a.constants.empty()),
+              std::pair("--name", !a.name.empty())}) {
+            if (given) throw UserError(fmt::format("{} is for models; {} is none", option, a.file));
+        }
+        return LibraryDescription::load(a.file);
+    }
+    const graph::Model model = graph::Model::load(a.file);
+    model.check();
+    graph::ModelLibraryOptions options;
+    options.name = a.name.empty() ? graph::c_identifier(std::filesystem::path(a.file).stem().string()) : a.name;
+    if (!a.targets.empty()) options.targets = a.targets;
+    options.model.sizes = sizes_of(a.sizes);
+    options.model.constants = constants_of(a.constants, model);
+    return graph::describe_library(model, options);
+}
+
 void build(const BuildArguments &a) {
-    LibraryDescription library = LibraryDescription::load(a.file);
+    LibraryDescription library = describe(a);
     if (!a.targets.empty()) library.targets = a.targets;
     if (!a.database.empty()) library.database = a.database;
     if (a.cold && library.database.empty())
@@ -71,12 +94,18 @@ void build(const BuildArguments &a) {
 } // namespace
 
 void add_build(CLI::App &app) {
-    auto *command = app.add_subcommand("build", "make a static library with a C header from a list of kernels");
+    auto *command =
+        app.add_subcommand("build", "make a static library with a C header from a list of kernels, or from a model");
     auto a = std::make_shared<BuildArguments>();
-    command->add_option("file", a->file, "the list, JSON")->required()->type_name("kernels.json");
+    command->add_option("file", a->file, "the list, JSON, or a model of ONNX")
+        ->required()
+        ->type_name("kernels.json|model.onnx");
     command->add_option("-o,--output", a->folder, "the folder to write into")
         ->type_name("FOLDER")
         ->capture_default_str();
+    command->add_option("--name", a->name, "of a model's library and function; otherwise the file's")
+        ->type_name("NAME");
+    add_size_options(*command, a->sizes, a->constants);
     command->add_option("--db", a->database, "take schedules from this tuning database")->type_name("FILE");
     command->add_flag("--cold", a->cold, "of its schedules those that were tuned for cold caches");
     command
@@ -106,7 +135,8 @@ void add_build(CLI::App &app) {
         *command,
         "  kumiko build kernels.json -o out\n"
         "  cc out/mykernels_selftest.c out/libmykernels.a -lm -lpthread -o selftest && ./selftest\n"
-        "  kumiko build kernels.json --target aarch64 --cc aarch64-linux-gnu-gcc -o out\n\n"
+        "  kumiko build kernels.json --target aarch64 --cc aarch64-linux-gnu-gcc -o out\n"
+        "  kumiko build resnet50.onnx --size batch=1 -o out\n\n"
         "kernels.json:\n"
         "  {\"name\": \"mykernels\", \"target\": \"host\", \"kernels\": [\n"
         "    {\"name\": \"sgemm_512\", \"op\": \"matmul\", \"parameters\": {\"m\": 512, \"n\": 512, \"k\": 512}},\n"

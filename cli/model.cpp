@@ -9,12 +9,14 @@
 #include "support/error.h"
 #include "support/names.h"
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <chrono>
 #include <iostream>
 #include <map>
 #include <memory>
+#include <sstream>
 
 namespace kumiko::cli {
 
@@ -69,6 +71,92 @@ graph::RunOp by_kernels() {
 }
 
 } // namespace
+
+namespace {
+
+// Numbers in the type of the model's input. One number is a scalar where the input is.
+Buffer<> integers_as(const std::vector<int64_t> &numbers, const std::string &name, const graph::Model &model) {
+    Type type = i64;
+    std::vector<int64_t> extents = {static_cast<int64_t>(numbers.size())};
+    for (const graph::ValueInfo &in : model.graph().inputs) {
+        if (in.name != name) continue;
+        if (in.type) type = *in.type;
+        if (in.shape && in.shape->empty() && numbers.size() == 1) extents.clear();
+    }
+    Buffer<> made(type, extents);
+    for (size_t n = 0; n < numbers.size(); n++) {
+        if (type == i64)
+            static_cast<int64_t *>(made.data())[n] = numbers[n];
+        else if (type == i32)
+            static_cast<int32_t *>(made.data())[n] = static_cast<int32_t>(numbers[n]);
+        else
+            throw UserError(fmt::format("--constant {}: the input is of {}; numbers are given for i64 and i32, and a "
+                                        "file *.npy or *.pb for others",
+                                        name, type_name(type)));
+    }
+    return made;
+}
+
+} // namespace
+
+void add_size_options(CLI::App &command, std::vector<std::string> &sizes, std::vector<std::string> &constants) {
+    command.add_option("--size", sizes, "a number for an open size of a model's inputs, as batch=1; may be repeated")
+        ->type_name("NAME=N");
+    command
+        .add_option("--constant", constants,
+                    "an input of a model that is the same in all runs, as axes=0,1 or table=FILE.npy; may be repeated")
+        ->type_name("NAME=VALUES");
+}
+
+std::map<std::string, int64_t> sizes_of(const std::vector<std::string> &arguments) {
+    std::map<std::string, int64_t> sizes;
+    for (const std::string &argument : arguments) {
+        const size_t equals = argument.rfind('=');
+        const std::string number = equals == std::string::npos ? "" : argument.substr(equals + 1);
+        if (equals == 0 || number.empty() || number.size() > 10 ||
+            number.find_first_not_of("0123456789") != std::string::npos)
+            throw UserError(fmt::format("--size {}: expected NAME=N, such as batch=1", argument));
+        if (!sizes.emplace(argument.substr(0, equals), std::stoll(number)).second)
+            throw UserError(fmt::format("--size {}: the size is stated twice", argument));
+    }
+    return sizes;
+}
+
+std::map<std::string, Buffer<>> constants_of(const std::vector<std::string> &arguments, const graph::Model &model) {
+    std::map<std::string, Buffer<>> constants;
+    for (const std::string &argument : arguments) {
+        const size_t equals = argument.find('=');
+        if (equals == std::string::npos || equals == 0 || equals + 1 == argument.size())
+            throw UserError(
+                fmt::format("--constant {}: expected NAME=VALUES, such as axes=0,1 or table=FILE.npy", argument));
+        const std::string name = argument.substr(0, equals), text = argument.substr(equals + 1);
+        Buffer<> value;
+        if (ends_with(text, ".npy")) {
+            value = load_npy(text);
+        } else if (ends_with(text, ".pb")) {
+            value = graph::load_tensor(text);
+        } else {
+            std::vector<int64_t> numbers;
+            std::stringstream all(text);
+            for (std::string one; std::getline(all, one, ',');) {
+                size_t used = 0;
+                try {
+                    numbers.push_back(std::stoll(one, &used));
+                } catch (const std::exception &) {
+                    used = 0;
+                }
+                if (used == 0 || used != one.size())
+                    throw UserError(fmt::format("--constant {}: \"{}\" is no whole number; legal are int64 values "
+                                                "separated by commas, or a file *.npy or *.pb",
+                                                argument, one));
+            }
+            value = integers_as(numbers, name, model);
+        }
+        if (!constants.emplace(name, value).second)
+            throw UserError(fmt::format("--constant {}: the input is stated twice", argument));
+    }
+    return constants;
+}
 
 bool is_model(const std::string &name) { return ends_with(name, ".onnx"); }
 

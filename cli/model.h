@@ -1,13 +1,27 @@
 // ONNX models on the command line.
 #pragma once
 
+#include "graph/onnx/model.h"
+
+#include <map>
 #include <string>
 #include <vector>
+
+namespace CLI {
+class App;
+}
 
 namespace kumiko::cli {
 
 // Whether the argument names a file of ONNX instead of an op.
 bool is_model(const std::string &name);
+
+// The options --size and --constant, which may be repeated.
+void add_size_options(CLI::App &command, std::vector<std::string> &sizes, std::vector<std::string> &constants);
+// From "NAME=N". Throws UserError.
+std::map<std::string, int64_t> sizes_of(const std::vector<std::string> &arguments);
+// From "NAME=1,2,3", in the input's type, or "NAME=FILE.npy". Throws UserError.
+std::map<std::string, Buffer<>> constants_of(const std::vector<std::string> &arguments, const graph::Model &model);
 
 // Prints the model's opsets, inputs, nodes with inferred types, and outputs.
 void show_model(const std::string &path);

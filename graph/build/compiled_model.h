@@ -1,0 +1,47 @@
+// Runs a model in this process: one kernel per group of nodes, all memory planned.
+//
+//   const auto model = CompiledModel::compile(Model::load("net.onnx"), {.sizes = {{"batch", 1}}});
+//   std::vector<Buffer<>> outputs = model.run({image});
+#pragma once
+
+#include "driver/kernel.h"
+#include "graph/build/prepare.h"
+
+namespace kumiko::graph {
+
+struct CompileModelOptions {
+    std::map<std::string, int64_t> sizes;      // as FixOptions::sizes
+    std::map<std::string, Buffer<>> constants; // as FixOptions::constants
+    GroupOptions groups;
+    bool pack = true; // as PrepareOptions::pack
+    // Called before each kernel is compiled, and at the end.
+    std::function<void(size_t done, size_t total)> progress;
+};
+
+class CompiledModel {
+public:
+    // Throws as fix_sizes, make_program and compile.
+    static CompiledModel compile(const Model &model, const CompileModelOptions &options = {});
+
+    const Program &program() const;
+    // Computes the outputs, which it allocates. `inputs`: in the order of the model's. Throws
+    // UserError, naming the input, if their number, types or shapes are not the program's.
+    std::vector<Buffer<>> run(const std::vector<Buffer<>> &inputs) const;
+    // The same into arrays of the caller, without checks: addresses of all inputs, outputs, and an
+    // arena of program().arena_bytes, aligned to 64 bytes. Returns 0 or a code of kumiko_status.
+    int run_raw(const void *const *inputs, void *const *outputs, void *arena) const;
+    // One step of it: those of program().steps in their order are a run.
+    int run_step(size_t step, const void *const *inputs, void *const *outputs, void *arena) const;
+    // The kernel of program().kernels with this number.
+    const Kernel &kernel(size_t n) const;
+
+private:
+    struct Contents;
+    std::shared_ptr<const Contents> contents_;
+};
+
+// The sizes and constants of a model whose kernels are compiled: FixOptions with functions run as
+// kernels.
+FixOptions fix_options(const CompileModelOptions &options);
+
+} // namespace kumiko::graph

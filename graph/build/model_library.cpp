@@ -1,0 +1,117 @@
+#include "graph/build/model_library.h"
+
+#include "support/error.h"
+#include "support/json.h"
+#include "support/names.h"
+
+#include <fmt/format.h>
+
+#include <cctype>
+#include <set>
+
+namespace kumiko::graph {
+
+namespace {
+
+std::vector<LibraryTensor> tensors_of(const std::vector<ProgramTensor> &from, std::set<std::string> &taken) {
+    std::vector<LibraryTensor> made;
+    for (const ProgramTensor &t : from) {
+        const std::string name = c_identifier(t.name);
+        std::string unique = name;
+        for (int n = 2; !taken.insert(unique).second; n++) unique = fmt::format("{}_{}", name, n);
+        made.push_back({unique, t.name, t.type, t.extents});
+    }
+    return made;
+}
+
+} // namespace
+
+std::string c_identifier(const std::string &name) {
+    // Of C and C++, as far as they look like names of values.
+    static const std::set<std::string> keywords = {
+        "auto",   "bool",   "break",   "case",   "char",     "class",  "const",    "continue", "default",   "delete",
+        "do",     "double", "else",    "enum",   "export",   "extern", "false",    "float",    "for",       "friend",
+        "goto",   "if",     "inline",  "int",    "long",     "new",    "operator", "private",  "protected", "public",
+        "return", "short",  "signed",  "sizeof", "static",   "struct", "switch",   "template", "this",      "throw",
+        "true",   "try",    "typedef", "union",  "unsigned", "using",  "virtual",  "void",     "volatile",  "while"};
+    std::string made;
+    for (const char c : name) made += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
+    if (made.empty() || std::isdigit(static_cast<unsigned char>(made[0]))) made = "t" + made;
+    return keywords.count(made) ? made + "_" : made;
+}
+
+LibraryDescription describe_library(const Model &model, const ModelLibraryOptions &options) {
+    if (!is_identifier(options.name))
+        throw UserError(fmt::format("\"{}\" cannot be the name of a C function; legal are a letter, then letters, "
+                                    "digits and underscores",
+                                    options.name));
+    const FixedGraph graph = fix_sizes(model, fix_options(options.model));
+    Program program = make_program(graph, options.model.groups);
+    LibraryDescription library;
+    library.name = options.name, library.targets = options.targets;
+    // Packed weights fit one target, so a library for several has plain ones.
+    std::vector<Schedule> schedules;
+    if (options.targets.size() == 1 && options.model.pack)
+        schedules = prepare(program, Target::named(options.targets[0]));
+    for (size_t n = 0; n < program.kernels.size(); n++) {
+        LibraryKernel kernel{fmt::format("kernel{}", n), program.kernels[n]};
+        if (!schedules.empty())
+            kernel.schedule = ChosenSchedule{Json(schedules[n].to_json()), nullptr, 0, "", "default"};
+        kernel.internal = true;
+        library.kernels.push_back(std::move(kernel));
+    }
+    LibraryModel made;
+    made.name = options.name, made.origin = model.name();
+    std::set<std::string> taken;
+    made.inputs = tensors_of(program.inputs, taken), made.outputs = tensors_of(program.outputs, taken);
+    made.arena_bytes = program.arena_bytes, made.arena_bound = program.arena_bound;
+    std::vector<int64_t> offsets; // of the constants
+    for (const Buffer<> &constant : program.constants) {
+        while (made.data.size() % tensor_alignment) made.data += '\0';
+        offsets.push_back(static_cast<int64_t>(made.data.size()));
+        const Buffer<> dense = constant.copy();
+        made.data.append(static_cast<const char *>(dense.data()), dense.size_in_bytes());
+    }
+    for (const Step &step : program.steps) {
+        LibraryStep s;
+        s.nodes = step.nodes;
+        if (step.kind == Step::Kind::Call) s.kernel = step.kernel;
+        if (step.kind == Step::Kind::Copy) s.bytes = step.bytes;
+        if (step.kind == Step::Kind::Check) s.check = SequenceCheck{step.bits, step.count, step.extents, step.text};
+        for (const Location &l : step.arguments) {
+            using Base = SequencePointer::Base;
+            switch (l.kind) {
+            case Location::Kind::Input:
+                s.arguments.push_back({Base::Tensor, l.index, 0});
+                break;
+            case Location::Kind::Output:
+                s.arguments.push_back({Base::Tensor, program.inputs.size() + l.index, 0});
+                break;
+            case Location::Kind::Constant:
+                s.arguments.push_back({Base::Data, 0, offsets[l.index]});
+                break;
+            case Location::Kind::Arena:
+                s.arguments.push_back({Base::Arena, 0, l.offset});
+                break;
+            }
+        }
+        made.steps.push_back(std::move(s));
+    }
+    // Node by node, so that neither groups nor their schedules are trusted. Inputs that are
+    // constants take their places among the model's.
+    made.reference = [model, options](const std::vector<Buffer<>> &inputs) {
+        std::vector<Buffer<>> all;
+        size_t next = 0;
+        for (const ValueInfo &in : model.graph().inputs) {
+            const auto constant = options.model.constants.find(in.name);
+            all.push_back(constant == options.model.constants.end() ? inputs.at(next++) : constant->second);
+        }
+        EvaluateOptions evaluation;
+        evaluation.run = fix_options(options.model).run;
+        return evaluate(model, all, evaluation);
+    };
+    library.models.push_back(std::move(made));
+    return library;
+}
+
+} // namespace kumiko::graph

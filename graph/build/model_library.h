@@ -1,0 +1,22 @@
+// Libraries for C programs from models.
+#pragma once
+
+#include "driver/library.h"
+#include "graph/build/compiled_model.h"
+
+namespace kumiko::graph {
+
+struct ModelLibraryOptions {
+    std::string name;                            // of the library and the model, a C identifier
+    std::vector<std::string> targets = {"host"}; // as LibraryDescription::targets
+    CompileModelOptions model;
+};
+
+// A library with the function <name>_run(const <name>_io *io, void *arena). Throws as fix_sizes and
+// make_program, and UserError for a name that is no C identifier.
+LibraryDescription describe_library(const Model &model, const ModelLibraryOptions &options);
+
+// A C identifier from the name of a file or value: "input:0" becomes "input_0".
+std::string c_identifier(const std::string &name);
+
+} // namespace kumiko::graph

@@ -1,0 +1,178 @@
+#include "graph/build/program.h"
+
+#include "graph/plan/order.h"
+#include "support/error.h"
+
+#include <fmt/format.h>
+
+namespace kumiko::graph {
+
+namespace {
+
+class ProgramBuilder {
+public:
+    ProgramBuilder(const FixedGraph &graph, const GroupOptions &options) : graph_(graph) {
+        groups_ = group_nodes(graph, options);
+    }
+
+    Program run() {
+        made_.name = graph_.name;
+        for (const std::string &in : graph_.inputs) {
+            locations_[in] = {Location::Kind::Input, made_.inputs.size()};
+            made_.inputs.push_back(tensor(in));
+        }
+        for (const std::string &out : graph_.outputs) made_.outputs.push_back(tensor(out));
+        for (const Group &g : groups_) {
+            if (g.view) root_[g.outputs.at(0)] = root(graph_.nodes[g.nodes[0]].inputs.at(0));
+        }
+        place_outputs();
+        for (const Group &g : groups_) {
+            if (!g.view) add(g);
+        }
+        for (const auto &[from, to] : copies_) {
+            Step copy;
+            copy.kind = Step::Kind::Copy;
+            copy.nodes = {made_.outputs[to].name};
+            copy.bytes = made_.outputs[to].bytes();
+            if (copy.bytes == 0) continue;
+            add(std::move(copy), {from}, {});
+            made_.steps.back().arguments.push_back({Location::Kind::Output, to});
+        }
+        plan();
+        return std::move(made_);
+    }
+
+private:
+    ProgramTensor tensor(const std::string &name) const {
+        const KnownValue &v = graph_.value(name);
+        return {name, v.type, v.extents};
+    }
+
+    // The value whose elements are those of `name` in memory.
+    std::string root(const std::string &name) const {
+        const auto found = root_.find(name);
+        return found == root_.end() ? name : found->second;
+    }
+
+    // Values that a step makes are written to the output's array at once; others are copied.
+    void place_outputs() {
+        for (size_t o = 0; o < graph_.outputs.size(); o++) {
+            const std::string value = root(graph_.outputs[o]);
+            if (locations_.count(value) || graph_.is_constant(value))
+                copies_.emplace_back(value, o);
+            else
+                locations_[value] = {Location::Kind::Output, o};
+        }
+    }
+
+    // Of a constant, input, output, or value with a buffer in the arena: the index is the buffer's.
+    Location location(const std::string &value) {
+        const auto found = locations_.find(value);
+        if (found != locations_.end()) return found->second;
+        if (graph_.is_constant(value)) {
+            made_.constants.push_back(*graph_.value(value).value);
+            return locations_[value] = {Location::Kind::Constant, made_.constants.size() - 1};
+        }
+        const auto buffer = size_t(buffer_of(value)); // before the value has a location
+        return locations_[value] = {Location::Kind::Arena, buffer};
+    }
+
+    // The number of the value's buffer; -1 for constants and inputs of the graph.
+    int buffer_of(const std::string &value) {
+        const auto at = locations_.find(value);
+        if (graph_.is_constant(value) || (at != locations_.end() && at->second.kind == Location::Kind::Input))
+            return -1;
+        const auto [found, fresh] = buffers_of_.emplace(value, buffers_.size());
+        if (fresh) {
+            PlanBuffer buffer{value, graph_.bytes(value), tensor_alignment};
+            buffer.external = at != locations_.end();
+            buffers_.push_back(buffer);
+        }
+        return int(found->second);
+    }
+
+    // Adds a step that reads and writes values; its arguments are both, in this order.
+    void add(Step step, const std::vector<std::string> &reads, const std::vector<std::string> &writes) {
+        PlanTask task;
+        for (const std::string &value : reads) {
+            step.arguments.push_back(location(value));
+            if (const int buffer = buffer_of(value); buffer >= 0) task.reads.push_back(buffer);
+        }
+        for (const std::string &value : writes) {
+            step.arguments.push_back(location(value));
+            task.writes.push_back(buffer_of(value));
+        }
+        tasks_.push_back(std::move(task));
+        made_.steps.push_back(std::move(step));
+    }
+
+    void add(const Group &group) {
+        GroupOp op = make_group_op(graph_, group);
+        if (!op.op) return;
+        std::vector<std::string> reads, writes;
+        for (const std::string &name : op.inputs) reads.push_back(root(name));
+        for (const std::string &name : op.outputs) writes.push_back(root(name));
+        std::vector<int> checks;
+        for (const OpScope::Check &check : op.checks) {
+            const KnownValue &indices = graph_.value(check.value);
+            Step step;
+            step.kind = Step::Kind::Check;
+            step.bits = indices.type.bits();
+            step.count = graph_.bytes(check.value) / indices.type.bytes();
+            step.extents = check.extents, step.text = check.text;
+            checks.push_back(int(tasks_.size()));
+            add(std::move(step), {root(check.value)}, {});
+        }
+        Step step;
+        for (const size_t n : group.nodes) {
+            const Node &node = graph_.nodes[n];
+            step.nodes.push_back(node.name.empty() ? node.op : node.name);
+            step.operators.push_back(node.op);
+        }
+        const auto [kernel, fresh] = kernel_of_.emplace(op.op->hash(), made_.kernels.size());
+        if (fresh) made_.kernels.push_back(*op.op);
+        step.kernel = kernel->second;
+        add(std::move(step), reads, writes);
+        tasks_.back().after = checks;
+    }
+
+    // Orders the steps and places their buffers.
+    void plan() {
+        const TaskOrder chosen = choose_order(tasks_, buffers_);
+        std::vector<Step> steps;
+        for (const int n : chosen.order) steps.push_back(std::move(made_.steps[size_t(n)]));
+        made_.steps = std::move(steps);
+        const ArenaPlan plan = plan_arena(arena_buffers(tasks_, buffers_, chosen.order));
+        made_.arena_bytes = plan.bytes, made_.arena_bound = plan.bound;
+        for (Step &step : made_.steps) {
+            for (Location &l : step.arguments) {
+                if (l.kind == Location::Kind::Arena) l = {Location::Kind::Arena, 0, plan.offsets[l.index]};
+            }
+        }
+    }
+
+    const FixedGraph &graph_;
+    std::vector<Group> groups_;
+    Program made_;
+    std::map<std::string, std::string> root_;
+    std::map<std::string, Location> locations_; // of the arena: index is the buffer's
+    std::map<std::string, size_t> buffers_of_;
+    std::vector<PlanBuffer> buffers_;
+    std::vector<PlanTask> tasks_;             // of the steps
+    std::map<std::string, size_t> kernel_of_; // by the op's hash
+    std::vector<std::pair<std::string, size_t>> copies_;
+};
+
+} // namespace
+
+int64_t ProgramTensor::bytes() const {
+    int64_t n = type.bytes();
+    for (const int64_t e : extents) n *= e;
+    return n;
+}
+
+Program make_program(const FixedGraph &graph, const GroupOptions &options) {
+    return ProgramBuilder(graph, options).run();
+}
+
+} // namespace kumiko::graph

@@ -1,0 +1,55 @@
+// A graph as a list of kernel calls with all memory planned: what a model's library contains, and
+// what runs in the process.
+#pragma once
+
+#include "graph/fuse/groups.h"
+
+namespace kumiko::graph {
+
+// Where an argument of a step is.
+struct Location {
+    enum class Kind { Input, Output, Constant, Arena } kind = Kind::Arena;
+    size_t index = 0;   // of the input, output or constant
+    int64_t offset = 0; // bytes, in the arena
+};
+
+struct Step {
+    enum class Kind {
+        Call,  // of a kernel; arguments: inputs, then outputs of its op
+        Copy,  // of bytes from arguments[0] to arguments[1]
+        Check, // of indices in arguments[0], as OpScope::Check
+    } kind = Kind::Call;
+    // Names of the group's nodes, and their operators, for profiles and messages.
+    std::vector<std::string> nodes, operators;
+    std::vector<Location> arguments;
+    size_t kernel = 0; // Call: position in Program::kernels
+    int64_t bytes = 0; // Copy
+    int bits = 0;      // Check: of an index, 32 or 64
+    int64_t count = 0; // Check: of indices
+    Extents extents;   // Check
+    std::string text;  // Check: of the error
+};
+
+struct ProgramTensor {
+    std::string name;
+    Type type;
+    Extents extents;
+    int64_t bytes() const;
+};
+
+constexpr int64_t tensor_alignment = 64; // bytes, of constants and in the arena
+
+struct Program {
+    std::string name;
+    std::vector<ProgramTensor> inputs, outputs;
+    std::vector<Op> kernels; // all different
+    std::vector<Buffer<>> constants;
+    std::vector<Step> steps;
+    int64_t arena_bytes = 0; // multiples of 64, aligned to 64
+    int64_t arena_bound = 0; // the most bytes that are live at one step, of this order
+};
+
+// Throws as group_nodes and make_group_op.
+Program make_program(const FixedGraph &graph, const GroupOptions &options = {});
+
+} // namespace kumiko::graph

