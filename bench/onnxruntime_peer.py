@@ -8,6 +8,8 @@ seconds are sent while something is timed.
     {"do": "make", "threads": 1, "nodes": …,
      "inputs": …, "outputs": …, "opsets": …,
      "flush_denormals": false}                         {"id": 0} or {"refused": "why"}
+    {"do": "make", "threads": 1, "model": "m.onnx",
+     "inputs": …, "outputs": …}                        the same, of a file
     {"do": "run", "id": 0, "times": 100}               {"seconds": 0.012}, of all runs after a
                                                        warm-up run; CPU time of this thread
                                                        with "clock": "processor"
@@ -25,7 +27,8 @@ import onnxruntime
 # By name: the number that ONNX gives the type, and what an element is here.
 TYPES = {
     "f32": (1, numpy.float32), "u8": (2, numpy.uint8), "s8": (3, numpy.int8), "s32": (6, numpy.int32),
-    "s64": (7, numpy.int64), "f16": (10, numpy.float16), "f64": (11, numpy.float64), "bf16": (16, numpy.uint16),
+    "s64": (7, numpy.int64), "bool": (9, numpy.bool_), "u16": (4, numpy.uint16), "s16": (5, numpy.int16),
+    "u32": (12, numpy.uint32), "u64": (13, numpy.uint64), "f16": (10, numpy.float16), "f64": (11, numpy.float64), "bf16": (16, numpy.uint16),
 }
 
 
@@ -121,8 +124,8 @@ class Made:
         options.log_severity_level = 4
         if request.get("flush_denormals"):
             options.add_session_config_entry("session.set_denormal_as_zero", "1")
-        self.session = onnxruntime.InferenceSession(model(request, self.arrays), options,
-                                                    providers=["CPUExecutionProvider"])
+        source = request["model"] if "model" in request else model(request, self.arrays)
+        self.session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
         self.outputs = request["outputs"]
         self.binding = self.session.io_binding()
         for tensor in request["inputs"]:

@@ -1,4 +1,5 @@
 // kumiko bench SUITE...
+#include "bench/model_suite.h"
 #include "bench/outside_suite.h"
 #include "bench/own_ops_suite.h"
 #include "bench/page.h"
@@ -7,11 +8,13 @@
 #include "bench/tune_suite.h"
 
 #include "cli/common.h"
+#include "cli/model.h"
 #include "driver/op_text.h"
 
 #include "support/progress.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -27,6 +30,7 @@ struct BenchArguments {
     std::vector<int> threads = {1};
     bool quiet = false, peers = true;
     bench::TuneSuiteOptions tune;
+    std::vector<std::string> sizes, constants; // of a model
 };
 
 // The suite `tune` differs: not rates compared with peers', but how close few trials come to the
@@ -72,6 +76,44 @@ void run_stale(const BenchArguments &a, const Target &target) {
     Json all = Json::array();
     for (const bench::StaleRow &r : rows) all.push_back(r.json());
     if (a.json != "-") std::cout << bench::stale_suite_text(rows);
+    write_json(a.json, all);
+}
+
+void run_models(const BenchArguments &a, const Target &) {
+    if (!a.page.empty() || !a.shape.empty() || a.threads.size() != 1)
+        throw UserError("models are timed without --page and --shape, and with one number of threads");
+    std::vector<bench::ModelCase> cases;
+    const bool one = is_model(a.suites.front());
+    if (one) {
+        bench::ModelCase c{std::filesystem::path(a.suites.front()).stem().string(), a.suites.front(), {}};
+        c.options.sizes = sizes_of(a.sizes);
+        c.options.constants = constants_of(a.constants, graph::Model::load(c.file));
+        cases.push_back(std::move(c));
+    } else {
+        for (bench::ModelCase &c : bench::model_cases()) {
+            if (c.name.find(a.tune.only) != std::string::npos) cases.push_back(std::move(c));
+        }
+        if (cases.empty())
+            throw UserError(
+                "no model of the suite is there, or none has the name of --only; `./run models` fetches them");
+    }
+    std::vector<bench::ModelBenchRow> rows;
+    {
+        Progress progress(std::cerr, progress_style(2, a.quiet), "timing", 0);
+        for (const bench::ModelCase &c : cases) {
+            progress.line(c.name);
+            try {
+                rows.push_back(bench::bench_model(c, a.threads[0], a.options));
+            } catch (const PlacedError &e) { // the other models of the suite are still measured
+                if (one) throw;
+                rows.emplace_back();
+                rows.back().name = c.name, rows.back().failure = e.message_without_places();
+            }
+        }
+    }
+    Json all = Json::array();
+    for (const bench::ModelBenchRow &r : rows) all.push_back(r.json());
+    if (a.json != "-") std::cout << bench::model_suite_text(rows, one);
     write_json(a.json, all);
 }
 
@@ -136,7 +178,8 @@ struct LoneSuite {
     const char *name;
     void (*run)(const BenchArguments &, const Target &);
 };
-constexpr LoneSuite lone_suites[] = {{"own-ops", run_own_ops}, {"stale", run_stale}, {"outside", run_outside}};
+constexpr LoneSuite lone_suites[] = {
+    {"own-ops", run_own_ops}, {"stale", run_stale}, {"outside", run_outside}, {"models", run_models}};
 
 // A suite whose cases are made by its own function.
 struct OwnSuite {
@@ -182,6 +225,12 @@ bool run_alone(const BenchArguments &a, const Target &target) {
         suite.run(a, target);
         return true;
     }
+    if (std::any_of(a.suites.begin(), a.suites.end(), is_model)) {
+        if (a.suites.size() != 1) throw UserError("a model runs alone: kumiko bench " + a.suites.front());
+        run_models(a, target);
+        return true;
+    }
+    if (!a.sizes.empty() || !a.constants.empty()) throw UserError("--size and --constant are for models");
     if (a.suites == std::vector<std::string>{"tune-chip"}) {
         run_tune_chip(a);
         return true;
@@ -287,8 +336,11 @@ void add_bench(CLI::App &app) {
         "\n  own-ops: ops that no library schedule matches whole, by default and hand schedules, against plain "
         "loops and ONNX Runtime; not part of \"all suites\""
         "\n  outside: kernels of a library in a C program with a used heap, against the rates inside this process; "
-        "not part of \"all suites\"";
-    command->add_option("suite", a->suites, "suites, or a kernels.json; all suites when none is named");
+        "not part of \"all suites\""
+        "\n  models: models of ONNX beside ONNX Runtime; not part of \"all suites\"";
+    command->add_option("suite", a->suites,
+                        "suites, a kernels.json, or a model of ONNX; all suites when none is named");
+    add_size_options(*command, a->sizes, a->constants);
     command
         ->add_option(
             "--shape", a->shape,
@@ -309,8 +361,8 @@ void add_bench(CLI::App &app) {
     command->add_flag("--halide", a->options.halide,
                       "also the code that Halide's own generator makes of our nests; of own-ops, also the formula "
                       "scheduled by Halide's autoscheduler Adams2019");
-    auto *tuning = command->add_option_group(
-        "of the suites tune and tune-chip; --only, --known and --explore also of own-ops, --only of stale and outside");
+    auto *tuning = command->add_option_group("of the suites tune and tune-chip; --only, --known and --explore also of "
+                                             "own-ops, --only of stale, outside and models");
     tuning->add_option("--trials", a->tune.trials, "of each task")->check(above_zero())->capture_default_str();
     tuning->add_option("--few", a->tune.few, "trials whose best is measured too")
         ->check(above_zero())
