@@ -25,10 +25,8 @@ ValueInfo info_of(const std::string &name, const Buffer<> &value) {
     return info;
 }
 
-// Buffers of one type and shape as one with a further axis.
+// Buffers of one type and shape, at least one, as one with a further axis.
 Buffer<> stacked(const std::vector<Buffer<>> &parts, size_t axis, const Node &node) {
-    if (parts.empty())
-        throw Unsupported(node.label() + " stacks the results of no iteration, whose shape is not known");
     const Buffer<> first = parts.front();
     std::vector<int64_t> extents = first.extents();
     if (axis > extents.size()) throw UserError(fmt::format("{} stacks along axis {}", node.label(), axis));
@@ -63,6 +61,19 @@ Buffer<> sliced(const Buffer<> &from, size_t axis, int64_t index) {
     const auto *data = static_cast<const uint8_t *>(dense.data());
     for (int64_t o = 0; o < outside; o++)
         std::memcpy(to + o * inside, data + (o * count + index) * inside, size_t(inside));
+    return made;
+}
+
+size_t bytes_of(const Buffer<> &b) { return size_t(b.number_of_elements()) * size_t(b.type().bytes()); }
+
+// The same with zeros at the end of the first axis, which then has so many elements.
+Buffer<> lengthened(const Buffer<> &from, int64_t extent) {
+    std::vector<int64_t> extents = from.extents();
+    extents[0] = extent;
+    Buffer<> made(from.type(), extents);
+    const Buffer<> dense = from.copy();
+    std::memset(made.data(), 0, bytes_of(made));
+    std::memcpy(made.data(), dense.data(), bytes_of(dense));
     return made;
 }
 
@@ -107,7 +118,7 @@ public:
     }
 
 private:
-    static bool has_formula(const Node &node) { return node.domain.empty() && find_operator(node.op, node.opset); }
+    static bool has_formula(const Node &node) { return find_operator(node.op, node.opset, node.domain) != nullptr; }
 
     // By its definition in other operators.
     void run_body(const Node &node) {
@@ -135,7 +146,12 @@ private:
         if (inputs.size() != graph.inputs.size())
             throw UserError(fmt::format("{}: its graph takes {} inputs, and {} are given", node.label(),
                                         graph.inputs.size(), inputs.size()));
-        Evaluation inner(options_, opsets_, this);
+        return run(node, graph, inputs, options_);
+    }
+
+    std::vector<Buffer<>> run(const Node &node, const Graph &graph, const std::vector<Buffer<>> &inputs,
+                              const EvaluateOptions &options) {
+        Evaluation inner(options, opsets_, this);
         for (const auto &[name, value] : graph.constants) inner.values[name] = value;
         for (size_t n = 0; n < inputs.size(); n++) inner.values[graph.inputs[n].name] = inputs[n];
         for (const Node &n : graph.nodes) inner.run(n);
@@ -148,6 +164,42 @@ private:
         for (size_t o = 0; o < node.outputs.size() && o < results.size(); o++) {
             if (!node.outputs[o].empty()) keep(node.outputs[o], results[o]);
         }
+    }
+
+    // The rows that an output of a body makes along an axis. A negative axis counts from the end.
+    // Without an iteration, their type and shape are those that the body declares. If it does not
+    // declare them, they are those that an iteration over `inputs` would give.
+    Buffer<> stacked_rows(const Node &node, const Graph &body, size_t output, const std::vector<Buffer<>> &rows,
+                          int64_t axis, const std::vector<Buffer<>> &inputs) {
+        const auto place = [axis](size_t rank) { return size_t(axis < 0 ? axis + int64_t(rank) + 1 : axis); };
+        if (!rows.empty()) return stacked(rows, place(rows[0].rank()), node);
+        const ValueInfo &declared = body.outputs[output];
+        std::optional<Type> type = declared.type;
+        std::optional<Extents> extents = declared.shape ? std::optional(Extents{}) : std::nullopt;
+        if (extents) {
+            for (const Dimension &d : *declared.shape) {
+                if (d.number && extents)
+                    extents->push_back(*d.number);
+                else
+                    extents.reset();
+            }
+        }
+        if (!type || !extents) {
+            EvaluateOptions quiet = options_;
+            quiet.made = nullptr;
+            try {
+                const Buffer<> row = run(node, body, inputs, quiet)[output];
+                type = row.type(), extents = row.extents();
+            } catch (const UserError &e) {
+                throw Unsupported(fmt::format("{} stacks \"{}\" of no iteration, whose shape its graph does not "
+                                              "declare and no iteration gives: {}",
+                                              node.label(), declared.name, e.message_without_places()));
+            }
+        }
+        if (place(extents->size()) > extents->size())
+            throw UserError(fmt::format("{} stacks along axis {}", node.label(), axis));
+        extents->insert(extents->begin() + int64_t(place(extents->size())), 0);
+        return Buffer<>(*type, *extents);
     }
 
     void run_if(const Node &node) {
@@ -165,65 +217,131 @@ private:
         if (body.outputs.size() < 1 + carried.size())
             throw UserError(node.label() + ": its body returns too few values");
         std::vector<std::vector<Buffer<>>> rows(body.outputs.size() - 1 - carried.size());
-        for (int64_t step = 0; step < most && again; step++) {
+        const size_t states = carried.size();
+        const auto inputs_of = [&](int64_t step) {
             Buffer<> count(i64, {}), condition(boolean, {});
             *static_cast<int64_t *>(count.data()) = step;
             *static_cast<uint8_t *>(condition.data()) = 1;
             std::vector<Buffer<>> inputs = {count, condition};
-            inputs.insert(inputs.end(), carried.begin(), carried.end());
-            const std::vector<Buffer<>> results = run(node, body, inputs);
+            inputs.insert(inputs.end(), carried.begin(), carried.begin() + int64_t(states));
+            return inputs;
+        };
+        for (int64_t step = 0; step < most && again; step++) {
+            const std::vector<Buffer<>> results = run(node, body, inputs_of(step));
             again = scalar<uint8_t>(results[0], node, boolean) != 0;
             for (size_t n = 0; n < carried.size(); n++) carried[n] = results[1 + n];
             for (size_t n = 0; n < rows.size(); n++) rows[n].push_back(results[1 + carried.size() + n]);
         }
         for (size_t n = 0; n < rows.size(); n++) {
             const bool wanted = carried.size() < node.outputs.size();
-            if (wanted) carried.push_back(stacked(rows[n], 0, node));
+            if (wanted) carried.push_back(stacked_rows(node, body, 1 + states + n, rows[n], 0, inputs_of(0)));
         }
         keep(node, carried);
     }
 
-    void run_scan(const Node &node) {
-        if (node.opset < 9)
-            throw Unsupported(node.label() + ": Scan of opset 8, with batches; supported is 9 and later");
-        const Graph &body = body_of(node, "body");
-        const auto scanned = size_t(node.integer("num_scan_inputs", 0));
-        if (scanned == 0 || scanned > node.inputs.size())
-            throw UserError(node.label() + ": num_scan_inputs is not that of its inputs");
-        const size_t states = node.inputs.size() - scanned;
-        if (body.outputs.size() < states) throw UserError(node.label() + ": its body returns too few values");
-        const size_t results = body.outputs.size() - states;
-        const std::vector<int64_t> zeros_in(scanned, 0), zeros_out(results, 0);
-        const std::vector<int64_t> axes = node.integers("scan_input_axes", zeros_in),
-                                   backward = node.integers("scan_input_directions", zeros_in),
-                                   out_axes = node.integers("scan_output_axes", zeros_out),
-                                   out_backward = node.integers("scan_output_directions", zeros_out);
-        std::vector<Buffer<>> state, sources;
-        std::vector<size_t> along;
-        for (size_t n = 0; n < states; n++) state.push_back(value(node.inputs[n], node.label()));
-        for (size_t n = 0; n < scanned; n++) {
-            sources.push_back(value(node.inputs[states + n], node.label()));
-            const auto rank = int64_t(sources[n].rank());
-            along.push_back(size_t(axes.at(n) < 0 ? axes[n] + rank : axes[n]));
-            if (along[n] >= size_t(rank) || sources[n].extent(along[n]) != sources[0].extent(along[0]))
-                throw UserError(node.label() + ": its inputs have different numbers of steps");
-        }
-        const int64_t steps = sources[0].extent(along[0]);
+    // One pass of a Scan over slices of its inputs: the last states, then the stacked results.
+    struct ScanAxes {
+        std::vector<size_t> along;              // of the inputs
+        std::vector<int64_t> backward;          // of the inputs
+        std::vector<int64_t> out, out_backward; // of the results
+    };
+    std::vector<Buffer<>> scanned(const Node &node, const Graph &body, std::vector<Buffer<>> state,
+                                  const std::vector<Buffer<>> &sources, const ScanAxes &axes, int64_t steps) {
+        const size_t states = state.size(), results = body.outputs.size() - states;
         std::vector<std::vector<Buffer<>>> rows(results);
         for (int64_t step = 0; step < steps; step++) {
             std::vector<Buffer<>> inputs = state;
-            for (size_t n = 0; n < scanned; n++)
-                inputs.push_back(sliced(sources[n], along[n], backward.at(n) ? steps - 1 - step : step));
+            for (size_t n = 0; n < sources.size(); n++)
+                inputs.push_back(sliced(sources[n], axes.along[n], axes.backward.at(n) ? steps - 1 - step : step));
             const std::vector<Buffer<>> made = run(node, body, inputs);
             for (size_t n = 0; n < states; n++) state[n] = made[n];
             for (size_t n = 0; n < results; n++) rows[n].push_back(made[states + n]);
         }
-        for (size_t n = 0; n < results; n++) {
-            if (out_backward.at(n)) std::reverse(rows[n].begin(), rows[n].end());
-            const auto rank = int64_t(rows[n].empty() ? 0 : rows[n][0].rank()) + 1;
-            state.push_back(stacked(rows[n], size_t(out_axes.at(n) < 0 ? out_axes[n] + rank : out_axes[n]), node));
+        std::vector<Buffer<>> example = state; // of a step, in place of one where there is none
+        for (size_t n = 0; n < sources.size() && steps == 0; n++) {
+            std::vector<int64_t> extents = sources[n].extents();
+            extents.erase(extents.begin() + int64_t(axes.along[n]));
+            example.emplace_back(sources[n].type(), extents);
+            std::memset(example.back().data(), 0, bytes_of(example.back()));
         }
-        keep(node, state);
+        for (size_t n = 0; n < results; n++) {
+            if (axes.out_backward.at(n)) std::reverse(rows[n].begin(), rows[n].end());
+            state.push_back(stacked_rows(node, body, states + n, rows[n], axes.out.at(n), example));
+        }
+        return state;
+    }
+
+    void run_scan(const Node &node) {
+        const bool batched = node.opset < 9; // its first input is the lengths of sequences
+        const size_t first = batched ? 1 : 0;
+        const Graph &body = body_of(node, "body");
+        const auto count = size_t(node.integer("num_scan_inputs", 0));
+        if (count == 0 || count + first > node.inputs.size())
+            throw UserError(node.label() + ": num_scan_inputs is not that of its inputs");
+        const size_t states = node.inputs.size() - first - count;
+        if (body.outputs.size() < states) throw UserError(node.label() + ": its body returns too few values");
+        const size_t results = body.outputs.size() - states;
+        const std::vector<int64_t> zeros_in(count, 0), zeros_out(results, 0);
+        std::vector<Buffer<>> state, sources;
+        for (size_t n = 0; n < states; n++) state.push_back(value(node.inputs[first + n], node.label()));
+        for (size_t n = 0; n < count; n++) sources.push_back(value(node.inputs[first + states + n], node.label()));
+        if (batched) {
+            keep(node, scanned_batches(node, body, state, sources,
+                                       {std::vector<size_t>(count, 0), node.integers("directions", zeros_in), zeros_out,
+                                        zeros_out}));
+            return;
+        }
+        const std::vector<int64_t> axes = node.integers("scan_input_axes", zeros_in);
+        ScanAxes all{{},
+                     node.integers("scan_input_directions", zeros_in),
+                     node.integers("scan_output_axes", zeros_out),
+                     node.integers("scan_output_directions", zeros_out)};
+        for (size_t n = 0; n < count; n++) {
+            const auto rank = int64_t(sources[n].rank());
+            all.along.push_back(size_t(axes.at(n) < 0 ? axes[n] + rank : axes[n]));
+            if (all.along[n] >= size_t(rank) || sources[n].extent(all.along[n]) != sources[0].extent(all.along[0]))
+                throw UserError(node.label() + ": its inputs have different numbers of steps");
+        }
+        keep(node, scanned(node, body, state, sources, all, sources[0].extent(all.along[0])));
+    }
+
+    // Scan of opset 8: one pass for each batch, of which each has its own length.
+    std::vector<Buffer<>> scanned_batches(const Node &node, const Graph &body, const std::vector<Buffer<>> &state,
+                                          const std::vector<Buffer<>> &sources, const ScanAxes &axes) {
+        const Buffer<> &model = sources[0];
+        const auto fits = [&](const Buffer<> &b, size_t rank) {
+            return b.rank() >= rank && b.extent(0) == model.extent(0) && (rank < 2 || b.extent(1) == model.extent(1));
+        };
+        for (const Buffer<> &b : sources) {
+            if (!fits(b, 2)) throw UserError(node.label() + ": its inputs have different batches or numbers of steps");
+        }
+        for (const Buffer<> &b : state) {
+            if (!fits(b, 1)) throw UserError(node.label() + ": its inputs have different batches");
+        }
+        const int64_t batches = model.extent(0), steps = model.extent(1);
+        std::vector<int64_t> lengths(size_t(batches), steps);
+        if (node.has_input(0)) {
+            const Buffer<> given = value(node.inputs[0], node.label()).copy();
+            if (Type(given.type()) != i64 || given.extents() != Extents{batches})
+                throw UserError(node.label() + ": its first input is not one length of i64 for each batch");
+            std::copy_n(static_cast<const int64_t *>(given.data()), batches, lengths.begin());
+        }
+        if (batches == 0) throw Unsupported(node.label() + " has no batch; supported are one or more");
+        std::vector<std::vector<Buffer<>>> made(body.outputs.size());
+        for (int64_t b = 0; b < batches; b++) {
+            const int64_t length = lengths[size_t(b)];
+            if (length < 0 || length > steps)
+                throw UserError(fmt::format("{}: a sequence of {} steps of {}", node.label(), length, steps));
+            std::vector<Buffer<>> own, slices;
+            for (const Buffer<> &s : state) own.push_back(sliced(s, 0, b));
+            for (const Buffer<> &s : sources) slices.push_back(sliced(s, 0, b));
+            const std::vector<Buffer<>> results = scanned(node, body, own, slices, axes, length);
+            for (size_t n = 0; n < results.size(); n++)
+                made[n].push_back(n < state.size() ? results[n] : lengthened(results[n], steps));
+        }
+        std::vector<Buffer<>> all;
+        for (const auto &parts : made) all.push_back(stacked(parts, 0, node));
+        return all;
     }
 
     void run_formula(const Node &node) {
@@ -295,6 +413,19 @@ std::vector<Buffer<>> evaluate(const Model &model, const std::vector<Buffer<>> &
     for (size_t n = 0; n < inputs.size(); n++) {
         check_input(model, graph.inputs[n], inputs[n], symbols);
         e.values[graph.inputs[n].name] = inputs[n];
+    }
+    for (const auto &[name, array] : options.given) {
+        const auto same = [&, &name = name](const ValueInfo &v) { return v.name == name; };
+        const auto found = std::find_if(graph.defaults.begin(), graph.defaults.end(), same);
+        if (found == graph.defaults.end()) {
+            std::vector<std::string> names;
+            for (const ValueInfo &v : graph.defaults) names.push_back("\"" + v.name + "\"");
+            throw UserError(
+                fmt::format("{}: \"{}\" is no input that has a default; {}", model.name(), name,
+                            names.empty() ? "it has none" : fmt::format("legal are {}", fmt::join(names, ", "))));
+        }
+        check_input(model, *found, array, symbols);
+        e.values[name] = array;
     }
     for (const Node &node : graph.nodes) e.run(node);
     std::vector<Buffer<>> outputs;

@@ -4,6 +4,7 @@
 #include "graph/onnx/model.h"
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,8 @@ using RunOp = std::function<std::vector<Buffer<>>(const Op &op, const std::vecto
 struct EvaluateOptions {
     // How a node's op is run; by default by `interpret`, in the types of the model.
     RunOp run = nullptr;
+    // Values of inputs that have a default, by name, in place of it.
+    std::map<std::string, Buffer<>> given = {};
     // Called with each value that a node makes.
     std::function<void(const std::string &name, const Buffer<> &value)> made = nullptr;
 };

@@ -190,6 +190,22 @@ Made cast_operator(Call &c) {
     return cast_to(c, *type);
 }
 
+// The same bits as another type of the same width.
+Made bit_cast(Call &c) {
+    const Type from = c.type(0);
+    const auto to = type_of_onnx(static_cast<int>(c.node.integer("to", 0)));
+    if (!to) c.unsupported("a type other than bool, integers of 8 to 64 bits and floats of 16 to 64 bits");
+    if (from.bytes() != to->bytes())
+        c.fail(fmt::format("the bits of {} as {}, which has another width", type_name(from), type_name(*to)));
+    return {mapped(c.in(0), *to, [=, type = *to](const Element &e) -> Element {
+        if (from == type) return e;
+        // A bool has one bit in formulas.
+        const Element bits = from == boolean ? Element(cast(u8, e)) : e;
+        if (type == boolean) return Element(reinterpret(u8, bits)) != number(u8, 0);
+        return bits.type() == type ? bits : Element(reinterpret(type, bits));
+    })};
+}
+
 Made shift(Call &c) {
     const bool left = c.choice("direction", "", {"LEFT", "RIGHT"}) == "LEFT";
     return {zipped(c, c.in(0), c.in(1), c.type(0), [=](const Element &a, const Element &b) -> Element {
@@ -351,6 +367,7 @@ std::vector<Operator> elementwise_operators() {
         {"PRelu", 7, prelu},
         {"Dropout", 7, dropout},
         {"Cast", 6, cast_operator},
+        {"BitCast", 26, bit_cast},
         {"CastLike", 15, [](Call &c) -> Made { return cast_to(c, c.type(1)); }},
         {"Where", 9, where_operator},
         {"Add", 7, binary(add)},

@@ -160,7 +160,7 @@ View Call::stored(const View &view, const std::string &name) { return view_of(st
 void Call::fail(const std::string &cause) const { throw UserError(node.label() + ": " + cause); }
 void Call::unsupported(const std::string &cause) const { throw Unsupported(node.label() + ": " + cause); }
 
-const Operator *find_operator(const std::string &op, int opset) {
+const Operator *find_operator(const std::string &op, int opset, const std::string &domain) {
     static const std::vector<Operator> all = [] {
         std::vector<Operator> rows;
         const auto add = [&](const std::vector<Operator> &part, Dependence least = Dependence::Other) {
@@ -172,13 +172,16 @@ const Operator *find_operator(const std::string &op, int opset) {
         add(elementwise_operators(), Dependence::Pointwise);
         add(move_operators(), Dependence::Injective);
         for (const auto &part : {reduction_operators(), index_operators(), product_operators(), window_operators(),
-                                 normalization_operators(), quantisation_operators(), image_operators()})
+                                 normalization_operators(), quantisation_operators(), image_operators(),
+                                 training_operators(), machine_learning_operators(), signal_operators(),
+                                 selection_operators(), sampling_operators(), recurrent_operators()})
             add(part);
         return rows;
     }();
     const Operator *best = nullptr;
     for (const Operator &row : all) {
-        if (row.op == op && row.since <= opset && (!best || row.since > best->since)) best = &row;
+        if (row.op == op && row.domain == domain && row.since <= opset && (!best || row.since > best->since))
+            best = &row;
     }
     return best;
 }

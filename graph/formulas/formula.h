@@ -141,17 +141,19 @@ enum class Dependence {
     Other,     // reductions, products, windows, indices from data
 };
 
-// One operator of ai.onnx: legal from this version of the operator set on, until a row with a later
+// One operator: legal from this version of the operator set on, until a row with a later
 // one.
 struct Operator {
     std::string op;
     int since;
     Formula formula;
+    std::string domain = ""; // of the operator set; "" is ai.onnx
     Dependence dependence = Dependence::Other;
 };
 
-// Null if there is no formula for the operator in this version of the operator set.
-const Operator *find_operator(const std::string &op, int opset);
+// Null if there is no formula for the operator in this version of its domain's operator set. The
+// domain "" is ai.onnx.
+const Operator *find_operator(const std::string &op, int opset, const std::string &domain = "");
 
 std::vector<Operator> elementwise_operators(); // all pointwise
 std::vector<Operator> reduction_operators();
@@ -162,6 +164,12 @@ std::vector<Operator> window_operators();
 std::vector<Operator> normalization_operators();
 std::vector<Operator> quantisation_operators();
 std::vector<Operator> image_operators();
+std::vector<Operator> recurrent_operators();
+std::vector<Operator> sampling_operators();
+std::vector<Operator> signal_operators();
+std::vector<Operator> selection_operators();
+std::vector<Operator> training_operators();
+std::vector<Operator> machine_learning_operators();
 
 // --- views ---
 

@@ -73,7 +73,7 @@ public:
     }
 
     void add(const Node &node) {
-        const Operator *op = node.domain.empty() ? find_operator(node.op, node.opset) : nullptr;
+        const Operator *op = find_operator(node.op, node.opset, node.domain);
         if (!op)
             throw Unsupported(fmt::format("{} of opset {}{}: there is no formula for this operator", node.label(),
                                           node.opset, node.domain.empty() ? "" : " of domain " + node.domain));

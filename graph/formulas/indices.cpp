@@ -167,6 +167,31 @@ Made scatter_nd(Call &c) {
                  }}};
 }
 
+// Writes a sequence into a cache from an index on, which may differ for each batch.
+Made tensor_scatter(Call &c) {
+    const View cache = c.in(0), update = c.in(1);
+    const size_t axis = c.axis(c.node.integer("axis", -2), cache.rank());
+    const bool circular = c.choice("mode", "linear", {"linear", "circular"}) == "circular";
+    if (axis == 0) c.fail("the axis is that of the batch");
+    for (size_t d = 0; d < cache.rank(); d++) {
+        if (update.rank() != cache.rank() ||
+            (d == axis ? update.extents[d] > cache.extents[d] : update.extents[d] != cache.extents[d]))
+            c.fail(fmt::format("an update of the extents [{}] of a cache of [{}]", fmt::join(update.extents, ", "),
+                               fmt::join(cache.extents, ", ")));
+    }
+    if (c.has(2) && c.extents(2) != Extents{cache.extents[0]}) c.fail("not one index for each batch");
+    if (update.elements() == 0) return {cache};
+    const auto own = static_cast<int>(cache.extents[axis]), more = static_cast<int>(update.extents[axis]);
+    const std::optional<View> first = c.has(2) ? std::optional(c.in(2)) : std::nullopt;
+    return {View{cache.type, cache.extents, [=](const Indices &i) -> Element {
+                     Expr at = first ? i[axis] - cast(i32, first->at({i[0]})) : i[axis];
+                     if (circular) at = at % own;
+                     Indices from = i;
+                     from[axis] = Halide::clamp(at, 0, more - 1);
+                     return select(Element(at >= 0 && at < more), update.at(from), cache.at(i));
+                 }}};
+}
+
 Made one_hot(Call &c) {
     const View index = c.in(0), values = c.in(2);
     const auto depth = static_cast<int64_t>(c.numbers(1).at(0));
@@ -254,6 +279,7 @@ std::vector<Operator> index_operators() {
         {"ScatterElements", 11, scatter_elements},
         {"Scatter", 9, scatter_elements},
         {"ScatterND", 11, scatter_nd},
+        {"TensorScatter", 24, tensor_scatter},
         {"OneHot", 9, one_hot},
         {"NonZero", 9, non_zero},
         {"Compress", 9, compress},

@@ -31,7 +31,7 @@ View mean(Call &c, const View &v, const std::vector<size_t> &axes, const std::st
 }
 
 struct Normalized {
-    View values, mean, inverse; // inverse of the deviation
+    View values, mean, variance, inverse; // inverse of the deviation
 };
 
 // (x − mean) / sqrt(variance + epsilon) over axes, the variance in a second pass.
@@ -43,7 +43,7 @@ Normalized normalized(Call &c, const View &x, const std::vector<size_t> &axes, d
     const View inverse = mapped(variance, x.type, [=](const Element &e) -> Element {
         return number(e.type(), 1) / sqrt(Element(e + number(e.type(), epsilon)));
     });
-    return {zipped(c, off, inverse, x.type, multiply), centre, inverse};
+    return {zipped(c, off, inverse, x.type, multiply), centre, variance, inverse};
 }
 
 std::vector<size_t> from(size_t first, size_t rank) {
@@ -59,12 +59,31 @@ View per_channel(const View &v, size_t rank) {
     return reshaped(v, extents);
 }
 
+// By the mean and variance of the batch itself, which also move those of the inputs.
+Made batch_normalization_in_training(Call &c) {
+    const View x = c.in(0);
+    const Type t = x.type, in = c.type(3) == f64 || t == f64 ? f64 : f32;
+    const double momentum = c.node.number("momentum", 0.9f);
+    std::vector<size_t> axes = from(2, x.rank());
+    axes.insert(axes.begin(), 0);
+    const auto channel = [&](size_t n) { return per_channel(converted(c.in(n), in), x.rank()); };
+    const Normalized n = normalized(c, converted(x, in), axes, c.node.number("epsilon", 1e-5f));
+    const auto moved = [&](const View &batch, size_t input) {
+        return zipped(c, converted(c.in(input), in), reshaped(batch, {x.extents[1]}), in,
+                      [=](const Element &old, const Element &own) -> Element {
+                          return old * number(in, momentum) + own * number(in, 1 - momentum);
+                      });
+    };
+    const View made = zipped(c, zipped(c, n.values, channel(1), in, multiply), channel(2), in, add);
+    return {converted(made, t), converted(moved(n.mean, 3), c.type(3)), converted(moved(n.variance, 4), c.type(4))};
+}
+
 Made batch_normalization(Call &c) {
-    if (c.node.integer("training_mode", 0) != 0 ||
-        (c.node.opset < 7 && c.node.integer("is_test", 0) == 0 && c.wants(1)))
-        c.unsupported("training; supported is inference");
+    if (c.node.opset < 7 && c.node.integer("is_test", 0) == 0 && c.wants(1))
+        c.unsupported("training; supported is inference, and training from opset 14 on");
     const View x = c.in(0);
     if (x.rank() < 2) c.fail("an image of fewer than 2 axes");
+    if (c.node.integer("training_mode", 0) != 0) return batch_normalization_in_training(c);
     const Type t = x.type, in = c.type(3) == f64 || t == f64 ? f64 : f32;
     const double epsilon = c.node.number("epsilon", 1e-5f);
     const auto channel = [&](size_t n) { return per_channel(converted(c.in(n), in), x.rank()); };
@@ -207,7 +226,7 @@ Made local_response_normalization(Call &c) {
 
 std::vector<Operator> normalization_operators() {
     return {
-        {"BatchNormalization", 1, batch_normalization, Dependence::Pointwise},
+        {"BatchNormalization", 1, batch_normalization, "", Dependence::Pointwise},
         {"InstanceNormalization", 1, instance_normalization},
         {"GroupNormalization", 18, group_normalization},
         {"LayerNormalization", 17, layer_normalization},

@@ -1,5 +1,7 @@
 // Products of matrices and tensors, and convolutions.
+#include "dsl/math.h"
 #include "dsl/padding.h"
+#include "dsl/recurrence.h"
 #include "dsl/reduction.h"
 #include "dsl/types.h"
 #include "graph/formulas/formula.h"
@@ -258,6 +260,44 @@ Made einsum(Call &c) {
     return {converted(all, t)};
 }
 
+// By elimination with the largest pivot of each column: a recurrence over its steps. An exchange of
+// two rows changes the sign of one of them, so that it keeps the determinant.
+Made det(Call &c) {
+    const View x = c.in(0);
+    if (x.rank() < 2 || x.extents.back() != x.extents[x.rank() - 2]) c.fail("a matrix that is not square");
+    const int64_t size = x.extents.back();
+    const Type type = x.type, t = accumulator(type);
+    const Extents outside(x.extents.begin(), x.extents.end() - 2);
+    if (size == 0) return {constant_view(type, outside, [=](const Indices &) { return number(type, 1); })};
+    int64_t batches = 1;
+    for (const int64_t e : outside) batches *= e;
+    const View matrices = reshaped(x, {batches, size, size});
+    const Axis k = c.ranging("k", size), b = c.ranging("b", batches), i = c.ranging("i", size),
+               j = c.ranging("j", size);
+    const Axis row = c.loop(size), step = c.loop(size);
+    const Tensor rows = recurrence("rows", t, {k, b, i, j}, number(t, 0), [&](const Earlier &earlier) {
+        // The matrix before the step.
+        const Tensor before =
+            compute("before", {k, b, i, j},
+                    select(Element(k == 0), Element(cast(t, matrices.at({b, i, j}))), earlier(k - 1, b, i, j)));
+        const Element candidate = select(Element(row >= k), abs(before(k, b, row, k)), number(t, -1));
+        const Tensor place = compute("place", {k, b}, argmax(candidate, row));
+        const Expr p = Halide::clamp(place(k, b), 0, static_cast<int>(size - 1));
+        const auto exchanged = [&](const Expr &column) -> Element {
+            const Element own = before(k, b, i, column), pivots = before(k, b, p, column);
+            const Element from_top = -before(k, b, k, column);
+            return select(Element(i == k), pivots, Element(i == p), from_top, own);
+        };
+        const Element pivot = before(k, b, p, k);
+        const Element factor = select(pivot == number(t, 0), number(t, 0), exchanged(k) / pivot);
+        return select(Element(i > k), exchanged(j) - factor * before(k, b, p, j), exchanged(j));
+    });
+    const View made = {type, {batches}, [=](const Indices &at) -> Element {
+                           return cast(type, product(rows(step, at[0], step, step), step));
+                       }};
+    return {reshaped(made, outside)};
+}
+
 } // namespace
 
 std::vector<Operator> product_operators() {
@@ -269,6 +309,7 @@ std::vector<Operator> product_operators() {
         {"ConvInteger", 10, conv_integer},
         {"ConvTranspose", 1, conv_transpose},
         {"Einsum", 12, einsum},
+        {"Det", 11, det},
     };
 }
 

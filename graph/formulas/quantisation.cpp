@@ -167,8 +167,8 @@ Made qlinear_conv(Call &c) {
 
 std::vector<Operator> quantisation_operators() {
     return {
-        {"QuantizeLinear", 10, quantize_linear, Dependence::Pointwise},
-        {"DequantizeLinear", 10, dequantize_linear, Dependence::Pointwise},
+        {"QuantizeLinear", 10, quantize_linear, "", Dependence::Pointwise},
+        {"DequantizeLinear", 10, dequantize_linear, "", Dependence::Pointwise},
         {"DynamicQuantizeLinear", 11, dynamic_quantize_linear},
         {"QLinearMatMul", 10, qlinear_matmul},
         {"QLinearConv", 10, qlinear_conv},

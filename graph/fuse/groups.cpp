@@ -60,7 +60,7 @@ private:
     static constexpr size_t none = SIZE_MAX;
 
     Dependence dependence(size_t n) const {
-        return find_operator(graph_.nodes[n].op, graph_.nodes[n].opset)->dependence;
+        return find_operator(graph_.nodes[n].op, graph_.nodes[n].opset, graph_.nodes[n].domain)->dependence;
     }
 
     // Whether the node's only result has the elements of its first input in the same order.

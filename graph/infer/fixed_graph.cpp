@@ -148,7 +148,7 @@ private:
             else if (node.domain.empty() && (node.op == "Loop" || node.op == "Scan" || node.op == "SequenceMap"))
                 throw Unsupported(node.label() + ": loops over graphs; supported in a compiled model are nodes that "
                                                  "run once. `kumiko run` without sizes runs it node by node");
-            else if (node.domain.empty() && find_operator(node.op, node.opset))
+            else if (find_operator(node.op, node.opset, node.domain))
                 add_formula(node);
             else
                 add_body(node);

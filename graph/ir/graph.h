@@ -63,6 +63,7 @@ struct Node {
 struct Graph {
     std::string name;
     std::vector<ValueInfo> inputs;             // without those that have a constant
+    std::vector<ValueInfo> defaults;           // inputs whose default is a constant
     std::vector<ValueInfo> outputs;            // in the order of the model
     std::map<std::string, Buffer<>> constants; // initialisers
     std::vector<Node> nodes;                   // producers before consumers

@@ -286,6 +286,40 @@ Node decode_node(const onnx::NodeProto &proto, const Source &source) {
     return node;
 }
 
+namespace {
+
+onnx::ValueInfoProto encode_value(const ValueInfo &info) {
+    onnx::ValueInfoProto value;
+    value.set_name(info.name);
+    if (!info.type) return value; // inferred by the reader
+    auto *tensor = value.mutable_type()->mutable_tensor_type();
+    tensor->set_elem_type(onnx_type(*info.type));
+    if (!info.shape) return value;
+    auto *shape = tensor->mutable_shape();
+    for (const Dimension &d : *info.shape) {
+        auto *dimension = shape->add_dim();
+        if (d.number)
+            dimension->set_dim_value(*d.number);
+        else if (!d.symbol.empty())
+            dimension->set_dim_param(d.symbol);
+    }
+    return value;
+}
+
+onnx::GraphProto encode_graph(const Graph &graph) {
+    onnx::GraphProto proto;
+    proto.set_name(graph.name);
+    for (const auto *all : {&graph.inputs, &graph.defaults}) {
+        for (const ValueInfo &v : *all) *proto.add_input() = encode_value(v);
+    }
+    for (const ValueInfo &v : graph.outputs) *proto.add_output() = encode_value(v);
+    for (const auto &[name, tensor] : graph.constants) *proto.add_initializer() = encode_tensor(tensor, name);
+    for (const Node &n : graph.nodes) *proto.add_node() = encode_node(n);
+    return proto;
+}
+
+} // namespace
+
 onnx::NodeProto encode_node(const Node &node) {
     onnx::NodeProto proto;
     proto.set_name(node.name), proto.set_op_type(node.op), proto.set_domain(node.domain);
@@ -313,7 +347,8 @@ onnx::NodeProto encode_node(const Node &node) {
             a->set_type(onnx::AttributeProto::TENSOR);
             *a->mutable_t() = encode_tensor(*tensor, "");
         } else {
-            throw Unsupported(fmt::format("{} has a graph as an attribute and cannot be written anew", node.label()));
+            a->set_type(onnx::AttributeProto::GRAPH);
+            *a->mutable_g() = encode_graph(*std::get<std::shared_ptr<const Graph>>(attribute.value));
         }
     }
     return proto;
@@ -329,7 +364,7 @@ Graph decode_graph(const onnx::GraphProto &proto, const Source &source, const st
     std::set<std::string> known = outer;
     for (const auto &[name, tensor] : graph.constants) known.insert(name);
     for (const auto &v : proto.input()) {
-        if (!graph.constants.count(v.name())) graph.inputs.push_back(decode_value(v));
+        (graph.constants.count(v.name()) ? graph.defaults : graph.inputs).push_back(decode_value(v));
         known.insert(v.name());
     }
     for (const auto &n : proto.node()) {

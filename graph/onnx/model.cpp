@@ -162,6 +162,66 @@ void save_tensor(const std::string &path, const Buffer<> &tensor, const std::str
     write_file_atomically(path, encode_tensor(tensor, name).SerializeAsString());
 }
 
+namespace {
+
+using Attributes = std::map<std::string, onnx::AttributeProto>;
+
+// Replaces references to attributes of the function by their values, in inner graphs too.
+void bind_attributes(onnx::NodeProto &node, const Attributes &given) {
+    google::protobuf::RepeatedPtrField<onnx::AttributeProto> kept;
+    for (const auto &a : node.attribute()) {
+        if (a.ref_attr_name().empty()) {
+            onnx::AttributeProto *own = kept.Add();
+            *own = a;
+            if (own->has_g()) {
+                for (onnx::NodeProto &inner : *own->mutable_g()->mutable_node()) bind_attributes(inner, given);
+            }
+        } else if (const auto found = given.find(a.ref_attr_name()); found != given.end()) {
+            onnx::AttributeProto *bound = kept.Add();
+            *bound = found->second;
+            bound->set_name(a.name());
+        }
+    }
+    *node.mutable_attribute() = kept;
+}
+
+// Names of values in a function's body, and what they are in the graph that calls it. Inner graphs
+// may not shadow names, so one map is for all. Other names are of the calling graph already.
+using Names = std::map<std::string, std::string>;
+
+void collect_names(const onnx::NodeProto &node, const std::string &prefix, Names &names) {
+    for (const std::string &o : node.output()) {
+        if (!o.empty()) names.emplace(o, prefix + o);
+    }
+    for (const auto &a : node.attribute()) {
+        if (!a.has_g()) continue;
+        for (const auto &v : a.g().input()) names.emplace(v.name(), prefix + v.name());
+        for (const auto &t : a.g().initializer()) names.emplace(t.name(), prefix + t.name());
+        for (const onnx::NodeProto &inner : a.g().node()) collect_names(inner, prefix, names);
+    }
+}
+
+void rename(std::string &name, const Names &names) {
+    const auto found = names.find(name);
+    if (found != names.end()) name = found->second;
+}
+
+void rename_values(onnx::NodeProto &node, const Names &names) {
+    for (std::string &i : *node.mutable_input()) rename(i, names);
+    for (std::string &o : *node.mutable_output()) rename(o, names);
+    for (auto &a : *node.mutable_attribute()) {
+        if (!a.has_g()) continue;
+        onnx::GraphProto &graph = *a.mutable_g();
+        for (auto *all : {graph.mutable_input(), graph.mutable_output()}) {
+            for (auto &v : *all) rename(*v.mutable_name(), names);
+        }
+        for (auto &t : *graph.mutable_initializer()) rename(*t.mutable_name(), names);
+        for (onnx::NodeProto &inner : *graph.mutable_node()) rename_values(inner, names);
+    }
+}
+
+} // namespace
+
 std::optional<std::vector<Node>> function_body(const Node &node, const std::vector<ValueInfo> &inputs,
                                                const std::string &prefix, const std::map<std::string, int> &opsets) {
     const onnx::OpSchema *schema = onnx::OpSchemaRegistry::Schema(node.op, node.opset, node.domain);
@@ -184,49 +244,30 @@ std::optional<std::vector<Node>> function_body(const Node &node, const std::vect
         if (!found) return std::nullopt;
         body = *found;
     }
-    std::map<std::string, std::string> names; // of the function's values in the graph
+    Names names;
     for (int i = 0; i < body.input_size(); i++)
         names[body.input(i)] = size_t(i) < node.inputs.size() ? node.inputs[size_t(i)] : "";
     for (int o = 0; o < body.output_size(); o++) {
         const bool wanted = size_t(o) < node.outputs.size() && !node.outputs[size_t(o)].empty();
         names[body.output(o)] = wanted ? node.outputs[size_t(o)] : prefix + body.output(o);
     }
+    for (const onnx::NodeProto &inner : body.node()) collect_names(inner, prefix, names);
     Source source{node.label(), ".", opsets};
     constexpr int newest = 28; // opset of ai.onnx in the library
     source.opsets.emplace("", newest);
     for (const auto &opset : body.opset_import())
         source.opsets[opset.domain() == "ai.onnx" ? "" : opset.domain()] = static_cast<int>(opset.version());
-    std::map<std::string, onnx::AttributeProto> given;
+    Attributes given;
     for (const auto &a : proto.attribute()) given[a.name()] = a;
     for (const auto &[name, attribute] : schema->attributes()) { // defaults
         if (!given.count(name) && attribute.default_value.has_name()) given[name] = attribute.default_value;
     }
     std::vector<Node> nodes;
     for (onnx::NodeProto inner : body.node()) {
-        for (const auto &a : inner.attribute()) {
-            // Names in a body of a body would have to change too.
-            if (a.has_g()) return std::nullopt;
-        }
-        google::protobuf::RepeatedPtrField<onnx::AttributeProto> kept;
-        for (const auto &a : inner.attribute()) {
-            if (a.ref_attr_name().empty()) {
-                *kept.Add() = a;
-            } else if (given.count(a.ref_attr_name())) {
-                onnx::AttributeProto *bound = kept.Add();
-                *bound = given[a.ref_attr_name()];
-                bound->set_name(a.name());
-            }
-        }
-        *inner.mutable_attribute() = kept;
+        bind_attributes(inner, given);
+        rename_values(inner, names);
         Node made = decode_node(inner, source);
         made.name = node.name.empty() ? node.op + " of " + node.outputs.at(0) : node.name;
-        for (auto *all : {&made.inputs, &made.outputs}) {
-            for (std::string &name : *all) {
-                if (name.empty()) continue;
-                const auto found = names.find(name);
-                name = found != names.end() ? found->second : prefix + name;
-            }
-        }
         nodes.push_back(std::move(made));
     }
     return nodes;
