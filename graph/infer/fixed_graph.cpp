@@ -6,6 +6,7 @@
 #include "support/names.h"
 
 #include <cstring>
+#include <filesystem>
 #include <fmt/format.h>
 
 namespace kumiko::graph {
@@ -280,5 +281,35 @@ int64_t FixedGraph::bytes(const std::string &name) const {
 }
 
 FixedGraph fix_sizes(const Model &model, const FixOptions &options) { return Fixing(model, options).run(); }
+
+Model to_model(const FixedGraph &graph) {
+    const auto info = [&](const std::string &name) {
+        const KnownValue &v = graph.value(name);
+        ValueInfo made;
+        made.name = name, made.type = v.type, made.type_text = type_name(v.type);
+        made.shape.emplace();
+        for (const int64_t e : v.extents) made.shape->push_back({e, ""});
+        return made;
+    };
+    Graph all;
+    all.name = std::filesystem::path(graph.name).stem().string();
+    for (const std::string &i : graph.inputs) all.inputs.push_back(info(i));
+    for (const std::string &o : graph.outputs) all.outputs.push_back(info(o));
+    all.nodes = graph.nodes;
+    for (const auto &[name, v] : graph.values) {
+        if (v.constant) all.constants[name] = *v.value;
+    }
+    // An output without elements is known, and its node may have others.
+    const std::set<std::string> outputs(graph.outputs.begin(), graph.outputs.end());
+    std::vector<ValueInfo> inner;
+    for (const Node &n : graph.nodes) {
+        for (const std::string &o : n.outputs) {
+            if (o.empty()) continue;
+            all.constants.erase(o);
+            if (!outputs.count(o)) inner.push_back(info(o));
+        }
+    }
+    return Model::of_graph(all, graph.name, inner);
+}
 
 } // namespace kumiko::graph

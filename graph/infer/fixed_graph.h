@@ -39,4 +39,7 @@ struct FixOptions {
 // Errors name the node.
 FixedGraph fix_sizes(const Model &model, const FixOptions &options = {});
 
+// The graph as a model of ONNX, with the types and shapes of all values. Throws as Model::of_graph.
+Model to_model(const FixedGraph &graph);
+
 } // namespace kumiko::graph

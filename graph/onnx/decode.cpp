@@ -202,7 +202,8 @@ onnx::TensorProto encode_tensor(const Buffer<> &tensor, const std::string &name)
     t.set_name(name);
     t.set_data_type(onnx_type(tensor.type()));
     for (const int64_t e : tensor.extents()) t.add_dims(e);
-    const Buffer<> dense = tensor.copy();
+    Buffer<> dense(tensor.type(), tensor.extents()); // whatever the strides
+    if (tensor.number_of_elements() > 0) dense.copy_from(tensor);
     t.set_raw_data(dense.data(), static_cast<size_t>(dense.number_of_elements()) * size_t(dense.type().bytes()));
     return t;
 }
@@ -230,6 +231,25 @@ ValueInfo decode_value(const onnx::ValueInfoProto &value) {
         info.shape->push_back(dimension);
     }
     return info;
+}
+
+onnx::ValueInfoProto encode_value(const ValueInfo &value) {
+    onnx::ValueInfoProto proto;
+    proto.set_name(value.name);
+    auto *tensor = proto.mutable_type()->mutable_tensor_type();
+    if (!value.type)
+        throw Unsupported(fmt::format("{} cannot be written anew; supported are tensors of numbers", value.text()));
+    tensor->set_elem_type(onnx_type(*value.type));
+    if (!value.shape) return proto;
+    auto *shape = tensor->mutable_shape();
+    for (const Dimension &d : *value.shape) {
+        auto *dimension = shape->add_dim();
+        if (d.number)
+            dimension->set_dim_value(*d.number);
+        else if (!d.symbol.empty())
+            dimension->set_dim_param(d.symbol);
+    }
+    return proto;
 }
 
 namespace {

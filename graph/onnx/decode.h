@@ -18,6 +18,7 @@ Buffer<> decode_tensor(const onnx::TensorProto &tensor, const Source &source);
 onnx::TensorProto encode_tensor(const Buffer<> &tensor, const std::string &name);
 
 ValueInfo decode_value(const onnx::ValueInfoProto &value);
+onnx::ValueInfoProto encode_value(const ValueInfo &value);
 Node decode_node(const onnx::NodeProto &node, const Source &source);
 onnx::NodeProto encode_node(const Node &node);
 // `outer`: names of values that an enclosing graph gives.

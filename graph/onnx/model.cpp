@@ -88,6 +88,72 @@ Model Model::parse_text(const std::string &text, const std::string &name) {
 Model Model::load(const std::string &path) {
     return parse(bytes_of(path), path, fs::absolute(path).parent_path().string(), path);
 }
+
+namespace {
+
+// The first version in which the operator is as in this one; 0 if the library does not know it.
+int since_version(const Node &node, int opset) {
+    const onnx::OpSchema *schema = onnx::OpSchemaRegistry::Schema(node.op, opset, node.domain);
+    return schema && !schema->Deprecated() ? schema->since_version() : 0;
+}
+
+// The first node whose operator is another one in this version of its domain's operator set.
+const Node *node_that_differs(const std::vector<const Node *> &nodes, int opset) {
+    for (const Node *n : nodes) {
+        if (n->opset != opset && since_version(*n, n->opset) != since_version(*n, opset)) return n;
+    }
+    return nullptr;
+}
+
+// A version for each domain in which all nodes can be stated.
+std::map<std::string, int> common_opsets(const Graph &graph, const std::string &name) {
+    std::map<std::string, std::vector<const Node *>> domains;
+    for (const Node &n : graph.nodes) domains[n.domain].push_back(&n);
+    std::map<std::string, int> made;
+    for (const auto &[domain, nodes] : domains) {
+        std::set<int, std::greater<>> versions;
+        for (const Node *n : nodes) versions.insert(n->opset);
+        for (const int v : versions) {
+            if (!made.count(domain) && !node_that_differs(nodes, v)) made[domain] = v;
+        }
+        if (made.count(domain)) continue;
+        const Node *n = node_that_differs(nodes, *versions.begin());
+        throw Unsupported(
+            fmt::format("{}: {} is of opset {} and differs in opset {}, of which another node is; a file of "
+                        "ONNX has one opset of each domain",
+                        name, n->label(), n->opset, *versions.begin()));
+    }
+    constexpr int without_nodes = 21;
+    made.emplace("", without_nodes);
+    return made;
+}
+
+} // namespace
+
+Model Model::of_graph(const Graph &graph, const std::string &name, const std::vector<ValueInfo> &values) {
+    auto made = std::make_shared<Contents>();
+    made->source.name = name, made->source.folder = ".";
+    made->source.opsets = common_opsets(graph, name);
+    constexpr int ir_version = 10; // of opset 21; later ones add nothing that a Graph has
+    made->proto.set_ir_version(ir_version);
+    made->proto.set_producer_name("kumiko");
+    for (const auto &[domain, version] : made->source.opsets) {
+        auto *opset = made->proto.add_opset_import();
+        opset->set_domain(domain), opset->set_version(version);
+    }
+    onnx::GraphProto &proto = *made->proto.mutable_graph();
+    proto.set_name(graph.name.empty() ? "graph" : graph.name);
+    for (const ValueInfo &v : graph.inputs) *proto.add_input() = encode_value(v);
+    for (const auto &[constant, value] : graph.constants) *proto.add_initializer() = encode_tensor(value, constant);
+    for (const Node &n : graph.nodes) *proto.add_node() = encode_node(n);
+    for (const ValueInfo &v : values) *proto.add_value_info() = encode_value(v);
+    for (const ValueInfo &v : graph.outputs) *proto.add_output() = encode_value(v);
+    made->graph = decode_graph(proto, made->source);
+    Model model;
+    model.contents_ = made;
+    return model;
+}
+
 void Model::check() const {
     try {
         // The file itself where there is one, so that its external data are found.

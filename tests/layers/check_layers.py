@@ -33,8 +33,12 @@ ROOMS = {
     "graph/onnx": ["graph/ir"],
     "graph/formulas": ["graph/ir"],
     "graph/eval": ["graph/onnx", "graph/formulas"],
+    "graph/infer": ["graph/eval"],
+    "graph/fuse": ["graph/infer"],
+    "graph/rules": ["graph/infer"],
     "graph/plan": ["support"],
     "driver": ["autotune", "targets/halide"],
+    "graph/build": ["graph/fuse", "graph/rules", "graph/plan", "driver"],
 }
 # The top rooms: they may include everything below and one another (the command runs the
 # benchmarks), without cycles.

@@ -1,0 +1,39 @@
+// Constants as numbers, and numbers as constants.
+#pragma once
+
+#include "graph/rules/rewriter.h"
+
+namespace kumiko::graph {
+
+// The elements in row-major order, whatever the strides, of f32, f64 and integers; nothing for other
+// types.
+std::optional<std::vector<double>> numbers_of(const Buffer<> &constant);
+// Of i64 and i32; nothing for other types.
+std::optional<std::vector<int64_t>> integers_of(const Buffer<> &constant);
+// Each number is rounded once. `type`: f32 or f64.
+Buffer<> rounded_to(Type type, const Extents &extents, const std::vector<double> &numbers);
+bool all_finite(const Buffer<> &constant); // of f32 or f64
+// The same elements in row-major order without gaps.
+Buffer<> dense(const Buffer<> &constant);
+Buffer<> transposed_copy(const Buffer<> &constant, const std::vector<size_t> &order);
+// With other extents, as many elements.
+Buffer<> reshaped_copy(const Buffer<> &constant, const Extents &extents);
+// Type, extents and bits.
+bool is_same_constant(const Buffer<> &a, const Buffer<> &b);
+
+// The elements of a constant that is broadcast to `extents` and differs along one axis at most, one
+// for each index of that axis; nothing if it differs along others, has more axes or other types than
+// numbers_of() takes.
+std::optional<std::vector<double>> along_axis(const Buffer<> &constant, const Extents &extents, size_t axis);
+
+// An input that is a constant of integers, or the attribute where operators had one before; nothing
+// if the node has neither or the input is not constant.
+std::optional<std::vector<int64_t>> integers_of(const Rewriter &graph, const Node &node, size_t input,
+                                                const std::string &attribute);
+
+Node make_node(const Node &like, const std::string &op, const std::vector<std::string> &inputs,
+               const std::vector<std::string> &outputs);
+// A Reshape of `from` to the extents of `to`, which it makes.
+Node make_reshape(Rewriter &graph, const Node &like, const std::string &from, const std::string &to);
+
+} // namespace kumiko::graph

@@ -1,0 +1,52 @@
+// Rules that replace parts of a graph by others that compute the same with less work.
+#pragma once
+
+#include "graph/rules/rewriter.h"
+
+namespace kumiko::graph {
+
+// One rule. Its example is a model in ONNX's text format without the header:
+// "(float[2] x) => (float[2] y) { y = Identity(x) }".
+struct Rule {
+    std::string name;
+    std::string matches, result; // a sentence each
+    // The results are equal in bits, NaN, infinities and -0 included (all NaNs are equal).
+    // Otherwise they are rounded at other places.
+    bool exact = true;
+    std::string source; // where the idea is from
+    std::string before, after;
+    // Changes the graph at this node if the rule applies there. Returns whether it did.
+    bool (*apply)(Rewriter &graph, const Node &node) = nullptr;
+};
+
+// All rules, by name.
+const std::vector<Rule> &all_rules();
+
+struct SimplifyOptions {
+    bool exact = false; // leave out the rules that round otherwise
+    // The rules to use, in this order at each node; empty: all. Throws UserError for a name that no
+    // rule has.
+    std::vector<std::string> rules;
+};
+
+struct SimplifyReport {
+    struct Count {
+        int applied = 0;
+        int64_t nodes = 0; // how many fewer there are
+        int64_t bytes = 0; // how many fewer bytes the nodes make
+    };
+    std::map<std::string, Count> rules; // those that applied
+    size_t nodes_before = 0, nodes_after = 0;
+    int64_t bytes_before = 0, bytes_after = 0; // of all values that nodes make
+    std::string text() const;                  // a line for the whole and one for each rule
+};
+
+// Applies rules until none applies. Values that are the graph's inputs and outputs keep their
+// names, types and extents.
+//
+// It ends, because each application makes smaller, in lexicographic order: the number of batch
+// normalisations and divisions, the number of nodes, the number of transposes, and the sum over all
+// nodes of the length of the longest path that leads to them.
+SimplifyReport simplify(FixedGraph &graph, const SimplifyOptions &options = {});
+
+} // namespace kumiko::graph

@@ -1,0 +1,15 @@
+// Nodes that change the shape of a tensor and not the order of its elements.
+#pragma once
+
+#include "graph/rules/rewriter.h"
+
+namespace kumiko::graph {
+
+// Whether the node is a Reshape, Flatten, Squeeze or Unsqueeze of a value that is not constant, or a
+// Transpose that only moves axes of one element.
+bool is_view(const Rewriter &graph, const Node &node);
+
+// The order of axes of a Transpose, counted from 0.
+std::vector<size_t> order_of(const Rewriter &graph, const Node &transpose);
+
+} // namespace kumiko::graph
