@@ -22,14 +22,14 @@ struct BuildArguments {
     std::vector<std::string> targets, sizes, constants;
     std::string name;
     int threads = 1;
-    bool self_test = true, cold = false, quiet = false;
+    bool exact = false, self_test = true, cold = false, quiet = false;
 };
 
 LibraryDescription describe(const BuildArguments &a) {
     if (!is_model(a.file)) {
         for (const auto &[option, given] :
              {std::pair("--size", !a.sizes.empty()), std::pair("--constant", !a.constants.empty()),
-              std::pair("--name", !a.name.empty())}) {
+              std::pair("--name", !a.name.empty()), std::pair("--exact", a.exact)}) {
             if (given) throw UserError(fmt::format("{} is for models; {} is none", option, a.file));
         }
         return LibraryDescription::load(a.file);
@@ -39,6 +39,7 @@ LibraryDescription describe(const BuildArguments &a) {
     graph::ModelLibraryOptions options;
     options.name = a.name.empty() ? graph::c_identifier(std::filesystem::path(a.file).stem().string()) : a.name;
     if (!a.targets.empty()) options.targets = a.targets;
+    options.model.rules->exact = a.exact;
     options.model.sizes = sizes_of(a.sizes);
     options.model.constants = constants_of(a.constants, model);
     return graph::describe_library(model, options);
@@ -106,6 +107,7 @@ void add_build(CLI::App &app) {
     command->add_option("--name", a->name, "of a model's library and function; otherwise the file's")
         ->type_name("NAME");
     add_size_options(*command, a->sizes, a->constants);
+    command->add_flag("--exact", a->exact, "of a model: no rules on the graph that round otherwise");
     command->add_option("--db", a->database, "take schedules from this tuning database")->type_name("FILE");
     command->add_flag("--cold", a->cold, "of its schedules those that were tuned for cold caches");
     command

@@ -27,16 +27,19 @@ void check_input(const Program &program, size_t n, const Buffer<> &array) {
 
 } // namespace
 
-FixOptions fix_options(const CompileModelOptions &options) {
-    FixOptions fix;
-    fix.sizes = options.sizes, fix.constants = options.constants;
-    fix.run = [](const Op &op, const std::vector<Buffer<>> &inputs) { return run_kernel(kumiko::compile(op), inputs); };
-    return fix;
+RunOp run_by_kernels() {
+    return [](const Op &op, const std::vector<Buffer<>> &inputs) { return run_kernel(kumiko::compile(op), inputs); };
+}
+
+FixedGraph make_graph(const Model &model, const CompileModelOptions &options) {
+    FixedGraph graph = fix_sizes(model, {options.sizes, options.constants, run_by_kernels()});
+    if (options.rules) simplify(graph, *options.rules);
+    return graph;
 }
 
 CompiledModel CompiledModel::compile(const Model &model, const CompileModelOptions &options) {
     auto made = std::make_shared<Contents>();
-    made->program = make_program(fix_sizes(model, fix_options(options)), options.groups);
+    made->program = make_program(make_graph(model, options), options.groups);
     const std::vector<Schedule> schedules = prepare(made->program, Target::host(), {.pack = options.pack});
     for (size_t n = 0; n < schedules.size(); n++) {
         if (options.progress) options.progress(n, schedules.size());

@@ -6,12 +6,15 @@
 
 #include "driver/kernel.h"
 #include "graph/build/prepare.h"
+#include "graph/rules/rules.h"
 
 namespace kumiko::graph {
 
 struct CompileModelOptions {
     std::map<std::string, int64_t> sizes;      // as FixOptions::sizes
     std::map<std::string, Buffer<>> constants; // as FixOptions::constants
+    // Rules on the graph; nothing: none.
+    std::optional<SimplifyOptions> rules = SimplifyOptions();
     GroupOptions groups;
     bool pack = true; // as PrepareOptions::pack
     // Called before each kernel is compiled, and at the end.
@@ -40,8 +43,9 @@ private:
     std::shared_ptr<const Contents> contents_;
 };
 
-// The sizes and constants of a model whose kernels are compiled: FixOptions with functions run as
-// kernels.
-FixOptions fix_options(const CompileModelOptions &options);
+// A function that compiles an op for this machine and runs it.
+RunOp run_by_kernels();
+// The graph from which a program is made: with fixed sizes, after the rules. Throws as fix_sizes.
+FixedGraph make_graph(const Model &model, const CompileModelOptions &options);
 
 } // namespace kumiko::graph

@@ -45,8 +45,7 @@ LibraryDescription describe_library(const Model &model, const ModelLibraryOption
         throw UserError(fmt::format("\"{}\" cannot be the name of a C function; legal are a letter, then letters, "
                                     "digits and underscores",
                                     options.name));
-    const FixedGraph graph = fix_sizes(model, fix_options(options.model));
-    Program program = make_program(graph, options.model.groups);
+    Program program = make_program(make_graph(model, options.model), options.model.groups);
     LibraryDescription library;
     library.name = options.name, library.targets = options.targets;
     // Packed weights fit one target, so a library for several has plain ones.
@@ -107,7 +106,7 @@ LibraryDescription describe_library(const Model &model, const ModelLibraryOption
             all.push_back(constant == options.model.constants.end() ? inputs.at(next++) : constant->second);
         }
         EvaluateOptions evaluation;
-        evaluation.run = fix_options(options.model).run;
+        evaluation.run = run_by_kernels();
         return evaluate(model, all, evaluation);
     };
     library.models.push_back(std::move(made));

@@ -236,9 +236,8 @@ ValueInfo decode_value(const onnx::ValueInfoProto &value) {
 onnx::ValueInfoProto encode_value(const ValueInfo &value) {
     onnx::ValueInfoProto proto;
     proto.set_name(value.name);
+    if (!value.type) return proto; // inferred by the reader
     auto *tensor = proto.mutable_type()->mutable_tensor_type();
-    if (!value.type)
-        throw Unsupported(fmt::format("{} cannot be written anew; supported are tensors of numbers", value.text()));
     tensor->set_elem_type(onnx_type(*value.type));
     if (!value.shape) return proto;
     auto *shape = tensor->mutable_shape();
@@ -307,24 +306,6 @@ Node decode_node(const onnx::NodeProto &proto, const Source &source) {
 }
 
 namespace {
-
-onnx::ValueInfoProto encode_value(const ValueInfo &info) {
-    onnx::ValueInfoProto value;
-    value.set_name(info.name);
-    if (!info.type) return value; // inferred by the reader
-    auto *tensor = value.mutable_type()->mutable_tensor_type();
-    tensor->set_elem_type(onnx_type(*info.type));
-    if (!info.shape) return value;
-    auto *shape = tensor->mutable_shape();
-    for (const Dimension &d : *info.shape) {
-        auto *dimension = shape->add_dim();
-        if (d.number)
-            dimension->set_dim_value(*d.number);
-        else if (!d.symbol.empty())
-            dimension->set_dim_param(d.symbol);
-    }
-    return value;
-}
 
 onnx::GraphProto encode_graph(const Graph &graph) {
     onnx::GraphProto proto;

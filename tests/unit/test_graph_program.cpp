@@ -45,6 +45,7 @@ Program check(const Model &m, const CompileModelOptions &given = {}) {
         for (const bool pack : {false, true}) {
             CompileModelOptions options = given;
             options.groups.fuse = fuse, options.pack = pack;
+            if (fuse && !pack) options.rules.reset();
             last = CompiledModel::compile(m, options);
             const std::vector<Buffer<>> results = last.run(inputs);
             REQUIRE_EQ(results.size(), expected.size());
