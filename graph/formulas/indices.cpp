@@ -91,12 +91,11 @@ Element with_updates(Call &c, const Element &data, const Element &meets, const E
     // Integers wrap. Narrow floats are accumulated in f32 and rounded once.
     const Type in = accumulator(t);
     const Type bits = wrapping(in);
-    const auto total = [&](Expr (*f)(Expr, Expr), double identity) -> Element {
-        return reduce(f, number(bits, identity), select(meets, Element(cast(bits, update)), number(bits, identity)),
-                      loops);
+    const auto meeting = [&](double identity) -> Element {
+        return select(meets, Element(cast(bits, update)), number(bits, identity));
     };
-    if (how == "add") return cast(t, cast(bits, data) + total([](Expr a, Expr b) -> Expr { return a + b; }, 0));
-    if (how == "mul") return cast(t, cast(bits, data) * total([](Expr a, Expr b) -> Expr { return a * b; }, 1));
+    if (how == "add") return cast(t, cast(bits, data) + sum(meeting(0), loops));
+    if (how == "mul") return cast(t, cast(bits, data) * product(meeting(1), loops));
     const bool floating = is_floating(t);
     if (how == "max") {
         const Element least = floating ? number(t, -INFINITY) : Element(t.min());
@@ -124,18 +123,17 @@ Made scatter_elements(Call &c) {
     const Axis loop = c.loop(updates.extents[axis]);
     return {View{x.type, x.extents, [=, &c](const Indices &i) {
                      Indices at = i;
-                     Expr covered = Halide::Internal::const_true();
+                     std::optional<Element> covered; // where there are fewer updates than elements
                      for (size_t d = 0; d < i.size(); d++) {
                          if (d == axis) continue;
                          const int e = static_cast<int>(updates.extents[d]);
                          if (e == x.extents[d]) continue;
-                         covered = covered && i[d] < e;
+                         covered = covered ? *covered && Element(i[d] < e) : Element(i[d] < e);
                          at[d] = Halide::min(i[d], e - 1);
                      }
                      at[axis] = loop;
-                     const Element meets =
-                         Element(covered) && Element(data_index(index.at(at), x.extents[axis]) == i[axis]);
-                     return with_updates(c, x.at(i), meets, updates.at(at), {loop}, how);
+                     const Element meets = Element(data_index(index.at(at), x.extents[axis]) == i[axis]);
+                     return with_updates(c, x.at(i), covered ? *covered && meets : meets, updates.at(at), {loop}, how);
                  }}};
 }
 
@@ -156,14 +154,16 @@ Made scatter_nd(Call &c) {
     return {View{x.type, x.extents, [=, &c](const Indices &i) {
                      Indices at;
                      for (size_t d = 0; d + 1 < index.rank(); d++) at.push_back(loops[d]);
-                     Expr meets = Halide::Internal::const_true();
+                     std::optional<Expr> meets;
                      for (size_t d = 0; d < depth; d++) {
                          Indices own = at;
                          own.push_back(static_cast<int>(d));
-                         meets = meets && data_index(index.at(own), x.extents[d]) == i[d];
+                         const Expr here = data_index(index.at(own), x.extents[d]) == i[d];
+                         meets = meets ? *meets && here : here;
                      }
                      at.insert(at.end(), i.begin() + int64_t(depth), i.end());
-                     return with_updates(c, x.at(i), Element(meets), updates.at(at), loops, how);
+                     return with_updates(c, x.at(i), Element(meets.value_or(Halide::Internal::const_true())),
+                                         updates.at(at), loops, how);
                  }}};
 }
 

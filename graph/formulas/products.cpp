@@ -9,6 +9,8 @@
 
 #include <fmt/format.h>
 
+#include <numeric>
+
 namespace kumiko::graph {
 
 namespace {
@@ -109,7 +111,102 @@ Made conv_integer(Call &c) {
     return {convolved(c, image, weights, window, i32)};
 }
 
-// Each output element gathers the input elements whose windows reach it.
+// Where a transposed convolution puts the elements of its image: element i, by weight k, at
+// i * stride + k * dilation - before.
+struct Spreading {
+    std::vector<int64_t> strides, dilations, before;
+    int64_t group, outputs; // groups, and outputs of each
+};
+
+int64_t floor_div(int64_t a, int64_t b) { return a / b - (a % b < 0); }
+
+// The phases of one axis. Outputs that are equal modulo the stride read the same weights: these
+// are at `step` * n + `shift(phase)`, and element `place` - n of the image meets weight n.
+//
+// With dilation d and stride s, output o meets weight k if o + before - k * d is a multiple of s:
+// for one of s / gcd(s, d) residues of k, or for none.
+struct Phases {
+    int stride, before, taps;
+    int64_t places;
+    std::vector<int> first; // weight of each phase; the number of weights if there is none
+    int step, back;         // from tap to tap: weights, and elements of the image
+
+    Phases(int64_t s, int64_t d, int64_t before, int64_t kernel, int64_t out)
+        : stride(static_cast<int>(s)), before(static_cast<int>(before)) {
+        const int64_t common = std::gcd(s, d);
+        step = static_cast<int>(s / common), back = static_cast<int>(d / common);
+        taps = static_cast<int>((kernel + step - 1) / step);
+        places = floor_div(out - 1 + before, s) - floor_div(before, s) + 1;
+        for (int64_t phase = 0; phase < s; phase++) {
+            int64_t k = 0;
+            while (k < step && (phase - k * d) % s != 0) k++;
+            first.push_back(static_cast<int>(k < step ? k : kernel));
+        }
+    }
+    int lowest() const { return static_cast<int>(floor_div(before, stride)); }
+    // Whether each phase has as many weights as there are taps.
+    bool equal(int64_t kernel) const {
+        return std::all_of(first.begin(), first.end(), [&](int f) { return f + (taps - 1) * step < kernel; });
+    }
+};
+
+// Each output element gathers the image elements whose windows reach it. Those of one phase are a
+// convolution of their own, so no products with zeros between the elements are computed.
+View by_phases(Call &c, const Spreading &s, const Extents &extents, Type type) {
+    const Tensor x = c.tensor(0), w = c.tensor(1);
+    const Extents image = view_of(x).extents, weights = view_of(w).extents;
+    const size_t dims = s.strides.size();
+    const int64_t per = image[1] / s.group;
+    std::vector<Phases> phases;
+    std::vector<Axis> loops = {c.loop(per)}, of_image, of_weights;
+    Extents staged = {extents[0], extents[1]};
+    for (size_t d = 0; d < dims; d++) {
+        phases.emplace_back(s.strides[d], s.dilations[d], s.before[d], weights[2 + d], extents[2 + d]);
+        loops.push_back(c.loop(phases[d].taps));
+        of_image.push_back(x.axes()[2 + d]), of_weights.push_back(w.axes()[2 + d]);
+    }
+    for (const Phases &p : phases) staged.push_back(p.stride);
+    for (const Phases &p : phases) staged.push_back(p.places);
+    const Tensor around = zero_padded(x, of_image), taps = zero_padded(w, of_weights);
+    const int64_t outputs = s.outputs, group = s.group;
+    const std::vector<int64_t> dilations = s.dilations, kernel(weights.begin() + 2, weights.end());
+    const View sums = {
+        type, staged, [=](const Indices &i) -> Element {
+            Indices at = {i[0], group == 1 ? Expr(loops[0])
+                                           : i[1] / static_cast<int>(outputs) * static_cast<int>(per) + loops[0]};
+            std::optional<Element> reached; // where phases have different numbers of weights
+            Indices weight = {at[1], group == 1 ? i[1] : i[1] % static_cast<int>(outputs)};
+            for (size_t d = 0; d < dims; d++) {
+                const Phases &p = phases[d];
+                const Expr phase = i[2 + d], place = i[2 + dims + d];
+                const auto dilation = static_cast<int>(dilations[d]);
+                Expr first = p.first.back();
+                for (int n = p.stride - 1; n-- > 0;) first = Halide::select(phase == n, p.first[size_t(n)], first);
+                if (dilation == 1) first = phase; // weight n of phase n
+                weight.push_back(loops[1 + d] * p.step + first);
+                if (!p.equal(kernel[d])) {
+                    const Element here = Element(weight.back() < static_cast<int>(kernel[d]));
+                    reached = reached ? *reached && here : here;
+                }
+                // (o + before - k * dilation) / stride, with o + before = place * stride + phase
+                Expr from = place + p.lowest() - loops[1 + d] * p.back;
+                if (dilation != 1) from = from + (phase - first * dilation) / p.stride;
+                at.push_back(from);
+            }
+            const Element term = Element(cast(type, around.at(at))) * Element(cast(type, taps.at(weight)));
+            // Not by a weight of zero: the element may be infinite.
+            return sum(reached ? select(*reached, term, number(type, 0)) : term, loops);
+        }};
+    const View stored = c.stored(sums, "phase");
+    return {type, extents, [=](const Indices &i) {
+                Indices at = {i[0], i[1]};
+                for (size_t d = 0; d < dims; d++) at.push_back((i[2 + d] + phases[d].before) % phases[d].stride);
+                for (size_t d = 0; d < dims; d++)
+                    at.push_back((i[2 + d] + phases[d].before) / phases[d].stride - phases[d].lowest());
+                return stored.at(at);
+            }};
+}
+
 Made conv_transpose(Call &c) {
     const View x = c.in(0), w = c.in(1);
     const int64_t group = c.node.integer("group", 1);
@@ -131,7 +228,6 @@ Made conv_transpose(Call &c) {
         (!wanted.empty() && wanted.size() < dims) || !positive(strides) || !positive(dilations))
         c.fail(fmt::format("strides, dilations, pads or output_shape are not those of {} axes", dims));
     Extents extents = {x.extents[0], outputs * group};
-    std::vector<Axis> loops = {c.loop(x.extents[1] / group)};
     for (size_t d = 0; d < dims; d++) {
         const int64_t kernel = (w.extents[2 + d] - 1) * dilations[d] + 1, in = x.extents[2 + d];
         int64_t out = strides[d] * (in - 1) + more[d] + kernel - pads[d] - pads[d + dims];
@@ -148,26 +244,10 @@ Made conv_transpose(Call &c) {
             pads[d] = pads[d + dims] = 0;
         }
         extents.push_back(out);
-        loops.push_back(c.loop(w.extents[2 + d]));
     }
     const Type t = x.type, in = accumulator(t);
-    View made = {
-        in, extents, [=](const Indices &i) -> Element {
-            if (x.elements() == 0) return number(in, 0);
-            const int per = static_cast<int>(x.extents[1] / group);
-            Indices image = {i[0], group == 1 ? Expr(loops[0]) : i[1] / static_cast<int>(outputs) * per + loops[0]};
-            Indices weight = {image[1], group == 1 ? i[1] : i[1] % static_cast<int>(outputs)};
-            Expr reached = Halide::Internal::const_true();
-            for (size_t d = 0; d < dims; d++) {
-                const int e = static_cast<int>(x.extents[2 + d]), s = static_cast<int>(strides[d]);
-                const Expr at = i[2 + d] + static_cast<int>(pads[d]) - loops[1 + d] * static_cast<int>(dilations[d]);
-                reached = reached && at >= 0 && at % s == 0 && at / s < e;
-                image.push_back(Halide::clamp(at / s, 0, e - 1));
-                weight.push_back(loops[1 + d]);
-            }
-            const Element term = Element(cast(in, x.at(image))) * Element(cast(in, w.at(weight)));
-            return sum(select(Element(reached), term, number(in, 0)), loops);
-        }};
+    if (x.elements() == 0) return {constant_view(t, extents, [t](const Indices &) -> Expr { return number(t, 0); })};
+    View made = by_phases(c, {strides, dilations, pads, group, outputs}, extents, in);
     if (c.has(2)) made = with_bias(c, made, 2);
     return {converted(made, t)};
 }
