@@ -14,9 +14,10 @@ struct ScatterRoles {
     std::string consumer; // an elementwise output computed from its results, or ""
 };
 
-// The last axis, which is contiguous, if it is not the scattered one; else "".
+// The last axis, which is contiguous, if all of its elements go to the same place; else "".
 std::string columns_of(const Stage &sum, const std::string &at) {
-    return sum.axes.back().name() == at ? "" : sum.axes.back().name();
+    const std::string last = sum.axes.back().name();
+    return last == at || Halide::Internal::expr_uses_var(scattered(sum)->index, last) ? "" : last;
 }
 
 // The scatter must be the first stage, followed by at most one elementwise stage of its results.
