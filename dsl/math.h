@@ -18,7 +18,7 @@ namespace kumiko {
 //
 // f16 and bf16 are computed in f32 and rounded once: at most 0.51 of their ulp. f64 is within 6
 // ulp, using exp, erfc, expm1 and log1p of the C library. docs/functions.md lists all functions;
-// tests/unit/test_driver_accuracy.cpp compares with 200-bit values.
+// tests/unit/test_cpu_accuracy.cpp compares with 200-bit values.
 //
 // expm1 and log1p preserve the sign of zero; expm1(−∞) is −1, log1p(−1) is −∞, and log1p below −1
 // is NaN. silu, gelu and gelu_tanh of −∞ are −0.

@@ -36,7 +36,7 @@ std::string functions_page() {
         "| f64 | as stated below; functions that are not named there are within 6 units for \\|x\\| up to 12 |\n"
         "| f32 in `interpret` | computed in f64 and rounded once: at most 0.51 units; 2 units for `softplus` and the "
         "`hard_` functions |\n\n"
-        "`tests/unit/test_driver_accuracy.cpp` compares the activations with values of 200 bits: all f16, all bf16, "
+        "`tests/unit/test_cpu_accuracy.cpp` compares the activations with values of 200 bits: all f16, all bf16, "
         "and f32\n"
         "dense in its logarithm. Through Halide's generator (`targets/halide`), exp and log are Halide's, and in the "
         "tails of\n"

@@ -16,7 +16,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WIDEST = 100
 CHECKED = ("*.h", "*.cpp", "*.c", "*.cmake", "*.cmake.in", "*CMakeLists.txt", "*.sh", "*.py", "run", ".ci/run")
 # Tables of cases, in which a comment beside each row is clearer than one above it.
-WIDE = ("bench/shapes_conv.cpp", "tests/unit/test_driver_conv_bytes.cpp")
+WIDE = ("bench/shapes_conv.cpp", "tests/unit/test_library_conv_bytes.cpp")
 BANNED = {
     r"pass(es|ed|ing)? the caches by": "non-temporal store",
     r"is no name for": "is not a valid name",

@@ -3,7 +3,7 @@
 // lanes too (expm1 and log1p of f64 are in math_f64.cpp); and cosh on f32 lanes, which shares
 // sinh's exponential.
 // Their relative error is bounded everywhere, subnormal results included
-// (tests/unit/test_driver_accuracy.cpp measures it).
+// (tests/unit/test_cpu_accuracy.cpp measures it).
 //
 // Three means. (1) The tails are a product of exp and of a factor without cancellation: Φ(-a) =
 // e^(-a²/2) m(a), m a polynomial in 1 / (1 + c a), as in C. Hastings, "Approximations for Digital

@@ -1,5 +1,4 @@
 // `kumiko show` and `kumiko run` of a model of ONNX.
-// Links: graph/eval
 #include "dsl/npy.h"
 #include "dsl/types.h"
 #include "graph/onnx/model.h"

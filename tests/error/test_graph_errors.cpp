@@ -1,6 +1,5 @@
 // What is wrong with a model, and what would be legal: each error names the file, and the node,
 // value or tensor.
-// Links: graph/eval
 #include "graph/eval/evaluate.h"
 #include "graph/onnx/model.h"
 #include "support/error.h"

@@ -1,6 +1,7 @@
 // The decisions of schedules for each stage, and the alternatives that a space offers beside a
 // point.
 // Links: driver
+// Levels: no
 #include "autotune/alternatives.h"
 #include "autotune/tune.h"
 #include "driver/default_schedule.h"

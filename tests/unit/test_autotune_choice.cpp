@@ -1,5 +1,6 @@
 // The default gives a stage the loops of its sketch if these are estimated to be faster.
 // Links: driver
+// Levels: no
 #include "autotune/choice.h"
 #include "autotune/spaces/auto_space.h"
 #include "autotune/tune.h"

@@ -1,5 +1,5 @@
 // Candidates through a Redis server: addresses, messages, and candidates whose workers die. The
-// test acts as the worker; tests/e2e/test_driver_workers.cpp has real workers.
+// test acts as the worker; tests/e2e/test_autotune_workers.cpp has real workers.
 #include "autotune/queue_runner.h"
 #include "ops/registry.h"
 #include "support/json.h"

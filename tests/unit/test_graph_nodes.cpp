@@ -1,6 +1,6 @@
 // ONNX's own tests of single operators. tests/data/onnx_nodes.json lists those that fail, with the
 // reason; a test that passes must not be listed, so the list only shrinks.
-// Links: graph/eval driver
+// Links: driver
 // Levels: no
 // Sanitized: no
 // Cost: 60

@@ -1,6 +1,4 @@
 // Values at the edges of operators: NaN, infinities, padding, large integers, empty tensors.
-// Links: graph/eval
-// Levels: no
 #include "dsl/types.h"
 #include "graph/eval/evaluate.h"
 #include "support/error.h"

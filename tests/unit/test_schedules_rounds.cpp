@@ -1,0 +1,155 @@
+// Where partial results are spilled between rounds (wait_in), and copies in reading order
+// (reindex).
+// Links: driver
+#include "ops/ops.h"
+#include "support/error.h"
+#include "tests/unit/check_runs.h"
+
+using namespace kumiko;
+
+namespace {
+
+Op conv(int channels, int size, int filters, int window, int stride, bool epilogue = false) {
+    ops::Conv2dOptions o;
+    o.padding(window / 2).stride(stride);
+    o.bias = epilogue;
+    if (epilogue) o.activation = "relu";
+    return ops::conv2d(f32, 2, channels, size, size, filters, window, window, o);
+}
+
+// Channels in blocks of 4 outside of the tiles, so that each tile has several rounds.
+Schedule in_rounds(const Op &op, int pixels, const std::string &wait_at) {
+    const std::string sum = op.stages()[op.stages()[0].kind == Stage::Kind::Padding].name;
+    Schedule s(op);
+    StageHandle Y = s.stage(sum);
+    auto [oo, oi] = Y.split("o", 8);
+    LoopName run = Y.fuse("y", "x", "yx");
+    auto [ro, ri] = Y.split(run, pixels);
+    auto [co, ci] = Y.split("c", 4);
+    Y.reorder({"n", oo, co, ro, ci, "ky", "kx", ri, oi}).unroll(ri).vectorize(oi, 8);
+    s.accumulate_in(sum, "registers", ro);
+    Y.wait_in("L2", wait_at);
+    if (sum != "Y") Y.finish_in("Y");
+    return s;
+}
+
+} // namespace
+
+TEST_CASE("wait_in: a buffer of the size of the partial results inside the loop") {
+    for (const char *at : {"n", "o.o"}) {
+        const Schedule s = in_rounds(conv(10, 7, 16, 1, 1), 6, at);
+        CHECK(body_of(s).find("allocate Y.sum[") != std::string::npos);
+        CHECK(std::string(s.nest()).find("between rounds, Y waits in L2") != std::string::npos);
+        check_runs(s);
+    }
+    // blocks of channels and runs that are not full
+    check_runs(in_rounds(conv(9, 6, 24, 3, 2), 5, "o.o"));
+    // filters too, and a consumer at the end
+    check_runs(in_rounds(conv(10, 7, 20, 1, 1, true), 6, "o.o"));
+    check_runs(in_rounds(conv(3, 7, 16, 1, 1, true), 6, "o.o")); // one round
+    check_runs(in_rounds(conv(0, 7, 16, 1, 1), 6, "o.o"));       // none: zeros
+    Size C("C");
+    const Op op = ops::matmul(f32, 20, 24, C);
+    Schedule s(op);
+    StageHandle M = s.stage("C");
+    auto [io, ii] = M.split("i", 4);
+    auto [jo, ji] = M.split("j", 16);
+    auto [ko, ki] = M.split("k", 8);
+    M.reorder({jo, ko, io, ki, ii, ji}).unroll(ii).vectorize(ji, 8);
+    s.accumulate_in("C", "registers", io);
+    M.wait_in("L1", jo);
+    for (int k : {0, 1, 8, 21}) check_runs(s, {{"C", k}});
+}
+
+TEST_CASE("errors of wait_in") {
+    const Op op = ops::matmul(f32, 32, 32, 32);
+    Schedule s(op);
+    StageHandle C = s.stage("C");
+    CHECK_THROWS_WITH(C.wait_in("L1", "i"), doctest::Contains("C has no rounds"));
+    auto [jo, ji] = C.split("j", 8);
+    auto [ko, ki] = C.split("k", 8);
+    C.reorder({"i", ko, jo, ki, ji});
+    s.accumulate_in("C", "registers", jo);
+    CHECK_THROWS_WITH(C.wait_in("registers", "i"), doctest::Contains("registers hold the partial results"));
+    CHECK_THROWS_WITH(C.wait_in("L7", "i"), doctest::Contains("L7"));
+    CHECK_THROWS_WITH(C.wait_in("L1", ko), doctest::Contains("reduction loop k.o is not inside loop k.o"));
+    CHECK_THROWS_WITH(C.wait_in("L1", jo), doctest::Contains("which is not inside loop j.o"));
+    C.wait_in("L1", "i");
+    CHECK_THROWS_WITH(Schedule(s).stage("C").reorder({ko, "i", jo, ki, ji}),
+                      doctest::Contains("takes away what wait_in"));
+    Schedule joined(op);
+    joined.stage("C").split("k", 8);
+    joined.stage("C").reorder({"i", "k.o", "j", "k.i"});
+    joined.accumulate_in("C", "registers", "j", "join");
+    CHECK_THROWS_WITH(joined.stage("C").wait_in("L1", "i"), doctest::Contains("joins its rounds"));
+    CHECK_THROWS_WITH(s.accumulate_in("C", "registers", jo, "join"), doctest::Contains("takes away what wait_in"));
+}
+
+TEST_CASE("reindex: the columns of a convolution's image, one after the other") {
+    for (const auto &[size, window, stride] :
+         {std::tuple(9, 3, 2), std::tuple(8, 3, 1), std::tuple(7, 1, 1), std::tuple(11, 5, 3)}) {
+        const Op op = conv(5, size, 16, window, stride);
+        Schedule s(op);
+        StageHandle Y = s.stage("Y");
+        LoopName run = Y.fuse("y", "x", "yx");
+        LoopName steps = Y.fuse(Y.fuse("c", "ky", "cky"), "kx", "ckykx");
+        auto [ro, ri] = Y.split(run, 16);
+        auto [ko, ki] = Y.split(steps, 12);
+        Y.reorder({"n", ro, ko, "o", ki, ri}).vectorize(ri, 8);
+        const StageHandle columns = s.reindex(window > 1 ? "X.padded" : "X", "Y", {"n", "c ky kx", "y x"});
+        if (window > 1) s.stage("X.padded").compute_root();
+        StageHandle panel = s.place_in(columns.name(), "L1", "Y", ko);
+        s.accumulate_in("Y", "registers", "o");
+        // As much as one block of steps of one run of pixels needs.
+        CHECK(body_of(s).find("[float32 * 1 * 12 * 16]") != std::string::npos);
+        CHECK(Schedule::from_json(op, s.to_json()).to_json() == s.to_json());
+        CHECK(s.to_cpp().find("reindex(") != std::string::npos);
+        check_runs(s);
+        panel.layout({"n", "yx/8", "ckykx", "yx%8"});
+        check_runs(s);
+    }
+    // Without a copy it changes nothing.
+    Schedule plain(conv(5, 8, 4, 3, 1));
+    plain.reindex("X.padded", "Y", {"n", "y ky", "x kx", "c"});
+    check_runs(plain);
+}
+
+TEST_CASE("reindex by loops that nothing fused, and of sizes known at run time") {
+    Size H("H"), W("W");
+    const Op op = ops::conv2d(f32, 1, 4, H, W, 6, 1, 1);
+    Schedule s(op);
+    CHECK_THROWS_WITH(Schedule(s).reindex("X", "Y", {"n", "c ky kx", "y x"}),
+                      doctest::Contains("the extent of axis x is known only at run time"));
+    s.reindex("X", "Y", {"n", "y", "x", "c ky kx"});
+    StageHandle Y = s.stage("Y");
+    auto [xo, xi] = Y.split("x", 8);
+    Y.reorder({"n", "y", xo, "o", "c", "ky", "kx", xi}).vectorize(xi, 8);
+    s.place_in("X.by.Y", "L1", "Y", xo).layout({"n", "y", "ckykx", "x"});
+    s.accumulate_in("Y", "registers", "o");
+    check_runs(s, {{"H", 7}, {"W", 5}});
+    check_runs(s, {{"H", 3}, {"W", 16}});
+}
+
+TEST_CASE("errors of reindex") {
+    const Op op = conv(5, 8, 4, 3, 1);
+    Schedule s(op);
+    CHECK_THROWS_WITH(s.reindex("X.padded", "Q", {"n"}), doctest::Contains("there is no stage \"Q\""));
+    CHECK_THROWS_WITH(s.reindex("X", "Y", {"n"}), doctest::Contains("Y does not read X itself"));
+    CHECK_THROWS_WITH(s.reindex("X.padded", "Y", {"n", "c ky kx", "y z"}), doctest::Contains("Y has no axis \"z\""));
+    CHECK_THROWS_WITH(s.reindex("X.padded", "Y", {"n", "c ky kx", "y y"}), doctest::Contains("axis y is named twice"));
+    CHECK_THROWS_WITH(s.reindex("X.padded", "Y", {"n", "", "y"}), doctest::Contains("a group is empty"));
+    CHECK_THROWS_WITH(s.reindex("X.padded", "Y", {"n", "c ky kx", "y"}),
+                      doctest::Contains("axis x, by which Y reads X.padded, is in no group"));
+    CHECK_THROWS_WITH(s.reindex("X.padded", "Y", {"n o", "c ky kx", "y x"}),
+                      doctest::Contains("the index at which Y reads X.padded does not depend on axis o"));
+    CHECK_THROWS_WITH(s.reindex("X", "X.padded", {"n", "c", "y x"}),
+                      doctest::Contains("X.padded pads, so it is computed beyond its axes"));
+    s.reindex("X.padded", "Y", {"n", "c ky kx", "y x"});
+    CHECK_THROWS_WITH(s.reindex("X.padded", "Y", {"n", "c ky kx", "y x"}),
+                      doctest::Contains("Y reads X.padded by its own axes already"));
+    // The last block of k is partial: a stage over the full extents would read out of bounds.
+    Schedule blocks(ops::matmul(f32, 8, 8, Size("K")));
+    blocks.stage("C").interleave("k", 4);
+    CHECK_THROWS_WITH(blocks.reindex("A", "C.rf", {"i", "k_o k_n"}),
+                      doctest::Contains("of A is not proved to be in bounds for all iterations of C.rf"));
+}
