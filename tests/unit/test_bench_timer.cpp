@@ -31,17 +31,17 @@ TEST_CASE("the timer counts what it runs") {
 }
 
 TEST_CASE("work that times itself is believed") {
-    int runs = 0;
+    int runs = 0, measured = 0;
     const TimedWork elsewhere(std::function<double(int)>([&](int times) {
         runs += times;
         return 3e-3 * times; // independent of the clock
     }));
-    const TimedWork here([] {});
+    const TimedWork here([&] { measured++; });
     const std::vector<Timing> t = time_interleaved(std::vector<TimedWork>{elsewhere, here},
                                                    {.budget_seconds = 0.01, .min_rounds = 3, .max_rounds = 3});
     CHECK(t[0].median == doctest::Approx(3e-3));
     CHECK(t[0].repeats == 2); // until a sample takes 4 ms
-    CHECK(t[1].median < 1e-3);
+    CHECK(measured >= 3);
     CHECK(runs >= 6);
 }
 
@@ -55,7 +55,7 @@ TEST_CASE("peaks run") {
     CHECK(peak.flops > 0);
     for (DotType type : {DotType::Bytes, DotType::Halves}) {
         CountedWork dot = dot_peak(type, 2);
-        MESSAGE(dot.name);
+        CAPTURE(dot.name);
         dot.run();
         CHECK(dot.flops > 0);
     }

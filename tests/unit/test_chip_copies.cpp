@@ -45,7 +45,6 @@ sim::Run check(const Op &op, const std::string &name = "small", bool exact = tru
         const Bounded expected = interpret_with_bound(op, inputs, {});
         CHECK_NOTHROW(check_within(arrays.back(), expected.values.front(), expected.bounds.front()));
     }
-    MESSAGE(op.name() << " on " << name << ": " << run.cycles() << " cycles, of the bound " << run.efficiency());
     return run;
 }
 

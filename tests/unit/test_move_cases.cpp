@@ -105,7 +105,6 @@ TEST_CASE("from DRAM to PEs and back, on the whole chip") {
     CHECK(in.move.bound.cycles >= 160 + 128);
     const Outcome out = moved(lm, dram(2048), full);
     CHECK(out.cycles <= 480);
-    MESSAGE(in.move.to_string() << out.move.to_string());
 }
 
 TEST_CASE("a tile of a larger tensor leaves its neighbours alone") {
