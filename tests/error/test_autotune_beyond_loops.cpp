@@ -7,7 +7,7 @@
 
 using namespace kumiko;
 
-TEST_CASE("the tuner refuses what it cannot run again and again in a process of its own") {
+TEST_CASE("the tuner refuses ops that it cannot run repeatedly in a separate process") {
     TuneOptions options;
     options.quiet = true;
     const auto told = [&](const Op &op) {

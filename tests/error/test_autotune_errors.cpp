@@ -132,7 +132,7 @@ TEST_CASE("a damaged database") {
     CHECK(told([&] { Database db(file); }).find("damaged.db is damaged") != std::string::npos);
 }
 
-TEST_CASE("a disk that becomes full: what was kept stays, and work can go on") {
+TEST_CASE("a full disk: stored records remain, and the session can resume") {
     const std::string file = fresh_file("full.db");
     Database db(file);
     const auto record = [](int n) {

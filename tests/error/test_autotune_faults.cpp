@@ -274,7 +274,7 @@ TEST_CASE("a lock is waited for, and an error when it lasts") {
     close(ready[1]);
 }
 
-TEST_CASE("a session that is killed is resumed: nothing written is lost, nothing is measured twice") {
+TEST_CASE("a killed session resumes: no stored record is lost, and none is measured twice") {
     const std::string file = fresh_file("killed.db");
     size_t before = 0;
     for (const int enough : {3, 9}) {
@@ -384,7 +384,7 @@ TEST_CASE("an import without room leaves the database as it was") {
     CHECK(merge_lines(db, in, "x.jsonl").added == 597);
 }
 
-TEST_CASE("a disk that is full: an error, and work goes on where there is room again") {
+TEST_CASE("a full disk is an error; the session resumes when space is free") {
     // Requires the right to mount a file system of 300 KiB for this process.
     const std::filesystem::path disk = folder() / "disk";
     std::filesystem::create_directories(disk);

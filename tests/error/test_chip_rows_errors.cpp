@@ -175,7 +175,7 @@ TEST_CASE("sums without a memory level, or stored before they are complete") {
           "the chip keeps sums until they are complete");
 }
 
-TEST_CASE("reductions over nothing") {
+TEST_CASE("reductions over empty extents") {
     const Machine machine = chip_machine(small());
     const std::string why = ", which has no elements; the chip's reductions have one at least";
     const Op op = ops::reduction("sum", f32, {8, 0}, {1});

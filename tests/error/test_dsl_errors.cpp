@@ -584,7 +584,7 @@ TEST_CASE("buffers larger than memory") {
     CHECK(error_of([&] { Buffer<float>({most, most, most}); }).find("a stride must fit 32 bits") != std::string::npos);
 }
 
-TEST_CASE("interpreting") {
+TEST_CASE("errors of the interpreter") {
     Names n;
     Op op("op", {n.A, n.B}, {compute("C", {n.i, n.j}, sum(n.A(n.i, n.k) * n.B(n.k, n.j), n.k))});
     Buffer<float> a({4, 6}), b({6, 5}), c({4, 5});

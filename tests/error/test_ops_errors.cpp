@@ -1,3 +1,4 @@
+// The errors of the op factories: sizes, types, layouts and options that no op has.
 #include "ops/ops.h"
 #include "ops/registry.h"
 #include "support/error.h"

@@ -350,7 +350,7 @@ FILE:LINE: error: tensorize("k.o", "avx2.vpmaddwd"): the block is not what the i
 )");
 }
 
-TEST_CASE("tensorize where no block is whole") {
+TEST_CASE("tensorize if every block is a partial one") {
     Axis i("i", 4), j("j", 12), k("k", 1);
     Tensor A = input("A", i16, {i, k}), B = input("B", i16, {j, k});
     const Op op("thin", {A, B}, {compute("C", {i, j}, sum(cast(i32, A(i, k)) * cast(i32, B(j, k)), k))});
@@ -385,7 +385,7 @@ TEST_CASE("the loop of the accumulators of a tensorized block") {
           std::string::npos);
 }
 
-TEST_CASE("a later directive takes away what an earlier one relies on") {
+TEST_CASE("a later directive breaks a requirement of an earlier one") {
     Schedule s = matmul();
     s.stage("C").reorder({"i", "k", "j"}).vectorize("j", 16);
     CHECK(told([&] {

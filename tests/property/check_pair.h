@@ -209,6 +209,89 @@ inline std::optional<std::string> run_resized(const RandomOp &r, const Schedule 
     return text + ": " + why;
 }
 
+// Compares a schedule with its replay from JSON, and one undone directive with the shorter list;
+// "" if all are equal.
+inline std::string check_replay(const Op &op, const Machine &machine, const Schedule &s, const Schedule &replayed) {
+    const std::string nest = s.nest();
+    if (replayed.nest() != nest) return "the replayed schedule has another nest:\n" + replayed.nest();
+    if (replayed.to_cpp() != s.to_cpp()) return "the replayed schedule prints as other calls";
+    if (s.directives().empty()) return "";
+    Schedule shorter(op, machine);
+    for (size_t i = 0; i + 1 < s.directives().size(); i++) shorter.apply(s.directives()[i]);
+    Schedule undone = s;
+    undone.undo();
+    return undone.nest() == shorter.nest() ? "" : "undo gives another nest than the directives before";
+}
+
+// Throws TooLarge if compiling the body would take long.
+inline void refuse_large_body(const std::string &, const Halide::Internal::Stmt &body) {
+    constexpr int most_accesses = 600;
+    struct CountAccesses : Halide::Internal::IRVisitor {
+        using IRVisitor::visit;
+        int n = 0;
+        void visit(const Halide::Internal::Store *op) override {
+            n++;
+            IRVisitor::visit(op);
+        }
+        void visit(const Halide::Internal::Load *op) override {
+            n++;
+            IRVisitor::visit(op);
+        }
+    } count;
+    body.accept(&count);
+    if (count.n > most_accesses) throw TooLarge();
+}
+
+// Compiles the schedule. If lowering refuses it, or the body is too large: nullopt, and `out` says
+// so.
+inline std::optional<Kernel> compile_or_classify(const Schedule &s, const CompileOptions &options, Outcome &out) {
+    try {
+        return compile(s, Target::host(), options);
+    } catch (const UserError &e) {
+        out.text = e.what();
+        const bool fault = out.text.find("has not been computed") != std::string::npos;
+        out.kind = fault ? Outcome::Kind::Failed : Outcome::Kind::Late;
+    } catch (const Unsupported &e) {
+        out.kind = Outcome::Kind::Late;
+        out.text = e.what();
+    } catch (const TooLarge &) {
+        out.kind = Outcome::Kind::Large;
+    }
+    return std::nullopt;
+}
+
+// Runs the kernel with tensors that end, and that begin, at a guard page, and with stale memory; ""
+// if the results are those of the interpreter.
+inline std::string check_results(const RandomOp &r, const Kernel &kernel, const std::vector<Buffer<>> &inputs,
+                                 const Results &expected) {
+    for (const bool at_end : {true, false}) {
+        if (std::string why = run_guarded(r, kernel, inputs, expected, at_end); !why.empty()) return why;
+    }
+    std::vector<Buffer<>> packed;
+    for (size_t i = 0; i < inputs.size(); i++) {
+        const std::string &from = kernel.nest().tensors[i].packed_from;
+        packed.push_back(from.empty() ? inputs[i] : kernel.pack(from, inputs[i], r.sizes));
+    }
+    return stale::dependence(kernel, packed, r.sizes);
+}
+
+// Compiles the schedule with Halide's generator and runs it; "" if the results are those of the
+// interpreter, or if that generator cannot compile it (`out` has the reason).
+inline std::string check_through_halide(const RandomOp &r, const Schedule &s, CompileOptions options,
+                                        const std::vector<Buffer<>> &inputs, const Results &expected, Outcome &out) {
+    options.through_halide = true;
+    std::optional<Kernel> kernel;
+    try {
+        kernel = compile(s, Target::host(), options);
+    } catch (const Unsupported &e) {
+        out.text = e.what();
+        return "";
+    }
+    out.halide = true;
+    const std::string why = run_guarded(r, *kernel, inputs, expected, true);
+    return why.empty() ? "" : "through Halide: " + why;
+}
+
 // `ask_halide`: compile with Halide's generator too.
 inline Outcome check_pair(const RandomOp &r, const Machine &machine, const std::vector<Directive> &directives,
                           uint64_t seed, bool ask_halide) {
@@ -220,54 +303,14 @@ inline Outcome check_pair(const RandomOp &r, const Machine &machine, const std::
     };
     try {
         const Schedule s = applied(r.op, machine, directives);
-
-        // Save and replay, and undo one directive.
-        const std::string nest = s.nest();
         const Schedule replayed = Schedule::from_json(r.op, machine, nlohmann::json::parse(s.to_json().dump()));
-        if (replayed.nest() != nest) return failed("the replayed schedule has another nest:\n" + replayed.nest());
-        if (replayed.to_cpp() != s.to_cpp()) return failed("the replayed schedule prints as other calls");
-        if (!s.directives().empty()) {
-            Schedule shorter(r.op, machine);
-            for (size_t i = 0; i + 1 < s.directives().size(); i++) shorter.apply(s.directives()[i]);
-            Schedule undone = s;
-            undone.undo();
-            if (undone.nest() != shorter.nest()) return failed("undo gives another nest than the directives before");
-        }
+        if (const std::string why = check_replay(r.op, machine, s, replayed); !why.empty()) return failed(why);
 
         CompileOptions options;
         options.name = "kernel";
-        options.print = [](const std::string &, const Halide::Internal::Stmt &body) {
-            struct Count : Halide::Internal::IRVisitor {
-                using IRVisitor::visit;
-                int n = 0;
-                void visit(const Halide::Internal::Store *op) override {
-                    n++;
-                    IRVisitor::visit(op);
-                }
-                void visit(const Halide::Internal::Load *op) override {
-                    n++;
-                    IRVisitor::visit(op);
-                }
-            } count;
-            body.accept(&count);
-            if (count.n > 600) throw TooLarge();
-        };
-        std::optional<Kernel> kernel;
-        try {
-            kernel = compile(s, Target::host(), options);
-        } catch (const UserError &e) {
-            out.kind = Outcome::Kind::Late;
-            out.text = e.what();
-            if (out.text.find("has not been computed") != std::string::npos) out.kind = Outcome::Kind::Failed;
-            return out;
-        } catch (const Unsupported &e) {
-            out.kind = Outcome::Kind::Late;
-            out.text = e.what();
-            return out;
-        } catch (const TooLarge &) {
-            out.kind = Outcome::Kind::Large;
-            return out;
-        }
+        options.print = refuse_large_body;
+        const std::optional<Kernel> kernel = compile_or_classify(s, options, out);
+        if (!kernel) return out;
         LowerOptions lowering;
         lowering.kernel_name = "kernel";
         lowering.verify = false;
@@ -278,34 +321,15 @@ inline Outcome check_pair(const RandomOp &r, const Machine &machine, const std::
         InterpretOptions interpretation;
         interpretation.sizes = r.sizes;
         const Results expected = interpret(r.op, with_inouts_copied(r.op, inputs), interpretation);
-        for (const bool at_end : {true, false}) {
-            const std::string why = run_guarded(r, *kernel, inputs, expected, at_end);
-            if (!why.empty()) return failed(why);
-        }
-        std::vector<Buffer<>> taken;
-        for (size_t i = 0; i < inputs.size(); i++) {
-            const std::string &packed = kernel->nest().tensors[i].packed_from;
-            taken.push_back(packed.empty() ? inputs[i] : kernel->pack(packed, inputs[i], r.sizes));
-        }
-        if (const std::string why = stale::dependence(*kernel, taken, r.sizes); !why.empty()) return failed(why);
+        if (const std::string why = check_results(r, *kernel, inputs, expected); !why.empty()) return failed(why);
         if (!r.sizes.empty()) {
             const auto why = run_resized(r, s, *kernel, seed + 1);
             if (why && !why->empty()) return failed(*why);
             out.resized = why.has_value();
         }
         if (ask_halide && !names_infinity(r.op)) { // Halide's generator simplifies x - x to 0
-            options.through_halide = true;
-            std::optional<Kernel> second;
-            try {
-                second = compile(s, Target::host(), options);
-            } catch (const Unsupported &e) {
-                out.text = e.what();
-            }
-            if (second) {
-                out.halide = true;
-                const std::string why = run_guarded(r, *second, inputs, expected, true);
-                if (!why.empty()) return failed("through Halide: " + why);
-            }
+            const std::string why = check_through_halide(r, s, options, inputs, expected, out);
+            if (!why.empty()) return failed(why);
         }
         return out;
     } catch (const std::exception &e) {

@@ -218,7 +218,8 @@ private:
     const Config &c;
     HostMemory &memory;
     // per MAB: [row][column], 16 or 32 bits
-    std::vector<std::array<std::array<uint64_t, 16>, 16>> faces[2];
+    using Face = std::vector<std::array<std::array<uint64_t, 16>, 16>>;
+    Face faces[2];
     Result forward[4];
     int64_t iteration[2] = {};
     int base[4] = {};
@@ -451,50 +452,50 @@ private:
         }
     }
 
-    void step(const Word &w) {
-        // Sources.
-        const int L = c.l1bs, b = c.links.l2_broadcast, s = c.links.l2_scatter;
-        Result mau_result, alu_result, mr_result, l1_result;
-        if (w.mau.op != MauOp::None) mau_result = mau(w);
-        if (w.alu.op != AluOp::None) alu_result = alu(w);
-        if (w.mr.on) {
-            mr_result.resize(size_t(c.total_pes()));
-            const int n = face_size(w.mr.precision), lanes = n / 4;
-            for (int pe = 0; pe < c.total_pes(); pe++)
-                for (int cycle = 0; cycle < 4; cycle++)
-                    for (int j = 0; j < w.mr.width; j++)
-                        for (int e = 0; e < lanes; e++) {
-                            auto &word = mr_result[size_t(pe)][size_t(cycle)][size_t(j)];
-                            const size_t column = size_t(w.mr.part * 4 * w.mr.width + w.mr.width * cycle + j);
-                            word = with_lane(word, 64 / lanes, e,
-                                             faces[w.mr.face][size_t(pe / 4)][size_t(lanes * (pe % 4) + e)][column]);
-                        }
-        }
-        auto new_l1bm = l1bm;
-        auto new_l2bm = l2bm;
-        const L1 &l1 = w.l1;
-        if (l1.op != L1Op::None) {
-            const int64_t at = tree(l1.at);
-            std::map<std::pair<int, int64_t>, std::vector<uint64_t>> children; // [L1B, address]
-            l1_result.resize(size_t(c.total_pes()));
-            for (int pe = 0; pe < c.total_pes(); pe++) {
-                if (!l1_serves(w, pe / 4)) continue;
-                const int l1b = pe / (4 * c.mabs);
-                for (int cycle = 0; cycle < 4; cycle++)
-                    for (int j = 0; j < l1.width; j++) {
-                        const int64_t address = at + l1_offset(l1, pe, cycle, j);
-                        if (is_upward(l1.op))
-                            children[{l1b, address}].push_back(source(w, l1.from, pe, cycle, j));
-                        else
-                            l1_result[size_t(pe)][size_t(cycle)][size_t(j)] = l1bm[size_t(l1b)].at(size_t(address));
+    using Blocks = std::vector<std::vector<uint64_t>>; // words of each L1BM or L2BM
+
+    Result read_face(const Word &w) {
+        Result result(size_t(c.total_pes()));
+        const int n = face_size(w.mr.precision), lanes = n / 4;
+        for (int pe = 0; pe < c.total_pes(); pe++)
+            for (int cycle = 0; cycle < 4; cycle++)
+                for (int j = 0; j < w.mr.width; j++)
+                    for (int e = 0; e < lanes; e++) {
+                        auto &word = result[size_t(pe)][size_t(cycle)][size_t(j)];
+                        const size_t column = size_t(w.mr.part * 4 * w.mr.width + w.mr.width * cycle + j);
+                        word = with_lane(word, 64 / lanes, e,
+                                         faces[w.mr.face][size_t(pe / 4)][size_t(lanes * (pe % 4) + e)][column]);
                     }
-            }
-            for (const auto &[where, words] : children)
-                new_l1bm[size_t(where.first)].at(size_t(where.second)) =
-                    l1.op == L1Op::Gather ? words.at(0) : reduce(l1.reduction, words);
+        return result;
+    }
+
+    // Downward: the words that PEs receive from L1BM. Upward: writes their words to new_l1bm.
+    Result l1_transfer(const Word &w, Blocks &new_l1bm) {
+        Result result(size_t(c.total_pes()));
+        const L1 &l1 = w.l1;
+        const int64_t at = tree(l1.at);
+        std::map<std::pair<int, int64_t>, std::vector<uint64_t>> children; // [L1B, address]
+        for (int pe = 0; pe < c.total_pes(); pe++) {
+            if (!l1_serves(w, pe / 4)) continue;
+            const int l1b = pe / (4 * c.mabs);
+            for (int cycle = 0; cycle < 4; cycle++)
+                for (int j = 0; j < l1.width; j++) {
+                    const int64_t address = at + l1_offset(l1, pe, cycle, j);
+                    if (is_upward(l1.op))
+                        children[{l1b, address}].push_back(source(w, l1.from, pe, cycle, j));
+                    else
+                        result[size_t(pe)][size_t(cycle)][size_t(j)] = l1bm[size_t(l1b)].at(size_t(address));
+                }
         }
-        const L2 &l2 = w.l2;
-        for (int u = 0; u < c.total_l2bs() && l2.op != L2Op::None; u++) {
+        for (const auto &[where, words] : children)
+            new_l1bm[size_t(where.first)].at(size_t(where.second)) =
+                l1.op == L1Op::Gather ? words.at(0) : reduce(l1.reduction, words);
+        return result;
+    }
+
+    void l2_transfer(const L2 &l2, Blocks &new_l1bm, Blocks &new_l2bm) {
+        const int L = c.l1bs, b = c.links.l2_broadcast, s = c.links.l2_scatter;
+        for (int u = 0; u < c.total_l2bs(); u++) {
             auto &parent = new_l2bm[size_t(u)];
             const auto &old_parent = l2bm[size_t(u)];
             const size_t in_l2 = size_t(tree(l2.l2bm)), in_l1 = size_t(tree(l2.l1bm)), second = size_t(tree(l2.second));
@@ -528,86 +529,110 @@ private:
                 }
             }
         }
-        if (w.mv.op != MvOp::None) move(w.mv, new_l2bm);
-        // Results under the mask.
-        const auto zeroed = [&](Result &r, MaskForm form, int width) {
-            if (w.mask.mode != MaskMode::Zero) return;
-            for (int pe = 0; pe < c.total_pes(); pe++)
-                for (int cycle = 0; cycle < 4; cycle++)
-                    for (int j = 0; j < width; j++)
-                        r[size_t(pe)][size_t(cycle)][size_t(j)] &= mask_bits(w.mask, form, pe, cycle, j);
-        };
-        if (!mau_result.empty()) zeroed(mau_result, mask_form(w.mau), mau_result_width(w.mau));
-        if (!alu_result.empty()) zeroed(alu_result, mask_form(w.alu), alu_result_width(w.alu));
+    }
 
-        // Writes. They use the addresses by T and the masks from before the step.
-        struct Write {
-            uint64_t *to;
-            uint64_t value, bits;
-        };
-        std::vector<Write> writes;
-        const auto write = [&](const Result &r, uint8_t to, int width, const MaskForm *form, bool l1_slot) {
-            for (int pe = 0; pe < c.total_pes() && to; pe++) {
-                if (l1_slot && !l1_serves(w, pe / 4)) continue;
-                for (int cycle = 0; cycle < 4; cycle++)
-                    for (int j = 0; j < width; j++) {
-                        const uint64_t bits = form && w.mask.mode == MaskMode::Write
-                                                  ? mask_bits(w.mask, *form, pe, cycle, j)
-                                                  : ~uint64_t(0);
-                        const uint64_t value = r[size_t(pe)][size_t(cycle)][size_t(j)];
-                        const size_t p = size_t(pe);
-                        const auto put = [&](std::vector<uint64_t> &memory, int64_t at) {
-                            if (at >= 0 && at < int64_t(memory.size()))
-                                writes.push_back({&memory[size_t(at)], value, bits});
-                        };
-                        if (to & ToLm0) put(lm[0][p], port(w.lm0, pe, cycle) + j);
-                        if (to & ToLm1) put(lm[1][p], port(w.lm1, pe, cycle) + j);
-                        if (to & ToGrf0) put(grf[0][p], port(w.grf0_write, pe, cycle) + j);
-                        if (to & ToGrf1) put(grf[1][p], port(w.grf1_write, pe, cycle) + j);
-                        if (to & ToT) put(t[p], 2 * cycle + j);
+    // Sets the bits that a mask of mode Zero disables to zero.
+    void zero_masked(const Word &w, Result &r, MaskForm form, int width) {
+        if (w.mask.mode != MaskMode::Zero) return;
+        for (int pe = 0; pe < c.total_pes(); pe++)
+            for (int cycle = 0; cycle < 4; cycle++)
+                for (int j = 0; j < width; j++)
+                    r[size_t(pe)][size_t(cycle)][size_t(j)] &= mask_bits(w.mask, form, pe, cycle, j);
+    }
+
+    // A word to write when all results of the step are known.
+    struct Write {
+        uint64_t *to;
+        uint64_t value, bits;
+    };
+    // Appends the writes of a result to the memories in `to`. They use the addresses by T and the
+    // masks from before the step.
+    void add_writes(const Word &w, const Result &r, uint8_t to, int width, const MaskForm *form, bool l1_slot,
+                    std::vector<Write> &writes) {
+        for (int pe = 0; pe < c.total_pes() && to; pe++) {
+            if (l1_slot && !l1_serves(w, pe / 4)) continue;
+            for (int cycle = 0; cycle < 4; cycle++)
+                for (int j = 0; j < width; j++) {
+                    const uint64_t bits =
+                        form && w.mask.mode == MaskMode::Write ? mask_bits(w.mask, *form, pe, cycle, j) : ~uint64_t(0);
+                    const uint64_t value = r[size_t(pe)][size_t(cycle)][size_t(j)];
+                    const size_t p = size_t(pe);
+                    const auto put = [&](std::vector<uint64_t> &memory, int64_t at) {
+                        if (at >= 0 && at < int64_t(memory.size()))
+                            writes.push_back({&memory[size_t(at)], value, bits});
+                    };
+                    if (to & ToLm0) put(lm[0][p], port(w.lm0, pe, cycle) + j);
+                    if (to & ToLm1) put(lm[1][p], port(w.lm1, pe, cycle) + j);
+                    if (to & ToGrf0) put(grf[0][p], port(w.grf0_write, pe, cycle) + j);
+                    if (to & ToGrf1) put(grf[1][p], port(w.grf1_write, pe, cycle) + j);
+                    if (to & ToT) put(t[p], 2 * cycle + j);
+                }
+        }
+    }
+
+    Face written_face(const Word &w) {
+        Face face = faces[w.mw.face];
+        const int n = face_size(w.mw.precision), lanes = n / 4;
+        for (int pe = 0; pe < c.total_pes(); pe++)
+            for (int cycle = 0; cycle < 4; cycle++)
+                for (int j = 0; j < w.mw.width; j++)
+                    for (int e = 0; e < lanes; e++) {
+                        const size_t row = size_t(w.mw.part * 4 * w.mw.width + w.mw.width * cycle + j);
+                        const uint64_t word = source(w, w.mw.from, pe, cycle, j);
+                        face[size_t(pe / 4)][row][size_t(lanes * (pe % 4) + e)] =
+                            lanes == 4 ? lane16(word, e) : lane32(word, e);
                     }
-            }
-        };
+        return face;
+    }
+
+    void set_mask_entry(const Word &w, const Result &alu_result) {
+        const MaskForm alu_form = mask_form(w.alu);
+        auto next = entries.count(w.alu.mask) ? entries[w.alu.mask]
+                                              : std::vector<std::array<std::array<bool, 4>, 4>>(size_t(c.total_pes()));
+        for (int pe = 0; pe < c.total_pes(); pe++)
+            for (int cycle = 0; cycle < 4; cycle++)
+                for (int lane = 0; lane < 4; lane++) {
+                    const uint64_t bits =
+                        w.mask.mode == MaskMode::Write ? mask_bits(w.mask, alu_form, pe, cycle, 0) : ~uint64_t(0);
+                    if (lane16(bits, lane))
+                        next[size_t(pe)][size_t(cycle)][size_t(lane)] =
+                            lane16(alu_result[size_t(pe)][size_t(cycle)][0], lane) != 0;
+                }
+        entries[w.alu.mask] = next;
+    }
+
+    void step(const Word &w) {
+        // Sources.
+        Result mau_result, alu_result, mr_result, l1_result;
+        if (w.mau.op != MauOp::None) mau_result = mau(w);
+        if (w.alu.op != AluOp::None) alu_result = alu(w);
+        if (w.mr.on) mr_result = read_face(w);
+        Blocks new_l1bm = l1bm, new_l2bm = l2bm;
+        if (w.l1.op != L1Op::None) l1_result = l1_transfer(w, new_l1bm);
+        if (w.l2.op != L2Op::None) l2_transfer(w.l2, new_l1bm, new_l2bm);
+        if (w.mv.op != MvOp::None) move(w.mv, new_l2bm);
+
+        // Results under the mask, and their writes.
         const MaskForm mau_form = mask_form(w.mau), alu_form = mask_form(w.alu);
-        if (!mau_result.empty()) write(mau_result, w.mau.to, mau_result_width(w.mau), &mau_form, false);
-        if (!alu_result.empty()) write(alu_result, w.alu.to, alu_result_width(w.alu), &alu_form, false);
-        if (!mr_result.empty()) write(mr_result, w.mr.to, w.mr.width, nullptr, false);
-        if (!l1_result.empty()) write(l1_result, w.l1.to, w.l1.width, nullptr, true);
-        auto new_faces = w.mw.on ? faces[w.mw.face] : faces[0];
-        if (w.mw.on) {
-            const int n = face_size(w.mw.precision), lanes = n / 4;
-            for (int pe = 0; pe < c.total_pes(); pe++)
-                for (int cycle = 0; cycle < 4; cycle++)
-                    for (int j = 0; j < w.mw.width; j++)
-                        for (int e = 0; e < lanes; e++) {
-                            const size_t row = size_t(w.mw.part * 4 * w.mw.width + w.mw.width * cycle + j);
-                            const uint64_t word = source(w, w.mw.from, pe, cycle, j);
-                            new_faces[size_t(pe / 4)][row][size_t(lanes * (pe % 4) + e)] =
-                                lanes == 4 ? lane16(word, e) : lane32(word, e);
-                        }
-        }
-        if (w.alu.mask) {
-            auto next = entries.count(w.alu.mask)
-                            ? entries[w.alu.mask]
-                            : std::vector<std::array<std::array<bool, 4>, 4>>(size_t(c.total_pes()));
-            for (int pe = 0; pe < c.total_pes(); pe++)
-                for (int cycle = 0; cycle < 4; cycle++)
-                    for (int lane = 0; lane < 4; lane++) {
-                        const uint64_t bits =
-                            w.mask.mode == MaskMode::Write ? mask_bits(w.mask, alu_form, pe, cycle, 0) : ~uint64_t(0);
-                        if (lane16(bits, lane))
-                            next[size_t(pe)][size_t(cycle)][size_t(lane)] =
-                                lane16(alu_result[size_t(pe)][size_t(cycle)][0], lane) != 0;
-                    }
-            entries[w.alu.mask] = next;
-        }
+        const int mau_width = mau_result_width(w.mau), alu_width = alu_result_width(w.alu);
+        if (!mau_result.empty()) zero_masked(w, mau_result, mau_form, mau_width);
+        if (!alu_result.empty()) zero_masked(w, alu_result, alu_form, alu_width);
+        std::vector<Write> writes;
+        if (!mau_result.empty()) add_writes(w, mau_result, w.mau.to, mau_width, &mau_form, false, writes);
+        if (!alu_result.empty()) add_writes(w, alu_result, w.alu.to, alu_width, &alu_form, false, writes);
+        if (!mr_result.empty()) add_writes(w, mr_result, w.mr.to, w.mr.width, nullptr, false, writes);
+        if (!l1_result.empty()) add_writes(w, l1_result, w.l1.to, w.l1.width, nullptr, true, writes);
+        const Face new_face = w.mw.on ? written_face(w) : Face();
+        if (w.alu.mask) set_mask_entry(w, alu_result);
+
+        // The new state.
         for (const Write &x : writes) *x.to = (*x.to & ~x.bits) | (x.value & x.bits);
-        if (w.mw.on) faces[w.mw.face] = new_faces;
+        if (w.mw.on) faces[w.mw.face] = new_face;
         l1bm = new_l1bm;
         l2bm = new_l2bm;
         if (!alu_result.empty() && w.alu.op != AluOp::SetMask) forward[0] = alu_result;
         if (!mau_result.empty()) forward[1] = mau_result;
-        if (!l1_result.empty() && !is_upward(l1.op)) forward[2] = l1_result;
+        if (!l1_result.empty() && !is_upward(w.l1.op)) forward[2] = l1_result;
         if (!mr_result.empty()) forward[3] = mr_result;
         if (w.control.base) {
             int &r = base[*w.control.base];
@@ -650,14 +675,14 @@ private:
                               i % c.moves.granule;
                 }
                 const int64_t deal = i / c.moves.block, n = int64_t(own.size());
-                const int dealt = own[size_t(deal % n)];
+                const int distributes = own[size_t(deal % n)];
                 const int64_t place = m.l2bm + deal / n * c.moves.block + i % c.moves.block;
                 uint64_t word = 0;
                 if (m.op == MvOp::Broadcast || m.op == MvOp::Scatter) memory.read(space, g, address, {&word, 1});
                 if (m.op == MvOp::Broadcast)
                     for (const int u : own) to[size_t(u)].at(size_t(m.l2bm + i)) = word;
-                if (m.op == MvOp::Scatter) to[size_t(dealt)].at(size_t(place)) = word;
-                if (m.op == MvOp::Gather) word = l2(dealt, place);
+                if (m.op == MvOp::Scatter) to[size_t(distributes)].at(size_t(place)) = word;
+                if (m.op == MvOp::Gather) word = l2(distributes, place);
                 if (m.op == MvOp::Reduce) {
                     std::vector<uint64_t> all;
                     for (const int u : own) all.push_back(l2(u, m.l2bm + i));

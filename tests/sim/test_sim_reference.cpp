@@ -130,7 +130,7 @@ TEST_CASE("some random programs do what the reference does, on all host instruct
     for (uint64_t seed = 1; seed <= 5; seed++) check(seed, small);
 }
 
-TEST_CASE("many more") {
+TEST_CASE("further programs") {
     const Config tiny = tiny_config(), small = Config::load("small");
     for (uint64_t seed = 31; seed <= 250; seed++) check(seed, tiny);
     for (uint64_t seed = 6; seed <= 60; seed++) check(seed, small);

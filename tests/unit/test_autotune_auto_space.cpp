@@ -160,7 +160,7 @@ TEST_CASE("the default is legal where stages cannot be held by the last one's lo
     }
 }
 
-TEST_CASE("rules decide of a stage what nobody else decides") {
+TEST_CASE("rules decide what directives and parameters leave open") {
     const Op op = two_products(40, 70, 30);
     const auto space = auto_space(op, Machine::named("x86-64-avx2"));
     const Point begin = space->default_point();
@@ -186,7 +186,7 @@ TEST_CASE("rules decide of a stage what nobody else decides") {
     check_bits(op, 20);
 }
 
-TEST_CASE("a schedule of the library is a point of the space, without decisions of its own") {
+TEST_CASE("a library schedule is a point of the space without further decisions") {
     const Op op = named("softmax", {{"m", 9}, {"n", 100}});
     const LibraryTemplate *rows = library::find_template(op);
     const auto space = auto_space(op, Machine::host(), rows), plain = rows->make_space(op, Machine::host());

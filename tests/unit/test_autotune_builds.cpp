@@ -71,7 +71,7 @@ std::unique_ptr<Space> products(const Op &op) {
 
 } // namespace
 
-TEST_CASE("a compiler that hangs costs one candidate, also where nothing goes on beside the timing") {
+TEST_CASE("a compiler that hangs costs one candidate, also with one thread") {
     const Op op = ops::matmul(Float(32), 16, 16, 16);
     const auto space = products(op);
     for (const int threads : {1, 64}) {
@@ -97,7 +97,7 @@ TEST_CASE("a compiler that hangs costs one candidate, also where nothing goes on
     }
 }
 
-TEST_CASE("who asks whether to go on may throw") {
+TEST_CASE("an exception of the callback that may stop a build becomes the reason of its failure") {
     const Op op = ops::matmul(Float(32), 16, 16, 16);
     const auto space = products(op);
     const CpuTarget target = CpuTarget::host();

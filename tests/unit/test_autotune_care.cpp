@@ -104,7 +104,7 @@ TEST_CASE("export, then import, gives an equal database") {
     CHECK(merge_lines(to, again, "x.jsonl").same == 6);
 }
 
-TEST_CASE("merging keeps the better of two records, and loses nothing that only one knows") {
+TEST_CASE("merging keeps the better of two records, and fields that only the other has") {
     Record measured = record_of(small(), 2, 3e-6), compared = record_of(small(), 2, 4e-6);
     compared.final_seconds = 3.5e-6;
     compared.origin = "descent";
@@ -203,7 +203,7 @@ TEST_CASE("a session sees what others have written since it last looked") {
     CHECK(seen() == std::vector<int64_t>{2, 8});
 }
 
-TEST_CASE("lines that cannot be taken name file, line and cause, and nothing of the file is kept") {
+TEST_CASE("lines that cannot be imported are errors with file, line and cause, and no record is stored") {
     Database from(":memory:"), to(":memory:");
     fill(from);
     const std::string good = lines_of(from);
@@ -375,7 +375,7 @@ TEST_CASE("pruning removes the selected records, and the file becomes smaller") 
     CHECK(db.tasks().size() == 1);
 }
 
-TEST_CASE("a machine's id stands for what it measured in any way, and one way for itself") {
+TEST_CASE("a machine's id selects its records of all conditions, an id with a condition only those") {
     Database db(fresh_file("prune_ways.db"));
     for (const char *way : {"", ", caches cold", ", weights packed ahead", ", caches cold, weights packed ahead"}) {
         const KeyMachine m = KeyMachine::parse(std::string("other-1") + way);

@@ -143,7 +143,7 @@ TEST_CASE("features of chips have one length and a name each, in either space, a
     }
 }
 
-TEST_CASE("features of nests and of chips are told apart by their version") {
+TEST_CASE("versions distinguish the features of nests from those of chips") {
     CHECK(features_version < 1000);
     CHECK(chip_features_version > 1000);
     CHECK(features_for(Machine::named("x86-64-avx2")).version == features_version);

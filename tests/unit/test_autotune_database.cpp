@@ -194,7 +194,7 @@ TEST_CASE("two sessions write at once") {
     CHECK(ours.tasks()[0].records == 100);
 }
 
-TEST_CASE("a session killed at any moment loses nothing that it had written") {
+TEST_CASE("a session killed at any moment loses no record that it had stored") {
     Op op = ops::matmul(Float(32), 8, 8, 8);
     for (int round = 0; round < 5; round++) {
         const std::string file = fresh_file("killed.db");

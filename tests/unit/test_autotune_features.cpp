@@ -138,7 +138,7 @@ TEST_CASE("symbolic sizes are taken as bound") {
     CHECK(large / small == doctest::Approx(10).epsilon(0.1));
 }
 
-TEST_CASE("a nest that is lowered to count has the features of the whole one") {
+TEST_CASE("a nest lowered for features only has the features of the complete one") {
     const Json image = {{"c", 16}, {"h", 20}, {"w", 20}, {"o", 32}, {"padding", 1}};
     const std::vector<std::pair<Op, std::string>> cases = {
         {ops::matmul(Float(32), 50, 70, 40), "matmul"},

@@ -193,7 +193,7 @@ TEST_CASE("of an op that takes long a sample is checked, and that the rest was w
     CHECK(MeasureTask(Op("all", {x}, {compute("Y", {}, sum(x(i, j), {i, j}))}), {}, 1, 1e-9).sampled() == 0);
 }
 
-TEST_CASE("a sample holds its elements alone, and what no machine has room for is refused before it is made") {
+TEST_CASE("a sample stores only its elements, and a size beyond memory is refused before allocation") {
     const Op op = ops::matmul(Float(32), 300, 200, 100);
     const MeasuredArrays sample = make_measured_arrays(op, {}, 1, 1e-9), whole = make_measured_arrays(op, {}, 1);
     REQUIRE(sample.places.size() == 1);
@@ -447,7 +447,7 @@ const char *const descend_declared = "int descend(void *const *, const int64_t *
 
 } // namespace
 
-TEST_CASE("kernels call functions of shared libraries, and what comes before these is checked") {
+TEST_CASE("kernels call functions of shared libraries, and their results are checked") {
     const Op op = descending(function_of("descend", descend), 2);
     const MeasureTask task(op, {});
     CHECK(!task.exact());

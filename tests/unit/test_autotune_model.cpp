@@ -73,7 +73,7 @@ TEST_CASE("a model orders candidates of tasks that it never saw") {
     }
 }
 
-TEST_CASE("a model learns on from another, whose trees it keeps") {
+TEST_CASE("training continues from a model and keeps its trees") {
     const CostModel before = CostModel::learn({made_up(1, 150), made_up(2, 150)}, quick());
     // Other tasks, in which another feature determines the time.
     const auto other = [](uint64_t seed) {

@@ -174,7 +174,7 @@ TEST_CASE("without a server, and without a recipe") {
     CHECK(message_of([&] { QueueRunner(task, options); }).find("TuneOptions::recipe") != std::string::npos);
 }
 
-TEST_CASE("another worker takes a dead worker's candidate alone, and after two deaths it is a crash") {
+TEST_CASE("only the candidate of a dead worker is taken by another, and after two deaths it is a crash") {
     if (!redis_installed()) return;
     const RedisServer server;
     std::vector<std::string> notices;
@@ -256,7 +256,7 @@ TEST_CASE("results are kept when the rest is cancelled, and an impossible time i
     CHECK_FALSE(runner.next(1));
 }
 
-TEST_CASE("a restarted server is empty, and the session sends everything again") {
+TEST_CASE("a restarted server is empty, and the session sends all candidates again") {
     if (!redis_installed()) return;
     RedisServer server;
     QueueRunnerOptions options;
@@ -281,7 +281,7 @@ TEST_CASE("a restarted server is empty, and the session sends everything again")
     CHECK_FALSE(runner.next(1));
 }
 
-TEST_CASE("who waits is told why, and patience ends") {
+TEST_CASE("a waiting session reports the reason, and stops after the time limit") {
     if (!redis_installed()) return;
     const RedisServer server;
     Puppet other(server, "other", {"there-2", 1}), wide(server, "wide", {"here-1", 4});

@@ -92,7 +92,7 @@ TEST_CASE("what a candidate is timed beside fails on its own account") {
     }
 }
 
-TEST_CASE("who fails in the last comparison is not the best, says why, and the others are compared without it") {
+TEST_CASE("a candidate that fails in the last comparison is reported, and the others are compared without it") {
     for (const auto &[odd, outcome, reason] : std::vector<std::tuple<std::string, Outcome, std::string>>{
              {"wrong_late", Outcome::Wrong, "wrong now and then"},
              {"crashes_late", Outcome::Crashed, "SIGSEGV"},
@@ -130,7 +130,7 @@ TEST_CASE("who fails in the last comparison is not the best, says why, and the o
     }
 }
 
-TEST_CASE("where all together take too long to be compared nobody has failed, and the search's measurements decide") {
+TEST_CASE("if comparing all finalists takes too long, none has failed, and the search's measurements decide") {
     std::optional<Record> best;
     TuneOptions options;
     options.trials = 8;

@@ -54,7 +54,7 @@ double run(Search &search, int trials, std::vector<Point> *order = nullptr) {
 
 } // namespace
 
-TEST_CASE("the default comes first, and nothing twice") {
+TEST_CASE("the default is proposed first, and no point twice") {
     auto s = space();
     Search search(*s, 1);
     std::vector<Point> order;
@@ -147,7 +147,7 @@ TEST_CASE("of points with one schedule one is proposed") {
     CHECK(order.size() == 64);
 }
 
-TEST_CASE("of points with one schedule one is proposed, also while nothing is known of those before") {
+TEST_CASE("of points with equal schedules one is proposed, also before any result") {
     auto s = space();
     for (int seed = 0; seed < 10; seed++) {
         Oracle oracle;
@@ -168,7 +168,7 @@ TEST_CASE("of points with one schedule one is proposed, also while nothing is kn
     }
 }
 
-TEST_CASE("a filter that is over is asked nothing more") {
+TEST_CASE("a filter that has ended is not called again") {
     struct Ending : Oracle {
         size_t schedules = 0;
         std::string schedule_of(const Point &p, const char *origin) override {

@@ -152,7 +152,7 @@ TEST_CASE("no schedule is measured twice, however many candidates are under way"
     }
 }
 
-TEST_CASE("two sessions of one database share what they find, and measure nothing twice") {
+TEST_CASE("two sessions of one database share results, and measure no candidate twice") {
     const Op op = ops::matmul(Float(32), 32, 32, 32);
     const Machine machine = Machine::host();
     const CpuTarget cpu = CpuTarget::host();

@@ -35,7 +35,7 @@ TuneOptions quick(int trials, const std::string &database = "") {
 
 } // namespace
 
-TEST_CASE("an op that takes long to evaluate is checked on a sample, and that is said") {
+TEST_CASE("an op that is slow to evaluate is checked on a sample, and the output says so") {
     Op op = ops::matmul(Float(32), 192, 192, 192);
     auto space = blocks(op);
     TuneOptions options;
@@ -261,7 +261,7 @@ TEST_CASE("kernels that take weights packed ahead are tuned, and kept, apart fro
         Unsupported);
 }
 
-TEST_CASE("a hint is used unchanged, except for who packs") {
+TEST_CASE("a hint is used unchanged, except for the packing of operands") {
     const Op op = ops::matmul(Float(32), 64, 64, 64);
     const auto space = blocks(op), of_rows = blocks(op, {1}, {8, 16, 32});
     TuneOptions options = quick(2, fresh_file("whole_hints.db"));

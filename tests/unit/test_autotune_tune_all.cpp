@@ -86,7 +86,7 @@ TEST_CASE("a task that cannot be tuned says why, and the others are tuned") {
     CHECK(reports[0].error.find("scan") != std::string::npos);
 }
 
-TEST_CASE("who resumes takes the first trials that a task lacks, and none from a task that is not tuned yet") {
+TEST_CASE("a resumed run executes the missing trials of a task, and none of a task that is not tuned yet") {
     const std::vector<TuneTask> tasks = {{ops::matmul(Float(32), 16, 64, 16)}, {ops::matmul(Float(32), 24, 64, 16)}};
     TuneOptions options = quick(6);
     options.database = fresh_file("resume.db");

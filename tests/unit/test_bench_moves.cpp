@@ -107,7 +107,7 @@ std::vector<float> naive_resize(const ResizeCase &s, const std::vector<float> &s
 
 } // namespace
 
-TEST_CASE("pools of windows and of whole images, in both layouts") {
+TEST_CASE("pools of windows and of complete images, in both layouts") {
     int asked = 0;
     for (const char *kind : {"max", "mean"})
         for (const bool last : {false, true})

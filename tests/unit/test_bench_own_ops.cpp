@@ -82,7 +82,7 @@ TEST_CASE("a wrong result is found") {
     CHECK_THROWS_AS(check_outputs(own, op, inputs, outputs, 100), UserError);  // all
 }
 
-TEST_CASE("loops are compiled, or the failure says which compiler") {
+TEST_CASE("loops are compiled, or the error names the compiler") {
     const OwnOp &own = own_ops().front();
     {
         // The second has bf16 and inout tensors, the third several outputs of two types.

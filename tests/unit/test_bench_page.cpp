@@ -129,7 +129,7 @@ TEST_CASE("a picture has every case, peer and peak, and longer bars for more") {
     CHECK(widths[1] == doctest::Approx(3 * widths[0]).epsilon(0.01));
 }
 
-TEST_CASE("a suite measured again replaces its own section alone") {
+TEST_CASE("measuring a suite again replaces only its section") {
     const auto folder = std::filesystem::path(KUMIKO_BINARY_DIR) / "test_bench_page.scratch";
     std::filesystem::remove_all(folder);
     std::filesystem::create_directories(folder);

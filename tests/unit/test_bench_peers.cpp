@@ -242,7 +242,7 @@ TEST_CASE("two operands, reductions, transposition") {
     each<float>(cubes, [&](Peer &p, float *y) { return p.transpose({{3, 4, 5}, {1, 2, 0}}, a.data(), y, {}); });
 }
 
-TEST_CASE("attention, whole and in steps") {
+TEST_CASE("attention: complete and step by step") {
     AttentionCase s{1, 4, 2, 5, 5, 8, 8, 0.35};
     const std::vector<float> q = numbers(4 * 5 * 8, 3), k = numbers(2 * 5 * 8, 5), v = numbers(2 * 5 * 8, 7);
     for (bool causal : {false, true}) {
@@ -279,7 +279,7 @@ TEST_CASE("peers say whether they are there") {
     CHECK(find_peer("nobody") == nullptr);
 }
 
-TEST_CASE("a peer in another process reports seconds of its own") {
+TEST_CASE("a peer in another process reports its own seconds") {
     Peer *peer = find_peer("ONNX Runtime");
     REQUIRE(peer);
     if (!peer->available()) return;

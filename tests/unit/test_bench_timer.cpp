@@ -45,7 +45,7 @@ TEST_CASE("work that times itself is believed") {
     CHECK(runs >= 6);
 }
 
-TEST_CASE("peaks run") {
+TEST_CASE("the loops that measure peaks count their work") {
     CountedWork copy = copy_bandwidth(2, 1 << 20);
     copy.run();
     CHECK(copy.bytes == 2 << 20);

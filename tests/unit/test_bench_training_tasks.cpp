@@ -47,7 +47,7 @@ TEST_CASE("each task of several stages has a default schedule") {
     }
 }
 
-TEST_CASE("no op of the suites that judge schedules and tuning is learnt from") {
+TEST_CASE("no op of the suites for schedules and tuning is in the training set") {
     std::set<std::string> hashes;
     for (const TrainingTask &t : training_tasks()) hashes.insert(t.op.hash());
     for (const bench::OwnOp &own : bench::own_ops()) {

@@ -182,7 +182,7 @@ TEST_CASE("pipeline: a product that is reduced over MABs keeps its columns twice
                          Unsupported);
 }
 
-TEST_CASE("region: parts of a stage of elements, each dealt out by itself") {
+TEST_CASE("region: parts of a stage of elements, each distributed separately") {
     for (const char *name : {"small", "medium"}) {
         CAPTURE(std::string(name));
         const sim::Config config = sim::Config::load(name);

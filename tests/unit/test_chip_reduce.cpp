@@ -136,7 +136,7 @@ TEST_CASE("several inputs: kept axes in another order") {
     }
 }
 
-TEST_CASE("no results") {
+TEST_CASE("reductions whose result has no elements") {
     for (const sim::Config &config : configs()) {
         for (const Case &c : std::vector<Case>{{{0, 5, 4}, {1}}, {{5, 0, 4}, {0, 2}}, {{5, 4, 0}, {0}}}) {
             run(reduction("sum", f16, c), config);

@@ -281,7 +281,7 @@ TEST_CASE("functions finish a product") {
     }
 }
 
-TEST_CASE("DRAM written and read by hand: rows of whole blocks of 64 LW, one behind the other") {
+TEST_CASE("DRAM written and read element by element: consecutive rows of blocks of 64 LW") {
     const sim::Config config = sim::Config::load("medium"); // one group
     const int M = 20, N = 260, K = 300;
     const Op op = product(M, N, K, f16);

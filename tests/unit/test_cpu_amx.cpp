@@ -103,7 +103,7 @@ TEST_CASE("sums stay in tiles, and a shared operand is loaded once") {
     CHECK(c.loads == products);
 }
 
-TEST_CASE("the rest of whole tiles: tiles that move inwards, and steps of zeros") {
+TEST_CASE("partial tiles: tiles shifted inwards, and steps padded with zeros") {
     WithAmx amx;
     for (const auto &[m, n, k] : {std::tuple(21, 64, 128), std::tuple(64, 64, 148), std::tuple(45, 70, 65)}) {
         const Schedule s = tiled(product(u8, i8, m, n, k), "amx.tdpbusd");
@@ -119,7 +119,7 @@ TEST_CASE("the rest of whole tiles: tiles that move inwards, and steps of zeros"
     CHECK(amx.emulator.fault == "");
 }
 
-TEST_CASE("run-time sizes: dot products compute the rest of whole tiles") {
+TEST_CASE("run-time sizes: dot products compute partial tiles") {
     if (!Machine::host().has("avx512_vnni")) return;
     WithAmx amx;
     const Schedule s = tiled(product(u8, i8, Size("M"), 64, Size("K")), "amx.tdpbusd");

@@ -12,7 +12,7 @@
 
 using namespace kumiko;
 
-TEST_CASE("aborts and faults are errors, and the program goes on") {
+TEST_CASE("aborts and faults become errors, and the program continues") {
     struct sigaction before {
     }, after{};
     sigaction(SIGSEGV, nullptr, &before);
@@ -28,7 +28,7 @@ TEST_CASE("aborts and faults are errors, and the program goes on") {
     CHECK((after.sa_sigaction == before.sa_sigaction));
 }
 
-TEST_CASE("exceptions pass") {
+TEST_CASE("exceptions pass through the guard") {
     CHECK_THROWS_AS(survive_crashes([] { throw UserError("mine"); }), UserError);
     CHECK_THROWS_AS(survive_crashes([] { throw std::runtime_error("mine"); }), std::runtime_error);
 }

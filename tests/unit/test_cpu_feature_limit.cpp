@@ -51,7 +51,7 @@ void check_within(const std::string &assembly, int bits) {
 
 } // namespace
 
-TEST_CASE("instructions that SSE4a alone encodes are in no kernel") {
+TEST_CASE("no kernel contains instructions that only SSE4a encodes") {
     if (CpuTarget::host().architecture() != "x86_64") return;
     CHECK(!CpuTarget::host().has("sse4a"));
     // Three of every four bytes as lanes, for which LLVM has instructions.

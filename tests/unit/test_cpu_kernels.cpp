@@ -62,7 +62,7 @@ TEST_CASE("assumptions are checked on entry") {
     CHECK(std::string(kumiko_error()) == "even: the assumption n % 2 == 0 does not hold");
 }
 
-TEST_CASE("vectors with a masked tail touch nothing beyond the end") {
+TEST_CASE("vectors with a masked tail access no element beyond the end") {
     Type v = Float(32, 16);
     Expr at = ramp(var("i") * 16, 16);
     Expr mask = at < Broadcast::make(var("n"), 16);

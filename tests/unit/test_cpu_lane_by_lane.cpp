@@ -61,7 +61,7 @@ void check(const Access &a, Type t, int lanes) {
 
 } // namespace
 
-TEST_CASE("lanes that a mask of sizes switches on are read and written alone") {
+TEST_CASE("only lanes that a mask of sizes enables are read and written") {
     for (const Access &a : accesses) {
         for (const Type t : {u8, u16, f16, i32, f32, f64}) {
             for (const int lanes : {8, 16, 17, 32, 64}) check(a, t, lanes);

@@ -139,7 +139,7 @@ TEST_CASE("readers of the maximum of an online sum are computed at its elements 
     for (const int n : {1, 8, 20}) check(s, {{"N", 2}, {"K", n}});
 }
 
-TEST_CASE("a grouped convolution of one's own whose filters vectors do not divide") {
+TEST_CASE("a user's grouped convolution whose number of filters is no multiple of the vector") {
     const int groups = 4, filters = 24, channels = 16, width = 100, taps = 3;
     Axis g("g", groups), o("o", filters), w("w", width), c("c", channels), t("t", taps);
     Axis x("x", width + taps - 1);

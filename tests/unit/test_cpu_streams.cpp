@@ -99,7 +99,7 @@ TEST_CASE("few rows that begin at equal places of pages are computed together, a
     CHECK(apart.streamed);
 }
 
-TEST_CASE("one long row is streamed if it is whole vectors, and not otherwise") {
+TEST_CASE("one long row is streamed only if its length is a multiple of the vector") {
     const Machine m = Machine::named("x86-64-avx512");
     const auto asked = [&](int n, Type t) {
         const Schedule s = default_schedule(ops::unary("relu", t, n), m);

@@ -65,7 +65,7 @@ TEST_CASE("neighbouring taps") {
     }
 }
 
-TEST_CASE("a store leaves lanes alone that constants switch off") {
+TEST_CASE("a store does not write lanes that constants disable") {
     for (const Type t : {Int(8), Int(16), Int(32), Int(64)}) {
         for (int lanes : {4, 8, 16}) {
             for (int first : {0, 1, 3}) {

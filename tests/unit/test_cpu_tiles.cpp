@@ -201,7 +201,7 @@ TEST_CASE("the code for a processor with AMX multiplies tiles") {
     CHECK(compile_assembly({lower(library::matmul(op, less))}, options).find("tile") == std::string::npos);
 }
 
-TEST_CASE("small products leave tiles alone") {
+TEST_CASE("small products do not use tiles") {
     const auto way = [](const Op &op) { return std::string(library::matmul_parameters(op, amx()).multiply); };
     CHECK(way(product(bf16, bf16, 15, 64, 64)) == "avx512.vdpbf16ps");
     CHECK(way(product(bf16, bf16, 64, 15, 64)) == "widened");
@@ -210,7 +210,7 @@ TEST_CASE("small products leave tiles alone") {
     CHECK(way(product(f32, f32, 64, 64, 64)) == "plain");
 }
 
-TEST_CASE("a block may be the whole reduction") {
+TEST_CASE("one block may cover the complete reduction") {
     Axis i("i", 16), j("j", 16), k("k", 16), g("g", 2);
     Tensor A = input("A", bf16, {i, k, g}), B = input("B", bf16, {k, j, g});
     const Element sums = sum(cast(f32, A(i, k, g)) * cast(f32, B(k, j, g)), {k, g});

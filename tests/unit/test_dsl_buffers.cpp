@@ -1,3 +1,4 @@
+// Buffers: order of axes, strides, wrapping of arrays, conversion, comparison, and their errors.
 #include "dsl/buffers.h"
 
 #include <doctest/doctest.h>
@@ -53,7 +54,7 @@ TEST_CASE("strides, wrapping and conversion") {
     CHECK(std::isnan(element(s.raw_buffer(), {2, 3})));
 }
 
-TEST_CASE("a copy and a transposed view are buffers like any other") {
+TEST_CASE("a copy and a transposed view behave as ordinary buffers") {
     Buffer<float> b(f32, {2, 3}, {8, 1});
     for (int i = 0; i < 6; i++) b(i / 3, i % 3) = static_cast<float>(i);
     Buffer<float> c = b.copy();
@@ -120,7 +121,7 @@ TEST_CASE("buffers that do not fit are refused") {
           }) == "op \"matmul\": tensor A states strides [10, 1] but its buffer has [6, 1]");
 }
 
-TEST_CASE("comparing") {
+TEST_CASE("comparison of buffers, exact and with a tolerance") {
     Buffer<float> a({2, 2}), b({2, 2});
     for (int i = 0; i < 4; i++) a.data()[i] = b.data()[i] = static_cast<float>(i);
     check_close(a, b);

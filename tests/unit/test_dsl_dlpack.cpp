@@ -1,3 +1,4 @@
+// Buffers from and to DLPack: who owns the memory, and tensors that are refused.
 #if __has_include(<dlpack/dlpack.h>)
 #include "dsl/dlpack.h"
 
@@ -5,7 +6,7 @@
 
 using namespace kumiko;
 
-TEST_CASE("DLPack out and in shares the memory and lets go of it") {
+TEST_CASE("export and import by DLPack share the memory and release it") {
     DLManagedTensor *out;
     {
         Buffer<float> b({2, 3});

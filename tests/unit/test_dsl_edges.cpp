@@ -115,7 +115,7 @@ TEST_CASE("all of many bytes are one extreme") {
     }
 }
 
-TEST_CASE("a table without rows is refused where arrays come in, unless nothing is looked up") {
+TEST_CASE("a table without rows is refused at the call, unless no index reads it") {
     const Op op = made("gather", {{"m", "M"}, {"n", "N"}, {"w", 3}});
     const Kernel k = compile(op);
     const auto told = [&](int64_t m, int64_t rows) {
@@ -212,7 +212,7 @@ TEST_CASE("the arrays of channels in groups say how many channels there are") {
     }
 }
 
-TEST_CASE("images of run-time sizes whose coordinates leave 32 bits are refused") {
+TEST_CASE("images of run-time sizes whose coordinates exceed 32 bits are refused") {
     const Op op = made("resize_bilinear", {{"c", 1}, {"h", "H"}, {"w", 1}, {"oh", "OH"}, {"ow", 1}});
     const Kernel k = compile(op);
     const auto told = [&](int64_t h, int64_t oh) {

@@ -261,7 +261,7 @@ TEST_CASE("a quotient that overflows is named by its own operands") {
     }
 }
 
-TEST_CASE("a read outside is an error that says where") {
+TEST_CASE("a read outside of the bounds is an error with its position") {
     Axis i("i", 4), j("j", 5), open("i", Size("N"));
     Tensor X = input("X", f32, {i}), any = input("X", f32, {open});
     std::string message;
@@ -322,7 +322,7 @@ TEST_CASE("bounds hold for float32 in another order") {
     CHECK(element(b.bounds[0].raw_buffer(), {0, 0}) > 1e-7);
 }
 
-TEST_CASE("nothing is promised of a fold that may overflow in some order") {
+TEST_CASE("no value range is derived for a fold that may overflow in some order") {
     Axis i("i", 3), k("k", 4);
     const double inf = std::numeric_limits<double>::infinity();
     for (const Type type : {f32, f16, bf16}) {

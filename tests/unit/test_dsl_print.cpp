@@ -1,3 +1,4 @@
+// The printed form of formulas, and the hash that depends on it.
 #include "dsl/padding.h"
 #include "dsl/print.h"
 #include "dsl/top_k.h"
@@ -26,7 +27,7 @@ TEST_CASE("matmul prints as its formula") {
                                                     "    C(i, j) = sum over k: A(i, k) * B(k, j)\n");
 }
 
-TEST_CASE("strides, sizes and reduction extents are said") {
+TEST_CASE("strides, sizes and reduction extents are printed") {
     Size M("M"), lda("lda");
     Axis i("i", M), x("x", 10), kx("kx", 3);
     Tensor A = input("A", f32, {i, x}, {.strides = {lda, 1}});
@@ -99,7 +100,7 @@ TEST_CASE("large shared parts are named once") {
     CHECK(to_string(x).size() < 3000);
 }
 
-TEST_CASE("the hash follows what the formula says") {
+TEST_CASE("the hash depends on the formula only") {
     const std::string h = matmul(f32, 512, 128, 256).hash();
     CHECK(h.size() == 32);
     CHECK(h == matmul(f32, 512, 128, 256).hash());

@@ -132,7 +132,7 @@ TEST_CASE("tuples mean the same under every schedule") {
     for (const int n : {0, 1, 30}) check_runs(default_schedule(any, Machine::host()), {{"M", 3}, {"N", n}});
 }
 
-TEST_CASE("a tuple ends in its consumer, and keeps its order where nothing else is stated") {
+TEST_CASE("a tuple ends in its consumer, and keeps its order by default") {
     Schedule s(top_two(6, 20));
     CHECK(refusal([&] {
               s.stage("Y.reduce").finish_in("Y");

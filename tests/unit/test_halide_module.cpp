@@ -208,7 +208,7 @@ TEST_CASE("source and object compile and run elsewhere") {
                       "\"pdp-11\" is not the name of a Halide target; one is \"x86-64-linux-avx2\", or \"host\"");
 }
 
-TEST_CASE("functions that Halide lacks are made of those that it has") {
+TEST_CASE("functions that Halide lacks are composed of those that it has") {
     const int n = 400;
     Buffer<> x(f32, {n});
     for (int i = 0; i < n; i++) {

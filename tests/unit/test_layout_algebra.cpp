@@ -34,7 +34,7 @@ TEST_CASE("digits of an index are coordinates") {
     CHECK(*element_at(p, {0, 0, 0, 1, 0, 13, 1}, small) == std::vector<int64_t>{5, 17});
 }
 
-TEST_CASE("levels that nothing names hold copies; copies and offsets can be stated") {
+TEST_CASE("memory levels without a directive hold copies; copies and offsets can be stated") {
     CHECK(places_of({Memory::L1bm, f16("((8:1))"), 0}, {3}, small).size() == 2);
     CHECK(places_of({Memory::Grf0, f16("((8:1))"), 0}, {3}, small).size() == 16);
     CHECK(places_of({Memory::Grf0, f16("((8:1))"), 0}, {3}, full).size() == 4096);

@@ -77,7 +77,7 @@ TEST_CASE("one image without an axis of batches, at points of the space") {
     CHECK(made > 50);
 }
 
-TEST_CASE("blocks of channels are of whole steps of instructions") {
+TEST_CASE("blocks of channels are multiples of the instruction's steps") {
     int made = 0;
     for (const char *name : {"x86-64-avx2", "x86-64-avx512-bf16", "aarch64-dotprod"}) {
         const Machine machine = Machine::named(name);
@@ -100,7 +100,7 @@ TEST_CASE("blocks of channels are of whole steps of instructions") {
     CHECK(made > 200);
 }
 
-TEST_CASE("weights whose last blocks are counted whole choose the level that holds them") {
+TEST_CASE("padded sizes of weights select the cache level") {
     ops::Conv2dOptions o = options(ops::ImageLayout::NHWC, 1);
     o.stride(3);
     const Machine machine = Machine::named("x86-64-avx512");

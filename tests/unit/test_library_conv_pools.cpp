@@ -138,7 +138,7 @@ TEST_CASE("pooled convolutions of bytes") {
     }
 }
 
-TEST_CASE("sizes of pooled convolutions that a run knows") {
+TEST_CASE("pooled convolutions of run-time sizes") {
     const ops::Conv2dOptions o = with(layer(ops::ImageLayout::NCHW), {"max", 2, 2, 0});
     const Op op = ops::conv2d(f32, 1, 5, Size("H"), Size("W"), 24, 3, 3, o);
     check_runs(default_schedule(op, Machine::host()), {{"H", 13}, {"W", 21}});
@@ -164,7 +164,7 @@ TEST_CASE("the rows that a pool needs are computed in its loop where windows do 
     CHECK(pool.find("vectorized x.i") != std::string::npos);
 }
 
-TEST_CASE("a pool that is written by hand, with axes of its own names") {
+TEST_CASE("a user's pool, with other names of axes") {
     Axis n("n", 1), c("c", 6), h("h", 14), w("w", 18), f("f", 16), r("r", 3), s("s", 3), i("i", 7), j("j", 9),
         a("a", 2), b("b", 2);
     Tensor X = input("X", f32, {n, c, h, w}), K = input("K", f32, {f, c, r, s}), add = input("add", f32, {f});

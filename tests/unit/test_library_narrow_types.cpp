@@ -146,7 +146,7 @@ TEST_CASE("the last columns of a tile share the registers of whole vectors") {
     }
 }
 
-TEST_CASE("the reduction is cut into parts of whole groups of steps") {
+TEST_CASE("the reduction is split into parts that are multiples of a group of steps") {
     const Machine host = Machine::host();
     for (const auto &[a, b] : {std::pair(i8, i8), {u8, i8}, {bf16, bf16}}) {
         for (const int k : {520, 512}) {
@@ -224,7 +224,7 @@ TEST_CASE("extremes of bytes do not saturate") {
     }
 }
 
-TEST_CASE("each machine multiplies as it can") {
+TEST_CASE("each machine uses its own instructions for products") {
     const Op bytes = product(u8, i8, 64, 64, 64), halves = product(bf16, bf16, 64, 64, 64);
     CHECK(way_on(bytes, "x86-64-sse4.2") == "widened");
     CHECK(way_on(bytes, "x86-64-avx2") == "avx2.vpmaddwd");
@@ -259,7 +259,7 @@ TEST_CASE("unrolled stores that fill each other's gaps are one store") {
     check_runs(s);
 }
 
-TEST_CASE("tiles that are whole or absent are tested by the loop over tiles") {
+TEST_CASE("the loop over tiles tests whether a tile is complete or absent") {
     // blocks of 132 rows do not divide 384, tiles of 6 do
     const Op op = ops::matmul(f32, 384, 32, 8);
     Schedule s(op);

@@ -127,7 +127,7 @@ TEST_CASE("sums of gathered rows keep as many vectors as there are accumulator r
     CHECK(count(checked_nest(Op("box", {X}, {compute("Y", {i}, sum(X(i + r), r))})), "unrolled i") == 0);
 }
 
-TEST_CASE("stages whose results would leave the second cache are held by the last one's loops") {
+TEST_CASE("stages whose results exceed L2 are computed inside of the last stage's loops") {
     for (const int H : {2, 40}) {
         Axis h("h", H), i("i", 60), j("j", 60), k("k", 16);
         Tensor Q = input("Q", f32, {h, i, k}), K = input("K", f32, {h, j, k}), V = input("V", f32, {h, j, k});
@@ -146,7 +146,7 @@ TEST_CASE("stages whose results would leave the second cache are held by the las
     }
 }
 
-TEST_CASE("vectors across points leave the loops that hold stages whole") {
+TEST_CASE("vectors across points do not split the loops in which stages are computed") {
     Axis p("p", 60000), c("c", 3), q("q", 3), r("r", 60000);
     Tensor X = input("X", f32, {p, c}), Z = input("Z", f32, {r, c});
     Tensor centre = compute("centre", {c}, sum(Z(r, c), r) * (1.f / 60000));
@@ -574,7 +574,7 @@ TEST_CASE("elementwise stages at one place stay in a block of the last one") {
     }
 }
 
-TEST_CASE("vectors run along places whose parts are at different ones") {
+TEST_CASE("vectors along output positions whose terms have different offsets") {
     for (const int n : {80, 46, 34, 6}) {
         Axis q("q", 12), x("x", n / 2), u("u", n), c("c", 3);
         Tensor X = input("X", f32, {q, x});

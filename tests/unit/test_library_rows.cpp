@@ -49,7 +49,7 @@ std::string told(const std::function<void()> &f) { return refusal(f); }
 
 } // namespace
 
-TEST_CASE("exp is told of differences from a maximum of what they are taken of, and of no others") {
+TEST_CASE("exp of a difference from its own maximum is recognised, and no other difference") {
     CHECK(nonpositive(Schedule(ops::softmax(Float(32), 7, 40))));
     CHECK(nonpositive(
         library::schedule_rows(ops::log_softmax(Float(32), 7, 40), Machine::host(),
@@ -213,7 +213,7 @@ TEST_CASE("norms prefetch the next row while they read this one again") {
     CHECK(library::rows_parameters(once, Machine::host()).prefetch.legal() == std::vector<bool>{false});
 }
 
-TEST_CASE("a stage asks for what it reads in later iterations of an outer loop of its own") {
+TEST_CASE("a stage prefetches what later iterations of its own outer loop read") {
     Axis i("i", 40), j("j", 48);
     Tensor X = input("X", Float(32), {i, j});
     Schedule s(Op("turned", {X}, {compute("Y", {j, i}, X(i, j))}));

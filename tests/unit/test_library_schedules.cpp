@@ -96,7 +96,7 @@ TEST_CASE("products of matrices of every size and storage") {
     check_op(ops::matmul(i8, 20, 18, 24), "matmul");
 }
 
-TEST_CASE("products whose second operand was packed ahead of time") {
+TEST_CASE("products with a pre-packed second operand") {
     const auto ahead = [](const Op &op, const Sizes &sizes = {}) {
         const auto space = library::find_template(op)->make_space(op, Machine::host());
         Json point = space->to_json(space->default_point());
@@ -427,7 +427,7 @@ TEST_CASE("attention") {
     for (const int n : {3, 17, 70}) check_op(causal, "attention", false, {{"S", n}, {"T", n + 9}}, 0);
 }
 
-TEST_CASE("anything else") {
+TEST_CASE("stages without a template of their own") {
     check_op(ops::unary("gelu", f32, 1000), "elementwise", false);
     check_op(ops::binary("add", f32, 1003), "elementwise");
     check_op(ops::reduction("sum", f32, {40, 37}, {0}), "reduce");

@@ -41,7 +41,7 @@ TEST_CASE("columns of every type and count, and of results that are no multiple"
     check_runs(by_columns(scaled(f32, 16, 6), 8, 6)); // rows so near that they are one run
 }
 
-TEST_CASE("columns leave by rows: no element is stored alone") {
+TEST_CASE("columns are transposed before they are stored: no scalar store") {
     const Op op = scaled(f32, 16, 400);
     const Schedule s = by_columns(op, 8, 4);
     const std::string text = compile(s, Target::named("x86-64-avx2")).assembly();
@@ -56,7 +56,7 @@ TEST_CASE("columns of an array that is read meanwhile") {
     check_runs(by_columns(op, 8, 4));
 }
 
-TEST_CASE("columns of sums whose last steps stand beside the stores") {
+TEST_CASE("columns of sums whose last steps are in the loop of the stores") {
     // a remainder of the channels, cut by four, is copied without a loop
     for (int channels : {61, 62, 63, 64, 65}) {
         for (int stride : {1, 2}) {

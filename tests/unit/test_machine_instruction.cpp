@@ -1,3 +1,4 @@
+// Tensor instructions: those of each machine, value ranges, the compact form, user instructions.
 #include "machine/instruction.h"
 #include "support/error.h"
 
@@ -18,7 +19,7 @@ TEST_CASE("the built-in instructions are sound") {
                          "unknown instruction 'avx512.vpdpbus' (did you mean 'avx512.vpdpbusd'?)", UserError);
 }
 
-TEST_CASE("machines have the instructions whose features they have") {
+TEST_CASE("a machine has the instructions whose processor features it has") {
     auto names = [](const std::string &machine) {
         std::vector<std::string> out;
         for (const Instruction *i : InstructionSet::builtin().available_on(Machine::named(machine)))
@@ -45,7 +46,7 @@ TEST_CASE("values for which an instruction is exact") {
     CHECK_THROWS_WITH(i.check(), doctest::Contains("operand 'a' has an empty range of values"));
 }
 
-TEST_CASE("the short form") {
+TEST_CASE("the compact form of an instruction") {
     const Instruction dot4 =
         Instruction("mine.dot4",
                     [](Axis i, Axis k) {

@@ -1,3 +1,4 @@
+// Machine tables: the host, named machines, files, and errors in them.
 #include "machine/machine.h"
 #include "support/error.h"
 
@@ -5,7 +6,7 @@
 
 using namespace kumiko;
 
-TEST_CASE("the host has a sensible table") {
+TEST_CASE("the table of the host is complete and consistent") {
     Machine m = Machine::host();
     INFO(m.to_string());
     CHECK_NOTHROW(m.check());
@@ -27,7 +28,7 @@ TEST_CASE("the host has a sensible table") {
 #endif
 }
 
-TEST_CASE("named machines load, save and differ") {
+TEST_CASE("named machines are loaded, saved, and differ from one another") {
     std::set<std::string> ids;
     for (const std::string &name : Machine::names()) {
         Machine m = Machine::named(name);
@@ -45,7 +46,7 @@ TEST_CASE("named machines load, save and differ") {
     CHECK(m.id() == Machine::named("x86-64-avx512-vnni").id()); // the clock is no part of it
 }
 
-TEST_CASE("errors suggest") {
+TEST_CASE("errors suggest the nearest name") {
     Machine m = Machine::named("x86-64-avx2");
     CHECK_THROWS_WITH_AS(m.level("l2"), "machine 'x86-64-avx2' has no memory level 'l2' (did you mean 'L2'?)",
                          UserError);
@@ -57,7 +58,7 @@ TEST_CASE("errors suggest") {
     CHECK_THROWS_WITH(Machine::named("x86-64-avx3"), "unknown machine 'x86-64-avx3' (did you mean 'x86-64-avx2'?)");
 }
 
-TEST_CASE("a chip fits in the same struct") {
+TEST_CASE("a table of a chip has the same fields") {
     Machine chip = Machine::load(R"({
       "format": 1, "name": "chip", "architecture": "mncore-like",
       "units": [{"name": "group", "count": 4}, {"name": "L2B", "count": 2}, {"name": "L1B", "count": 8},
@@ -72,7 +73,7 @@ TEST_CASE("a chip fits in the same struct") {
     CHECK(Machine::load(chip.save()) == chip);
 }
 
-TEST_CASE("bad tables") {
+TEST_CASE("invalid tables are refused") {
     auto load = [](const std::string &memory, const std::string &more = "") {
         return Machine::load(
             R"({"format": 1, "name": "m", "architecture": "a", "units": [{"name": "core", "count": 2}], "memory": [)" +

@@ -73,7 +73,7 @@ TEST_CASE("each hop in its natural form runs at its link's rate") {
           ".machine small\nrep 8,1 | pass.i16.2 lm0[0+2 ^8] -> lm1[0+2 ^8]\n");
 }
 
-TEST_CASE("rows become columns in the matrix unit") {
+TEST_CASE("the matrix unit transposes rows to columns") {
     const Outcome o = moved(f16(Memory::Lm0, "((2:16, 16:1), (4_PE:1, 4_W:1))"),
                             f16(Memory::Lm1, "((2:16, 4_PE:1, 4_W:1), (16:1))"), small);
     CHECK(o.text == ".machine small\n"
@@ -107,7 +107,7 @@ TEST_CASE("from DRAM to PEs and back, on the whole chip") {
     CHECK(out.cycles <= 480);
 }
 
-TEST_CASE("a tile of a larger tensor leaves its neighbours alone") {
+TEST_CASE("a tile of a larger tensor does not write outside of it") {
     const Placement from = f16(Memory::L2bm, "((8:64), (64:1, 4_W:1))"),
                     to = f16(Memory::Dram, "((8:256), (64:1, 4_W:1))", 512);
     MoveOptions keep;

@@ -1,3 +1,4 @@
+// The op factories: formulas, shapes and types of all ops, and the registry.
 #include "dsl/interpret.h"
 #include "ops/ops.h"
 #include "ops/registry.h"

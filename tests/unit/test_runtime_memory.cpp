@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-TEST_CASE("blocks are aligned, distinct and wholly usable") {
+TEST_CASE("blocks are aligned, distinct and usable to their end") {
     std::vector<void *> blocks;
     for (size_t bytes :
          {size_t(0), size_t(1), size_t(63), size_t(64), size_t(4096), size_t(1) << 20, size_t(9) << 20}) {

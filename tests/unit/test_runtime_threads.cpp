@@ -151,7 +151,7 @@ TEST_CASE("several callers at once") {
     CHECK(wrong == 0);
 }
 
-TEST_CASE("threads end on request and come back") {
+TEST_CASE("threads end on request and start again with the next call") {
     Restore restore;
     kumiko_set_num_threads(4);
     for (int round = 0; round < 5; round++) {
@@ -164,7 +164,7 @@ TEST_CASE("threads end on request and come back") {
 }
 
 #if !defined(__SANITIZE_THREAD__)
-TEST_CASE("a forked child has a pool of its own") {
+TEST_CASE("a forked child makes its own thread pool") {
     Restore restore;
     kumiko_set_num_threads(3);
     Counts before(30);

@@ -87,7 +87,7 @@ TEST_CASE("reductions over the same data, with partial results in registers") {
     }
 }
 
-TEST_CASE("partial results are kept in one of the stages alone") {
+TEST_CASE("partial results are spilled in one of two stages") {
     for (const int m : {8, 10}) {
         for (const bool of_leader : {true, false}) {
             Schedule s(rows(m, 37));

@@ -32,7 +32,7 @@ bool has(const std::string &text, const std::string &part) { return text.find(pa
 
 } // namespace
 
-TEST_CASE("pipeline: copies come several iterations ahead") {
+TEST_CASE("pipeline: copies are filled several iterations ahead") {
     Size M("M"), N("N"), K("K");
     for (const int stages : {2, 3, 4, 8}) {
         Schedule s(matmul(M, N, K));

@@ -160,7 +160,7 @@ TEST_CASE("prefetch and double_buffer change no result") {
     for (int k : {1, 8, 20}) check_runs(two, {{"M", 6}, {"N", 13}, {"K", k}});
 }
 
-TEST_CASE("accumulate_in: lanes beyond a block add nothing to the next one") {
+TEST_CASE("accumulate_in: lanes beyond a block do not change the next one") {
     for (const auto &[m, block, lanes] : {std::tuple(3, 2, 4), std::tuple(12, 6, 4), std::tuple(20, 6, 4)}) {
         CAPTURE(m);
         Schedule s(ops::matmul(f32, m, 4, 4));
@@ -263,7 +263,7 @@ TEST_CASE("prepack: the caller packs, the kernel takes the packed array") {
     CHECK_THROWS_WITH(k.pack("A", a), doctest::Contains("does not prepack \"A\""));
 }
 
-TEST_CASE("tensorize: whole blocks by the instruction, tails by plain loops") {
+TEST_CASE("tensorize: full blocks by the instruction, tails by plain loops") {
     if (!Machine::host().has("avx2")) return;
     for (int n : {64, 60, 8}) {
         for (int depth : {32, 31, 2}) {

@@ -152,7 +152,7 @@ TEST_CASE("sizes that are not known, and no elements at all") {
     for (const auto &[H, W] : {std::pair(4, 9), {5, 5}, {20, 30}}) check_runs(s, {{"H", H}, {"W", W}});
 }
 
-TEST_CASE("rings in rings, in a loop whose last block is not full, and loops of one iteration") {
+TEST_CASE("nested circular buffers, in a loop with a partial last block, and loops of one iteration") {
     for (const int rows : {1, 4, 9}) {
         Schedule s(stencils(24, 41, 3)); // Y has 18 rows and 35 columns
         auto [xo, xi] = s.stage("Y").split("x", 8);
@@ -179,7 +179,7 @@ TEST_CASE("a stage that is filled ahead reads no ring") {
     CHECK(says(told([&] { s.stage("T2").double_buffer(); }), "it reads T1, which is computed in the same loop y"));
 }
 
-TEST_CASE("the nest says what is new in an iteration") {
+TEST_CASE("the nest has the elements that an iteration reads first") {
     Schedule s(stencils(23, 37, 2));
     auto [o, i] = s.stage("Y").split("x", 8);
     s.stage("Y").reorder({o, "y", i});

@@ -114,7 +114,7 @@ TEST_CASE("reindex: the columns of a convolution's image, one after the other") 
     check_runs(plain);
 }
 
-TEST_CASE("reindex by loops that nothing fused, and of sizes known at run time") {
+TEST_CASE("reindex by loops that are not fused, and of run-time sizes") {
     Size H("H"), W("W");
     const Op op = ops::conv2d(f32, 1, 4, H, W, 6, 1, 1);
     Schedule s(op);

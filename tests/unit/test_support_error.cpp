@@ -1,3 +1,4 @@
+// The error types, and places in messages.
 #include "support/error.h"
 
 #include <doctest/doctest.h>
@@ -8,7 +9,7 @@ TEST_CASE("the three error types are distinct and keep their text") {
     CHECK_THROWS_WITH_AS(throw UserError("no axis 'k'"), "no axis 'k'", UserError);
 }
 
-TEST_CASE("an error has its message and its place apart") {
+TEST_CASE("an error has its message and its place separately") {
     const std::string message = "X: error: is part of this message";
     const auto here = std::source_location::current();
     const std::string place = "test_support_error.cpp:" + std::to_string(here.line());

@@ -1,3 +1,4 @@
+// Typed reading of JSON, and errors with paths.
 #include "support/error.h"
 #include "support/json.h"
 

@@ -1,3 +1,4 @@
+// Identifiers, suggestions, unique names, random numbers and hashes.
 #include "support/error.h"
 #include "support/hash.h"
 #include "support/names.h"

@@ -1,3 +1,4 @@
+// Text of durations, amounts, tables and progress.
 #include "support/duration.h"
 #include "support/progress.h"
 #include "support/table.h"
@@ -56,7 +57,7 @@ TEST_CASE("progress: quiet, plain and a bar") {
     CHECK(progress_style(2, true) == ProgressStyle::Quiet);
 }
 
-TEST_CASE("the time left is that of this session's steps, and no more than is to be had") {
+TEST_CASE("the time left is estimated from this session's steps, and has an upper limit") {
     std::ostringstream out;
     Progress p(out, ProgressStyle::Quiet, "work", 1000000);
     p.set_known(10);
@@ -68,7 +69,7 @@ TEST_CASE("the time left is that of this session's steps, and no more than is to
     CHECK(p.seconds_left() == 0);
 }
 
-TEST_CASE("a bar has room in its terminal") {
+TEST_CASE("a bar fits into the terminal's width") {
     const auto drawn = [](int columns, const std::string &note) {
         std::ostringstream bar;
         Progress p(bar, ProgressStyle::Bar, "work", 2, [columns] { return columns; });
