@@ -104,7 +104,7 @@ private:
         return m;
     }
     [[noreturn]] void bad_part(const Mnemonic &m, const std::string &part, const std::string &legal) {
-        line_.fail_at(m.at, fmt::format("'{}' does not fit behind {}; {}", part, m.name, legal));
+        line_.fail_at(m.at, fmt::format("'{}' is not legal after {}; {}", part, m.name, legal));
     }
     // Removes `part` from the modifiers, if present.
     static bool take_part(Mnemonic &m, const std::string &part) {
@@ -119,7 +119,7 @@ private:
     Type take_type(Mnemonic &m, const std::string &legal) {
         for (int t = 0; t < type_count; t++)
             if (take_part(m, name_of(Type(t)))) return Type(t);
-        line_.fail_at(m.at, fmt::format("{} needs a type behind it: {}", m.name, legal));
+        line_.fail_at(m.at, fmt::format("{} needs a type after it: {}", m.name, legal));
     }
     Reduction take_reduction(Mnemonic &m) {
         for (int r = 0; r < reduction_count; r++) {
@@ -134,7 +134,7 @@ private:
             }
         }
         line_.fail_at(m.at,
-                      m.name + " needs a reduction behind it: add.f32, max.f32, min.f32, add.i32, max.i32 or min.i32");
+                      m.name + " needs a reduction after it: add.f32, max.f32, min.f32, add.i32, max.i32 or min.i32");
     }
     uint8_t take_width(Mnemonic &m, uint8_t otherwise) {
         if (take_part(m, "1")) return 1;
@@ -155,7 +155,7 @@ private:
         if (line_.next_is('b')) {
             line_.take('b');
             a.base = uint8_t(line_.number(0, 3, "a base register's number") + 1);
-            line_.expect("+", "behind the base register");
+            line_.expect("+", "after the base register");
         }
         if (line_.take('t')) {
             a.by_t = true;
@@ -221,10 +221,10 @@ private:
             if (error == std::errc() && whole(end + 1))
                 return text.back() == 'f' ? sim::immediate_f32(value).immediate : sim::immediate_f16(value).immediate;
         }
-        line_.fail_at(
-            begin, "an immediate is 0x… (64 bits), or a number with its type behind it: 1.5f (fp32), 1.5h (fp16), 7i "
-                   "(int32), 7s (int16); found '" +
-                       text + "'");
+        line_.fail_at(begin,
+                      "an immediate is 0x… (64 bits), or a number with its type after it: 1.5f (fp32), 1.5h (fp16), 7i "
+                      "(int32), 7s (int16); found '" +
+                          text + "'");
     }
 
     Operand operand() {
@@ -342,7 +342,7 @@ private:
         if (const auto before = slots_.find(kind); !kind.empty() && before != slots_.end()) {
             const bool masks = kind == "mask";
             throw HazardError(masks ? Rule::H8 : Rule::H4, "the " + kind + " slot",
-                              masks ? "one mask entry governs a word" : "it holds one operation a word",
+                              masks ? "a word has one mask entry" : "it holds one operation per word",
                               {-1, -1, before->second, ""}, {-1, -1, std::string(line_.whole(begin)), ""},
                               line_.place(begin));
         }
@@ -379,11 +379,11 @@ private:
 
     void rep(size_t begin) {
         Control::Repeat r;
-        r.count = uint32_t(line_.number(1, UINT32_MAX, "how often a rep runs"));
+        r.count = uint32_t(line_.number(1, UINT32_MAX, "a rep's count"));
         line_.expect(",", "between count and words");
         r.length = uint8_t(line_.number(1, 255, "a rep's number of words"));
         auto &both = word_.control.repeat;
-        if (both[1].count) line_.fail_at(begin, "a word opens at most two reps");
+        if (both[1].count) line_.fail_at(begin, "a word begins at most two reps");
         both[both[0].count ? 1 : 0] = r;
     }
     void base() {
@@ -408,7 +408,7 @@ private:
             if (info(op).types >> t & 1) legal += std::string(legal.empty() ? "" : ", ") + name_of(Type(t));
         a.type = take_type(m, legal);
         a.width = take_width(m, 1);
-        no_more_parts(m, "a type and a width of 1 or 2 LW do");
+        no_more_parts(m, "legal are a type and a width of 1 or 2 LW");
         a.a = read();
         if (info(op).operands > 1) comma(), a.b = read();
         if (op == AluOp::Rotate) comma(), a.rotate = uint8_t(line_.number(0, 3, "a rotation"));
@@ -422,9 +422,9 @@ private:
         u.precision = take_type(m, "f16 or f32");
         u.width = take_width(m, 1);
         u.negate = take_part(m, "neg"), u.narrow_c = take_part(m, "hc"), u.narrow_y = take_part(m, "hy");
-        no_more_parts(m, "a type, neg, hc (c is fp16), hy (the result is) and, for vpass, a width do");
-        if (u.negate && op == MauOp::Pass) line_.fail_at(m.at, "vpass changes nothing, also no sign");
-        if (u.narrow_c && !i.c) line_.fail_at(m.at, m.name + " has no operand c to be fp16");
+        no_more_parts(m, "legal are a type, neg, hc (c is fp16), hy (the result is fp16) and, for vpass, a width");
+        if (u.negate && op == MauOp::Pass) line_.fail_at(m.at, "vpass copies its operand, so neg does not apply");
+        if (u.narrow_c && !i.c) line_.fail_at(m.at, m.name + " has no operand c, so hc does not apply");
         if (i.matrix) {
             u.face = face();
             if (u.precision == Type::F32) {
@@ -452,7 +452,7 @@ private:
     void face_part(Mnemonic &m, M &out) {
         out.precision = take_type(m, "f16 or f32");
         out.width = take_width(m, 2);
-        no_more_parts(m, "a type and a width of 1 or 2 LW do");
+        no_more_parts(m, "legal are a type and a width of 1 or 2 LW");
         out.face = face();
         line_.expect(".", "and the part of the face");
         out.part = uint8_t(line_.number(0, 3, "the part of a face"));
@@ -472,7 +472,7 @@ private:
         const L1Op op = names().l1.at(m.name);
         l.width = take_width(m, 1);
         if (info(op).reduces) l.reduction = take_reduction(m);
-        no_more_parts(m, "a width of 1 or 2 LW (and a reduction where it reduces) do");
+        no_more_parts(m, "legal are a width of 1 or 2 LW, and a reduction for operations that reduce");
         if (info(op).up) {
             l.from = read();
             line_.expect("->", "and the address in l1bm");
@@ -499,7 +499,7 @@ private:
         else
             l.l2bm = tree_address("l2bm");
         if (i.second == L2Second::L2bm) comma(), l.second = tree_address("l2bm");
-        line_.expect("->", "and where it goes");
+        line_.expect("->", "and a destination");
         if (i.up)
             l.l2bm = tree_address("l2bm");
         else
@@ -530,7 +530,7 @@ private:
             line_.expect("]", "behind the address");
         };
         load ? memory() : void(v.l2bm = l2bm());
-        line_.expect("->", "and where it goes");
+        line_.expect("->", "and a destination");
         if (inside)
             v.to = l2bm();
         else

@@ -82,7 +82,7 @@ struct NumberReader {
     void operator()(const char *group, const char *key, double &value) const {
         const JsonView v = at(group, key);
         value = v.number();
-        if (!(value >= 0)) v.fail("expected a number that is not negative");
+        if (!(value >= 0)) v.fail("expected a nonnegative number");
     }
 };
 
@@ -151,12 +151,12 @@ Json Config::to_json() const {
 
 void Config::check(const std::string &document) const {
     const auto require = [&](bool holds, const std::string &message) {
-        if (!holds) throw UserError(document + ": the configuration contradicts itself: " + message);
+        if (!holds) throw UserError(document + ": the configuration is inconsistent: " + message);
     };
     const auto fits = [&](const char *what, int64_t need, const char *memory, int64_t size) {
         require(need <= size, fmt::format("{} moves {} LW in a step, but sizes/{} is {} LW", what, need, memory, size));
     };
-    if (!(clock_ghz > 0)) throw UserError(document + ": clock_ghz has to be above 0");
+    if (!(clock_ghz > 0)) throw UserError(document + ": clock_ghz must be above 0");
     require(total_l2bs() <= 32, fmt::format("groups {} · l2bs {} = {} L2Bs, but a move names a set of at most 32",
                                             groups, l2bs, total_l2bs()));
     require(total_pes() <= 1 << 20, fmt::format("{} PEs; at most 1048576 are simulated", total_pes()));

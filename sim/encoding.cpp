@@ -275,7 +275,7 @@ Word canonical(const Word &word) {
 EncodedWord encode(const Word &word) {
     const Word w = canonical(word);
     if (w.has_immediate && w.lm0.on) {
-        throw HazardError(Rule::H7, "the field of LM0", "an immediate takes LM0's place in the word",
+        throw HazardError(Rule::H7, "the field of LM0", "an immediate is encoded in LM0's field of the word",
                           {-1, -1, "the slot that uses LM0", w.note},
                           {-1, -1, "the slot that uses the immediate", w.note});
     }
@@ -319,7 +319,7 @@ Word decode(const EncodedWord &bits) {
     for (Type t : {w.mau.precision, w.mw.precision, w.mr.precision, w.alu.type}) within(t, type_count, "type");
     for (Source s : {w.l1.from, w.mau.a, w.mau.b, w.mau.c, w.mw.from, w.alu.a, w.alu.b})
         within(s, source_count, "source");
-    if (encode(w) != bits) throw UserError("no word has this bit pattern: a field that nothing uses is set");
+    if (encode(w) != bits) throw UserError("no word has this bit pattern: an unused field is set");
     return w;
 }
 

@@ -18,6 +18,7 @@ class Line {
 public:
     Line(std::string_view text, std::string where) : text_(text), where_(std::move(where)) { skip(); }
 
+    // Throws UserError at the current position.
     [[noreturn]] void fail(const std::string &message) const { fail_at(at_, message); }
     [[noreturn]] void fail_at(size_t at, const std::string &message) const { throw UserError(place(at) + message); }
     std::string place(size_t at) const { return fmt::format("{}{}: ", where_, at + 1); }
@@ -35,6 +36,7 @@ public:
         return part;
     }
 
+    // Consumes the token if it is next.
     bool take(char c) {
         if (done() || text_[at_] != c) return false;
         at_++;
@@ -47,6 +49,7 @@ public:
         skip();
         return true;
     }
+    // Consumes the token, or throws UserError.
     void expect(std::string_view token, const char *what) {
         if (!take(token)) fail(fmt::format("expected '{}' {}, found {}", token, what, found()));
     }
@@ -64,6 +67,7 @@ public:
     }
     bool next_is_digit() const { return !done() && std::isdigit(static_cast<unsigned char>(text_[at_])); }
 
+    // An integer in [low, high], decimal or hexadecimal (0x). `what` is for messages.
     int64_t number(int64_t low, int64_t high, const char *what) {
         const size_t begin = at_;
         const char *first = text_.data() + at_, *last = text_.data() + text_.size();
@@ -75,7 +79,7 @@ public:
         const auto [end, error] = std::from_chars(first, last, value, base);
         if (error == std::errc::invalid_argument) fail(fmt::format("expected {}, found {}", what, found()));
         if (error != std::errc() || value < low || value > high)
-            fail_at(begin, fmt::format("{} has to be in {}..{}, found {}", what, low, high,
+            fail_at(begin, fmt::format("{} must be in {}..{}, found {}", what, low, high,
                                        std::string_view(first, end - first)));
         at_ = size_t(end - text_.data());
         skip();
@@ -92,6 +96,7 @@ public:
         return part;
     }
 
+    // A text in double quotes, with \n, \r and escaped characters.
     std::string quoted() {
         if (at_ >= text_.size() || text_[at_] != '"') fail("expected a text in double quotes, found " + found());
         const size_t begin = at_++;
@@ -104,12 +109,13 @@ public:
             if (++at_ >= text_.size()) break;
             out += text_[at_] == 'n' ? '\n' : text_[at_] == 'r' ? '\r' : text_[at_];
         }
-        if (at_ >= text_.size()) fail_at(begin, "the text has no end: a double quote is missing");
+        if (at_ >= text_.size()) fail_at(begin, "the quoted text has no end: a double quote is missing");
         at_++;
         skip();
         return out;
     }
 
+    // The next token, for messages.
     std::string found() const {
         if (done()) return "the end of the line";
         std::string_view rest = text_.substr(at_, 12);

@@ -44,7 +44,7 @@ MoveDemand demand_of(const Mv &m, const Config &c) {
         const int rate = m.pdm        ? l2bs & ~own ? c.moves.pdm_across_rate : c.moves.pdm_rate
                          : m.indirect ? c.moves.indirect_rate
                                       : c.moves.dram_rate;
-        const int64_t share = info(m.op).dealt ? words / std::max(std::popcount(l2bs), 1) : words;
+        const int64_t share = info(m.op).distributes ? words / std::max(std::popcount(l2bs), 1) : words;
         d.cycles = std::max({d.cycles, cycles_at(words, rate), cycles_at(share, c.moves.l2bm_rate)});
         (is_load(m) ? d.ins : d.outs) |= l2bs;
     });

@@ -46,14 +46,14 @@ constexpr L1Info l1_table[l1_op_count] = {
 
 constexpr L2Info l2_table[l2_op_count] = {
     {"none", Down, false, false, L2Second::None, false, ""},
-#define KUMIKO_L2(op, name, direction, dealt, child, second, reduces, meaning)                                         \
-    {name, direction, dealt, child, L2Second::second, reduces, meaning},
+#define KUMIKO_L2(op, name, direction, distributes, child, second, reduces, meaning)                                   \
+    {name, direction, distributes, child, L2Second::second, reduces, meaning},
 #include "sim/tree_operations.def"
 };
 
 constexpr MvInfo mv_table[mv_op_count] = {
     {"none", MvKind::Load, false, false, ""},
-#define KUMIKO_MV(op, name, kind, dealt, reduces, meaning) {name, MvKind::kind, dealt, reduces, meaning},
+#define KUMIKO_MV(op, name, kind, distributes, reduces, meaning) {name, MvKind::kind, distributes, reduces, meaning},
 #include "sim/tree_operations.def"
 };
 
@@ -98,10 +98,10 @@ int64_t l1_words(const L1 &l1, const Config &config) {
     return cycles_per_step * a_cycle();
 }
 int64_t l2_words_of_l1bm(const L2 &l2, const Config &config) {
-    return int64_t(cycles_per_step) * (info(l2.op).dealt ? config.links.l2_scatter : config.links.l2_broadcast);
+    return int64_t(cycles_per_step) * (info(l2.op).distributes ? config.links.l2_scatter : config.links.l2_broadcast);
 }
 int64_t l2_words_of_l2bm(const L2 &l2, const Config &config) {
-    return l2_words_of_l1bm(l2, config) * (info(l2.op).dealt ? config.l1bs : 1);
+    return l2_words_of_l1bm(l2, config) * (info(l2.op).distributes ? config.l1bs : 1);
 }
 
 uint32_t alu_lane(AluOp op, Type type, uint32_t a, uint32_t b) {

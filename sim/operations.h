@@ -45,9 +45,9 @@ enum class L2Second : uint8_t { None, L1bm, L2bm };
 struct L2Info {
     const char *name;
     bool up;
-    bool dealt;      // each L1B has words of its own in L2BM
-    bool child;      // names one L1B
-    L2Second second; // the memory of the second source
+    bool distributes; // each L1B has words of its own in L2BM
+    bool child;       // names one L1B
+    L2Second second;  // the memory of the second source
     bool reduces;
     const char *meaning;
     bool multicast() const { return second == L2Second::L1bm; } // does not use L2BM
@@ -60,7 +60,7 @@ enum class MvKind : uint8_t { Load, Store, Inside };
 struct MvInfo {
     const char *name;
     MvKind kind;
-    bool dealt; // each L2B has blocks of its own
+    bool distributes; // each L2B has blocks of its own
     bool reduces;
     const char *meaning;
 };
@@ -89,7 +89,7 @@ const char *name_of(Source source);       // "lm0"
 // types.
 uint32_t alu_lane(AluOp op, Type type, uint32_t a, uint32_t b);
 
-// LW per cycle that the slots read and write.
+// LW per cycle of the operands and results of a slot.
 int alu_operand_width(const Alu &alu);
 int alu_result_width(const Alu &alu);
 int mau_c_width(const Mau &mau);
@@ -103,7 +103,7 @@ enum class MaskForm : uint8_t { Lanes, Pairs, Wide };
 MaskForm mask_form(const Alu &alu);
 MaskForm mask_form(const Mau &mau);
 
-// Rows of a face per matrix write or read, and the number of those that fill it.
+// Rows of a face; rows that one matrix write or read transfers; and how many of these fill a face.
 int face_size(Type precision);             // 16 or 8
 int face_rows(int width);                  // 4·width
 int face_parts(Type precision, int width); // face_size / face_rows

@@ -73,7 +73,7 @@ std::string Program::save() const {
 Program Program::load(std::string_view bytes, const std::string &document) {
     Reader in(bytes, document);
     if (in.left() < magic.size() || in.text(magic.size(), "the first bytes") != magic)
-        in.fail("this is not a program's file");
+        in.fail("this is not a program file");
     if (const uint64_t v = in.number(4, "the version"); v != version)
         in.fail(fmt::format("version {} is not known; this is version {}", v, version));
     Program p;
@@ -83,7 +83,7 @@ Program Program::load(std::string_view bytes, const std::string &document) {
     for (uint64_t i = 0; i < count; i++) {
         const uint32_t present = uint32_t(in.number(4, "a word"));
         const uint64_t note = in.number(4, "a word");
-        if (present >> encoded_words) in.fail(fmt::format("word {} has parts that no word has", i));
+        if (present >> encoded_words) in.fail(fmt::format("word {} has unknown parts", i));
         EncodedWord bits{};
         for (int b = 0; b < encoded_words; b++) {
             if (!(present >> b & 1)) continue;

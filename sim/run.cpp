@@ -88,7 +88,7 @@ std::string Run::report() const {
                                    config.clock_ghz, steps, stall_cycles, tail_cycles);
     text += fmt::format("bound: matrix units {:.0f} cycles, DRAM {:.0f}; {:.1f} % of the bound reached",
                         matrix_bound_cycles(), dram_bound_cycles(), 100 * efficiency());
-    text += fmt::format("; {:.4g} MAC done, padding and all: {:.4g} TFLOP/s\n\n", macs(),
+    text += fmt::format("; {:.4g} MAC executed, including padding: {:.4g} TFLOP/s\n\n", macs(),
                         seconds() > 0 ? 2e-12 * macs() / seconds() : 0);
 
     Table units({"unit", "steps", "of all cycles"});

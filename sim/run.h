@@ -22,8 +22,8 @@ enum class Idle : uint8_t {
     Vector,      // the unit works in vector mode
     Alu,         // only the ALU works
     Moves,       // only the L1 and L2 slots work
-    Empty,       // nothing does: a gap that a hazard rule asks for, or a word left empty
-    Tail         // after the last word, until everything has arrived
+    Empty,       // no slot works: a gap that a hazard rule requires, or an empty word
+    Tail         // after the last word, until all writes and moves are complete
 };
 constexpr int idle_count = 9;
 std::string idle_name(Idle reason);
@@ -74,7 +74,7 @@ public:
     std::vector<uint64_t> dram_busy_cycles;         // of each group
     uint64_t moves = 0;
     std::vector<uint64_t> executed;    // of each word
-    std::vector<std::string> warnings; // tags that nobody waited for
+    std::vector<std::string> warnings; // tags for which no word waits
 
     // Multiply–accumulates over the chip: by matrix operations, and in total.
     double matrix_macs() const;

@@ -59,7 +59,7 @@ private:
 } // namespace
 
 std::string Run::trace() const {
-    if (!traced) throw UserError("this run kept no trace; ask for one before it (SimulateOptions::trace)");
+    if (!traced) throw UserError("this run recorded no trace; set SimulateOptions::trace before the run");
     TraceWriter out(1e-3 / config.clock_ghz);
     enum { words = 1, moves = 2, dram = 3 };
     out.process(words, "words");

@@ -106,7 +106,7 @@ Source Word::read(const Operand &operand) {
     };
     switch (operand.source) {
     case Source::Lm0:
-        if (has_immediate) clash(Rule::H7, "the field of LM0", "an immediate takes LM0's place in the word");
+        if (has_immediate) clash(Rule::H7, "the field of LM0", "an immediate is encoded in LM0's field of the word");
         use_lm(lm0, ToLm0, "LM0");
         break;
     case Source::Lm1:
@@ -119,7 +119,7 @@ Source Word::read(const Operand &operand) {
         use(grf1_read, "GRF1");
         break;
     case Source::Imm:
-        if (lm0.on) clash(Rule::H7, "the field of LM0", "an immediate takes LM0's place in the word");
+        if (lm0.on) clash(Rule::H7, "the field of LM0", "an immediate is encoded in LM0's field of the word");
         if (has_immediate && immediate != operand.immediate)
             clash(Rule::H7, "the immediate", "a word has one, which all slots share");
         has_immediate = true;
@@ -150,7 +150,7 @@ uint8_t Word::write(const Operand *begin, size_t count) {
         switch (o->source) {
         case Source::Lm0:
             if (has_immediate)
-                throw HazardError(Rule::H7, "the field of LM0", "an immediate takes LM0's place in the word",
+                throw HazardError(Rule::H7, "the field of LM0", "an immediate is encoded in LM0's field of the word",
                                   party(*this, "the word so far"), party(*this, "the destination added"));
             use(lm0, "LM0", ToLm0, true);
             break;

@@ -80,7 +80,7 @@ private:
             if (p->address.base > 4) throw UserError("there is no base register beyond b3");
             const bool lm = p == &w.lm0 || p == &w.lm1;
             if (p->address.base && !lm) throw UserError("base registers add to addresses of LM0 and LM1 only");
-            if (p->address.by_t && p != &w.lm0) throw UserError("only LM0 is addressed by T");
+            if (p->address.by_t && p != &w.lm0) throw UserError("only LM0 can be addressed by T");
             if (p->address.by_t && p->address.listed)
                 throw UserError("an address by T is a start and a stride, not a list");
         }
@@ -173,9 +173,10 @@ private:
         within(Slot::Mask, w.mask.entry, 0, 19, "mask entry");
         within(Slot::Mask, int(w.mask.mode), 0, 3, "mask mode");
         const bool mau = w.mau.op != MauOp::None, alu = w.alu.op != AluOp::None;
-        if (!mau && !alu) fail(Slot::Mask, "a mask governs ALU and MAU, and neither is in this word");
+        if (!mau && !alu) fail(Slot::Mask, "a mask controls ALU and MAU, and neither is in this word");
         if (mau && alu && !select && (mask_form(w.mau) == MaskForm::Pairs) != (mask_form(w.alu) == MaskForm::Pairs))
-            hazard(Rule::H8, "the mask", "ALU and MAU under one mask have lanes of one width", Slot::Mau, Slot::Alu);
+            hazard(Rule::H8, "the mask", "ALU and MAU under one mask must have lanes of the same width", Slot::Mau,
+                   Slot::Alu);
     }
     void mv() const {
         const Mv &m = w.mv;
@@ -185,7 +186,7 @@ private:
         within(Slot::Mv, m.tag, 0, 15, "tag");
         within(Slot::Mv, m.blocks, 1, 65535, "blocks");
         within(Slot::Mv, m.size, 1, 65535, "size");
-        if (m.indirect && m.pdm) fail(Slot::Mv, "indirect moves are DRAM's only");
+        if (m.indirect && m.pdm) fail(Slot::Mv, "only moves of DRAM can be indirect");
     }
 
     // Rules between the slots of the word.
@@ -216,22 +217,24 @@ private:
                                "it is accessed once a step, read or written", b.slot, a.slot);
                 const auto uses_lm0 = [&](const User &u) { return u.from & bit(Source::Lm0) || u.to & ToLm0; };
                 if (a.from & bit(Source::Imm) && uses_lm0(b))
-                    hazard(Rule::H7, "the field of LM0", "an immediate takes LM0's place in the word", a.slot, b.slot);
+                    hazard(Rule::H7, "the field of LM0", "an immediate is encoded in LM0's field of the word", a.slot,
+                           b.slot);
                 if (&a < &b && w.lm0.address.by_t && uses_lm0(a) && uses_lm0(b))
-                    hazard(Rule::H5, "the port of LM0", "an address by T shares its port with nothing", a.slot, b.slot);
+                    hazard(Rule::H5, "the port of LM0", "a port that is addressed by T cannot be shared", a.slot,
+                           b.slot);
             }
         }
         const bool mau = w.mau.op != MauOp::None, matrix = info(w.mau.op).matrix;
         if (mau && w.mw.on && w.mr.on)
             hazard(Rule::H4, "MAU, MW, MR", "at most two of them work in a step", Slot::Mau, Slot::MatrixRead);
         if (mau && w.mw.on && w.mau.precision != w.mw.precision)
-            hazard(Rule::H4, "the matrix unit's precision", "MAU and MW have one precision in a step", Slot::Mau,
-                   Slot::MatrixWrite);
+            hazard(Rule::H4, "the matrix unit's precision", "MAU and MW must have the same precision in a step",
+                   Slot::Mau, Slot::MatrixWrite);
         if (w.mw.on && matrix && w.mw.face == w.mau.face)
-            hazard(Rule::H6, w.mw.face ? "face y" : "face x", "a face is not read and written in one step", Slot::Mau,
-                   Slot::MatrixWrite);
+            hazard(Rule::H6, w.mw.face ? "face y" : "face x", "a face cannot be read and written in one step",
+                   Slot::Mau, Slot::MatrixWrite);
         if (w.mw.on && w.mr.on && w.mw.face == w.mr.face)
-            hazard(Rule::H6, w.mw.face ? "face y" : "face x", "a face is not read and written in one step",
+            hazard(Rule::H6, w.mw.face ? "face y" : "face x", "a face cannot be read and written in one step",
                    Slot::MatrixRead, Slot::MatrixWrite);
     }
 };

@@ -48,7 +48,8 @@ private:
     void l1() const {
         set(Slot::L1, w.l1.mabs, c.mabs, "MAB");
         if (info(w.l1.op).words == L1Words::FourMabs && c.mabs % 4)
-            fail(Slot::L1, fmt::format("4×4 mode needs MABs in fours, and {} has {} in an L1B", c.name, c.mabs));
+            fail(Slot::L1,
+                 fmt::format("4×4 mode needs a multiple of four MABs, and {} has {} in an L1B", c.name, c.mabs));
     }
     void mv() const {
         const Mv &m = w.mv;
@@ -85,7 +86,7 @@ private:
             }
         }
         int64_t share = words;
-        if (info(m.op).dealt) {
+        if (info(m.op).distributes) {
             if (words / c.moves.block % units)
                 fail(fmt::format("{} blocks of {} LW cannot be distributed evenly to {} L2Bs", words / c.moves.block,
                                  c.moves.block, units));

@@ -96,7 +96,8 @@ void Runner::check_operand_defined(const PlannedWord &p, Source s, int width, Sl
     };
     if (const int f = forward_of(s); f >= 0) {
         if (forward_partial_[f])
-            fail(slot, fmt::format("it reads {} in MABs that the L1 slot of the step before left out", name_of(s)));
+            fail(slot,
+                 fmt::format("it reads {} in MABs that the L1 slot of the previous step did not serve", name_of(s)));
         return;
     }
     const int memory = memory_of(s);
@@ -160,7 +161,7 @@ void Runner::check_reads(const PlannedWord &p) {
         const char *name = which ? "face y" : "face x";
         const uint32_t whole = f.f16 ? 0xffff : 0xff;
         if (f.rows == 0) fail(slot, fmt::format("it reads {}, which was never written", name));
-        if (f.rows != whole) hazards_.partly_written(which, f.rows, step_, index_, slot);
+        if (f.rows != whole) hazards_.fail_partly_written(which, f.rows, step_, index_, slot);
         if (f.f16 != (precision == Type::F16))
             fail(slot, fmt::format("it reads {} as {}, which was written as {}", name, name_of(precision),
                                    f.f16 ? "f16" : "f32"));

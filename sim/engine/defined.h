@@ -29,7 +29,9 @@ public:
 
 private:
     enum State : uint8_t { Nothing, Partly, Whole };
+    // The shadow of a plane, created on first use.
     std::vector<uint8_t> &shadow(size_t plane);
+    // Marks the plane as whole if its shadow is.
     void settle(size_t plane, const std::vector<uint8_t> &shadow);
 
     std::vector<uint8_t> state_;

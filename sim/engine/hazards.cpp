@@ -15,8 +15,8 @@ HazardParty Hazards::party(int64_t step, uint32_t word, Slot slot) const {
     return {step, int64_t(word), disassemble(w, slot), w.note};
 }
 
-void Hazards::early(Resource r, const std::string &name, const Stamp &s, int gap, int64_t step, uint32_t word,
-                    Slot slot) const {
+void Hazards::fail_early(Resource r, const std::string &name, const Stamp &s, int gap, int64_t step, uint32_t word,
+                         Slot slot) const {
     const Rule rule = r <= Resource::Lm1 ? Rule::H2 : r == Resource::Face ? Rule::H6 : Rule::H3;
     throw HazardError(rule, name,
                       fmt::format("written at step {}, it may be read from step {}, and is read at step {}", s.step,
@@ -57,7 +57,7 @@ void Hazards::read_face(int face, int64_t step, uint32_t word, Slot slot) const 
         Resource::Face, face_[face], [&] { return face ? "face y" : "face x"; }, step, word, slot);
 }
 
-void Hazards::partly_written(int face, uint32_t rows, int64_t step, uint32_t word, Slot slot) const {
+void Hazards::fail_partly_written(int face, uint32_t rows, int64_t step, uint32_t word, Slot slot) const {
     std::string text;
     for (int first = 0; first < 16; first++) {
         if (!(rows >> first & 1)) continue;
@@ -81,7 +81,7 @@ void Hazards::read_forward(int forward, int width, int64_t step, uint32_t word, 
     }
     if (f.stamp.step < 0)
         throw HazardError(Rule::H10, names[forward],
-                          "nothing has made it; a forward is read in the step after it was made",
+                          "no slot has produced it; a forward can be read only in the step after it was produced",
                           {-1, -1, "(no instruction)", ""}, party(step, word, slot));
     throw HazardError(Rule::H10, names[forward],
                       fmt::format("made at step {}, it may be read at step {} only, and is read at step {}",
@@ -124,7 +124,7 @@ namespace {
 bool overlap(int64_t a, int64_t a_words, int64_t b, int64_t b_words) { return a < b + b_words && b < a + a_words; }
 
 // Whether any of n blocks of `block` words at address + i·stride overlaps [begin, begin + words).
-bool blocks_meet(const MoveFootprint &f, int64_t begin, int64_t words) {
+bool blocks_overlap(const MoveFootprint &f, int64_t begin, int64_t words) {
     if (!f.granules.empty()) {
         const auto it = std::lower_bound(f.granules.begin(), f.granules.end(), begin - f.block + 1);
         return it != f.granules.end() && *it < begin + words;
@@ -144,10 +144,10 @@ bool meet(const MoveFootprint &a, const MoveFootprint &b) {
     const MoveFootprint &many = &few == &a ? b : a;
     if (many.granules.empty() && many.blocks == 0) return false;
     for (const int64_t g : few.granules)
-        if (blocks_meet(many, g, few.block)) return true;
+        if (blocks_overlap(many, g, few.block)) return true;
     if (few.granules.empty())
         for (int64_t i = 0; i < few.blocks; i++)
-            if (blocks_meet(many, few.address + i * few.stride, few.block)) return true;
+            if (blocks_overlap(many, few.address + i * few.stride, few.block)) return true;
     return false;
 }
 
@@ -183,7 +183,7 @@ void Hazards::check_new_move(const PendingMove &m) const {
         const bool clash = any_meet(p.writes, m.writes) || any_meet(p.writes, m.reads) || any_meet(p.reads, m.writes);
         if (clash)
             throw HazardError(Rule::H9, "the words of a move",
-                              fmt::format("no wait for tag {} stands between these two moves, which overlap", p.tag),
+                              fmt::format("no wait for tag {} is between these two moves, which overlap", p.tag),
                               party(p.issued), party(m.issued));
     }
 }

@@ -50,7 +50,8 @@ public:
     void read_mask(int entry, int64_t step, uint32_t word, Slot slot) const;
     void read_base(int base, int64_t step, uint32_t word, Slot slot) const;
     void read_face(int face, int64_t step, uint32_t word, Slot slot) const;
-    [[noreturn]] void partly_written(int face, uint32_t rows, int64_t step, uint32_t word, Slot slot) const;
+    // Throws for a face of which only some rows were written.
+    [[noreturn]] void fail_partly_written(int face, uint32_t rows, int64_t step, uint32_t word, Slot slot) const;
     void read_l1bm(int64_t begin, int64_t end, int64_t step, uint32_t word, Slot slot) const;
     void read_l2bm(int64_t begin, int64_t end, int64_t step, uint32_t word, Slot slot) const;
     void read_forward(int forward, int width, int64_t step, uint32_t word, Slot slot) const;
@@ -76,6 +77,7 @@ public:
     void check_new_move(const PendingMove &move) const;
     void add_move(PendingMove move) { pending_.push_back(std::move(move)); }
     const std::vector<PendingMove> &pending() const { return pending_; }
+    // Removes the moves with a tag, after its wait.
     void drop(uint8_t tag);
 
     // The step from which everything written so far may be read.
@@ -101,10 +103,11 @@ private:
     template<typename Name>
     void read(Resource r, const Stamp &written, Name &&name, int64_t step, uint32_t word, Slot slot) const {
         const int steps = gap(r, written.slot, slot, config_.gaps);
-        if (step <= written.step + steps) early(r, name(), written, steps, step, word, slot);
+        if (step <= written.step + steps) fail_early(r, name(), written, steps, step, word, slot);
     }
-    [[noreturn]] void early(Resource r, const std::string &name, const Stamp &written, int gap, int64_t step,
-                            uint32_t word, Slot slot) const;
+    // Throws for a value that may not be read yet.
+    [[noreturn]] void fail_early(Resource r, const std::string &name, const Stamp &written, int gap, int64_t step,
+                                 uint32_t word, Slot slot) const;
 
     const Planned &program_;
     const Config &config_;

@@ -18,7 +18,7 @@ HostMemory::Space space_of(const Mv &m) { return m.pdm ? HostMemory::Space::Pdm 
 Moves::Moves(const Config &config, ChipState &chip, HostMemory &memory)
     : config_(config), chip_(chip), memory_(memory), clock_(config), dram_busy_(size_t(config.groups)) {}
 
-std::vector<int> Moves::chosen(uint32_t l2bs) const {
+std::vector<int> Moves::unit_numbers(uint32_t l2bs) const {
     std::vector<int> all;
     for (int u = 0; u < config_.total_l2bs(); u++)
         if (l2bs >> u & 1) all.push_back(u);
@@ -28,7 +28,7 @@ std::vector<int> Moves::chosen(uint32_t l2bs) const {
 std::vector<Moves::Stream> Moves::streams(const Mv &m) const {
     std::vector<Stream> all;
     if (is_inside(m)) return all;
-    const std::vector<int> units = chosen(m.l2bs);
+    const std::vector<int> units = unit_numbers(m.l2bs);
     for (int g = 0; g < config_.groups; g++) {
         if (!(m.groups >> g & 1)) continue;
         Stream s{g, {}};
@@ -91,7 +91,7 @@ void Moves::footprints(const Mv &m, PendingMove &out) const {
     for (const Stream &s : streams(m)) {
         uint32_t set = 0;
         for (const int u : s.l2bs) set |= 1u << u;
-        l2bm.push_back(l2bm_range(set, m.l2bm, info(m.op).dealt ? n / int64_t(s.l2bs.size()) : n));
+        l2bm.push_back(l2bm_range(set, m.l2bm, info(m.op).distributes ? n / int64_t(s.l2bs.size()) : n));
         MoveFootprint f;
         f.groups = 1u << s.group;
         f.pdm = m.pdm;
@@ -114,7 +114,7 @@ void Moves::footprints(const Mv &m, PendingMove &out) const {
     }
 }
 
-void Moves::carry(const Mv &m, bool zero) {
+void Moves::copy_data(const Mv &m, bool zero) {
     const int64_t n = words_of(m, config_), block = config_.moves.block;
     const auto need_l2bm = [&](int u, int64_t at, int64_t count) {
         const int64_t missing = zero ? -1 : chip_.l2bm_defined.first_undefined(size_t(u), size_t(at), size_t(count));
@@ -150,9 +150,9 @@ void Moves::carry(const Mv &m, bool zero) {
         need_l2bm(m.child, m.l2bm, n);
         const uint64_t *from = chip_.l2bm_words(m.child) + m.l2bm;
         const std::vector<uint64_t> data(from, from + n);
-        for (const int u : chosen(m.l2bs)) put_l2bm(u, m.to, data.data(), n);
+        for (const int u : unit_numbers(m.l2bs)) put_l2bm(u, m.to, data.data(), n);
     } else if (is_inside(m)) {
-        const std::vector<uint64_t> data = reduce(chosen(m.l2bs));
+        const std::vector<uint64_t> data = reduce(unit_numbers(m.l2bs));
         put_l2bm(m.child, m.to, data.data(), n);
     }
     for (const Stream &s : streams(m)) {
@@ -169,7 +169,7 @@ void Moves::carry(const Mv &m, bool zero) {
                 at += count;
             });
             for (int64_t u = 0; u < units; u++) {
-                if (!info(m.op).dealt) {
+                if (!info(m.op).distributes) {
                     put_l2bm(s.l2bs[size_t(u)], m.l2bm, data.data(), n);
                     continue;
                 }
@@ -198,11 +198,11 @@ void Moves::carry(const Mv &m, bool zero) {
 
 Moves::Traffic Moves::traffic(const Mv &m) const {
     Traffic t;
-    const uint64_t bytes = uint64_t(words_of(m, config_)) * 8, units = chosen(m.l2bs).size();
+    const uint64_t bytes = uint64_t(words_of(m, config_)) * 8, units = unit_numbers(m.l2bs).size();
     if (is_inside(m)) return info(m.op).reduces ? Traffic{0, bytes, bytes * units} : Traffic{0, bytes * units, bytes};
     for (const Stream &s : streams(m)) {
         t.memory += bytes;
-        (is_load(m) ? t.l2bm_in : t.l2bm_out) += info(m.op).dealt ? bytes : bytes * s.l2bs.size();
+        (is_load(m) ? t.l2bm_in : t.l2bm_out) += info(m.op).distributes ? bytes : bytes * s.l2bs.size();
     }
     return t;
 }

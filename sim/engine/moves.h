@@ -23,13 +23,14 @@ public:
     // UserError for an entry outside DRAM.
     void footprints(const Mv &move, PendingMove &out) const;
     // Throws UserError if a source word was never written, unless undefined words read as zero.
-    void carry(const Mv &move, bool undefined_is_zero);
+    void copy_data(const Mv &move, bool undefined_is_zero);
 
     const std::vector<uint64_t> &dram_busy() const { return dram_busy_; }
     // Bytes over DRAM or PDM and over the L2BM ports, summed over the chip.
     struct Traffic {
         uint64_t memory = 0, l2bm_in = 0, l2bm_out = 0;
     };
+    // The traffic of one move.
     Traffic traffic(const Mv &move) const;
 
 private:
@@ -38,8 +39,11 @@ private:
         int group;
         std::vector<int> l2bs;
     };
+    // The memories that a move uses, with their L2Bs.
     std::vector<Stream> streams(const Mv &m) const;
-    std::vector<int> chosen(uint32_t l2bs) const;
+    // The numbers in a set of L2Bs.
+    std::vector<int> unit_numbers(uint32_t l2bs) const;
+    // The granules of an indirect move in the group.
     std::vector<int64_t> granules(const Mv &m, int group) const;
     template<typename F>
     void each_block(const Mv &m, int group, F &&f) const; // f(address, words)

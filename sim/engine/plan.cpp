@@ -75,9 +75,10 @@ Planned::Planned(const Program &program, const Config &config) {
         for (const auto &r : w.control.repeat) {
             if (!r.count) continue;
             const size_t end = i + r.length;
-            if (end > words.size()) fail(i, fmt::format("its rep of {} words goes beyond the program's end", r.length));
+            if (end > words.size())
+                fail(i, fmt::format("its rep of {} words extends beyond the program's end", r.length));
             if (!open.empty() && end > open.back().end)
-                fail(i, fmt::format("its rep of {} words goes beyond the end of the rep around it", r.length));
+                fail(i, fmt::format("its rep of {} words extends beyond the end of the enclosing rep", r.length));
             open.push_back({i, end});
             if (int(open.size()) > config.repeat.nest)
                 fail(i, fmt::format("reps are nested {} deep; {} is possible on {}", open.size(), config.repeat.nest,

@@ -134,7 +134,8 @@ Run Runner::run() {
     }
     for (int t = 0; t < 16; t++)
         if (unwaited >> t & 1)
-            run_.warnings.push_back(fmt::format("nothing waits for the last moves with tag {}; the end did", t));
+            run_.warnings.push_back(
+                fmt::format("no word waits for the last moves with tag {}; the end of the program waited", t));
     run_.tail_cycles = end - cycle_;
     run_.idle_cycles[size_t(Idle::Tail)] = run_.tail_cycles;
     run_.dram_busy_cycles = moves_.dram_busy();

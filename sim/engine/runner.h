@@ -39,26 +39,43 @@ private:
 
     // step.cpp: one word. access.cpp: its accesses, and whether they are legal.
     void step(uint32_t index);
+    // Advances the time until the moves with the tag are complete.
     void wait(const PlannedWord &p);
+    // Times a move, checks it, and copies its data.
     void issue_move(const PlannedWord &p);
+    // Sets the addresses of all ports in this step.
     void resolve_addresses(const PlannedWord &p);
+    // Sets the addresses of LM0 that come from T, for each PE.
     void resolve_by_t(const PlannedWord &p);
+    // Checks hazards and definedness of all operands.
     void check_reads(const PlannedWord &p);
+    // Checks that no address is written twice.
     void check_writes(const PlannedWord &p);
+    // Throws UserError if the operand reads a word that was never written.
     void check_operand_defined(const PlannedWord &p, Source s, int width, Slot slot);
+    // Finds the planes of all operands and results.
     void resolve_rows(const PlannedWord &p);
+    // Expands the word's mask to planes.
     void resolve_masks(const PlannedWord &p);
+    // Records the step of each write, for later hazards.
     void stamp_writes(const PlannedWord &p);
+    // Marks the words of a memory as defined.
     void mark_written(const PlannedWord &p, int memory, const PlannedAccess &access);
+    // The words of a tree memory that a slot accesses; throws UserError beyond its end.
     Extent extent(const TreeAddress &a, int64_t words, int64_t size, const char *memory, Slot slot) const;
+    // Throws UserError with the step and the word.
     [[noreturn]] void fail(Slot slot, const std::string &message) const;
+    // Throws HazardError with the step and the word.
     [[noreturn]] void hazard(Rule rule, const std::string &resource, const std::string &cause, Slot a, Slot b) const;
     Stamp stamp(Slot slot) const { return {step_, index_, slot}; }
+    // The plane of word j of cycle t.
     static size_t plane_of(const Resolved &r, int memory, int t, int j);
 
     // units.cpp: the PEs, block by block.
     void run_units(const PlannedWord &p);
+    // Executes all deferred steps.
     void run_waiting();
+    // Executes steps block by block.
     void run_steps(std::span<const Resolved> steps);
     // The part of a step for a block of PEs: bytes [at, at + bytes) of each plane.
     struct Part {
@@ -66,18 +83,28 @@ private:
         size_t at, bytes;
         size_t out_at[forward_count];
     };
+    // Executes one step for one block of PEs.
     void run_block(const Resolved &r, size_t at, size_t bytes);
+    // Sets the disabled lanes of a result to zero.
     void mask_result(const Part &part, int forward, const Rows &mask, int width);
+    // Writes a result to its destinations.
     void commit(const Part &part, uint8_t to, int forward, int width, const Rows *mask);
+    // Writes the mask entry of a comparison.
     void commit_mask_entry(const Part &part);
 
     // tree.cpp: L1 and L2.
     void l1_extent(const PlannedWord &p);
+    // Checks the source of L1.
     void check_l1_source(const PlannedWord &p);
+    // Transfers words of one L1BM to its PEs.
     void l1_down(const Resolved &r, size_t l1b, size_t out_at) const;
+    // Transfers or reduces words of PEs into L1BM.
     void l1_up(const Resolved &r, size_t l1b, size_t at);
+    // Sets the words that L2 accesses.
     void l2_extents(const PlannedWord &p);
+    // Reads what L2 transfers, before the writes of the step.
     void l2_read(const PlannedWord &p);
+    // Writes it.
     void l2_write(const PlannedWord &p);
 
     const Config &config_;

@@ -46,7 +46,7 @@ void Runner::issue_move(const PlannedWord &p) {
     if (options_.hazards) {
         if (step_ < last_move_.step + config_.moves.issue_steps)
             throw HazardError(Rule::H4, "the MV slot",
-                              fmt::format("it takes one move in {} steps", config_.moves.issue_steps),
+                              fmt::format("it issues one move in {} steps", config_.moves.issue_steps),
                               hazards_.party(last_move_), hazards_.party(move.issued));
         hazards_.check_new_move(move);
     }
@@ -56,7 +56,7 @@ void Runner::issue_move(const PlannedWord &p) {
     run_.idle_cycles[size_t(Idle::Queue)] += timed.stall;
     cycle_ += timed.stall;
     try {
-        moves_.carry(m, options_.undefined == Undefined::Zero);
+        moves_.copy_data(m, options_.undefined == Undefined::Zero);
     } catch (const UserError &e) {
         fail(Slot::Mv, e.what());
     }

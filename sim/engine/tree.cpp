@@ -183,7 +183,7 @@ void Runner::l2_read(const PlannedWord &p) {
         if (op.multicast()) {
             std::memcpy(data, from_l1bm(u * L + l.child, l2_second_), 8 * b);
         } else if (!op.up) {
-            std::memcpy(data, from_l2bm(u, l2_l2bm_), 8 * (op.dealt ? 4 * s * L : b));
+            std::memcpy(data, from_l2bm(u, l2_l2bm_), 8 * (op.distributes ? 4 * s * L : b));
             if (op.second == L2Second::L2bm) std::memcpy(data + b, from_l2bm(u, l2_second_), 8 * b);
         } else if (op.child) {
             std::memcpy(data, from_l1bm(u * L + l.child, l2_l1bm_), 8 * b);
@@ -230,7 +230,7 @@ void Runner::l2_write(const PlannedWord &p) {
         const uint64_t *data = &l2_data_[u * piece];
         if (up) {
             uint64_t *to = chip_.l2bm_words(u) + l2_l2bm_.begin;
-            if (!op.dealt) {
+            if (!op.distributes) {
                 std::memcpy(to, data, 8 * b);
                 chip_.l2bm_defined.set(u, size_t(l2_l2bm_.begin), b);
                 continue;
@@ -250,7 +250,7 @@ void Runner::l2_write(const PlannedWord &p) {
         }
         for (size_t c = 0; c < L; c++) {
             if (!(p.l2_l1bs >> c & 1)) continue;
-            if (op.dealt) {
+            if (op.distributes) {
                 uint64_t slice[4 * 64];
                 for (size_t t = 0; t < 4; t++) std::memcpy(slice + s * t, data + s * L * t + s * c, 8 * s);
                 to_l1bm(u * L + c, slice, 4 * s);

@@ -7,7 +7,7 @@ struct Floats {
 };
 inline Floats load(const void *p) { return {_mm256_loadu_ps(static_cast<const float *>(p))}; }
 inline void store(void *p, Floats a) { _mm256_storeu_ps(static_cast<float *>(p), a.v); }
-inline Floats spread(const float *p) { return {_mm256_broadcast_ss(p)}; }
+inline Floats broadcast(const float *p) { return {_mm256_broadcast_ss(p)}; }
 inline Floats operator+(Floats a, Floats b) { return {_mm256_add_ps(a.v, b.v)}; }
 inline Floats operator*(Floats a, Floats b) { return {_mm256_mul_ps(a.v, b.v)}; }
 inline Floats fused(Floats a, Floats b, Floats c) { return {_mm256_fmadd_ps(a.v, b.v, c.v)}; }
@@ -63,7 +63,7 @@ inline Floats each(F &&f) {
     for (int i = 0; i < 8; i++) r.v[i] = f(i);
     return r;
 }
-inline Floats spread(const float *p) {
+inline Floats broadcast(const float *p) {
     return each([=](int) { return *p; });
 }
 inline Floats operator+(Floats a, Floats b) {

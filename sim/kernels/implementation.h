@@ -30,7 +30,7 @@ inline B *lanes(uint8_t *p) {
     return reinterpret_cast<B *>(p);
 }
 
-// Rows 0 to 7, or the first word's of each cycle.
+// Calls f for rows 0 to 7 if the width is 2; for rows 0, 2, 4 and 6, the first words, if it is 1.
 template<typename F>
 inline void each_row(int width, F &&f) {
     for (int r = 0; r < 8; r += 3 - width) f(r);
@@ -75,6 +75,7 @@ inline void lanes_narrower(const Rows &a, const RowsOut &out, const Range &g, F 
     }
 }
 
+// The form of an operation's result, as AluResult (sim/operations.h).
 enum class Shape { Same, Mask, Wider, Narrower, Whole };
 
 // One row of alu_operations.def for one type.
@@ -235,7 +236,8 @@ template<int n>
 inline Two tree16(const float *face, const float *x) {
     if constexpr (n == 2) {
         const Floats w0 = load(face), w1 = load(face + 16);
-        return {exact_fused(w1, spread(x + 1), w0 * spread(x)), exact_fused(w1, spread(x + 17), w0 * spread(x + 16))};
+        return {exact_fused(w1, broadcast(x + 1), w0 * broadcast(x)),
+                exact_fused(w1, broadcast(x + 17), w0 * broadcast(x + 16))};
     } else {
         const Two a = tree16<n / 2>(face, x), b = tree16<n / 2>(face + 8 * n, x + n / 2);
         return {a.v[0] + b.v[0], a.v[1] + b.v[1]};
@@ -288,7 +290,9 @@ void matrix_f32(const MatrixArgs &m, const Range &g) {
             __builtin_memcpy(x, m.x.row[2 * t] + g.at + i, sizeof x);
             if (m.negate)
                 for (float &f : x) f = -f;
-            const auto product = [&](int p) { return load(face + 8 * (2 * p + m.half)) * spread(x + 2 * p + m.half); };
+            const auto product = [&](int p) {
+                return load(face + 8 * (2 * p + m.half)) * broadcast(x + 2 * p + m.half);
+            };
             Floats y = (product(0) + product(1)) + (product(2) + product(3));
             if (m.add_c) y = y + load(m.c.row[2 * t] + g.at + i);
             store(m.out.row[2 * t] + g.out_at + i, canonical(y));

@@ -56,7 +56,8 @@ struct FaceArgs {
 
 struct Kernels {
     const char *name;
-    // a op b; `width` 1: rows 0, 2, 4, 6. `extra`: the rotation. Select takes its mask from `mask`.
+    // out = a op b, lane by lane; null for types that the operation lacks. Width 1: rows 0, 2, 4,
+    // 6.
     using AluKernel = void (*)(const Rows &a, const Rows &b, const RowsOut &out, const Range &range, int width);
     AluKernel alu[alu_op_count][type_count];
     // The same for one lane; null where `alu` is.
@@ -69,6 +70,7 @@ struct Kernels {
     void (*matrix_f32)(const MatrixArgs &args, const Range &range);
     void (*vector_f16[3])(const VectorArgs &args, const Range &range); // Vfma, Vmul, Vadd
     void (*vector_f32[3])(const VectorArgs &args, const Range &range);
+    // Pass with a result rounded to fp16.
     void (*narrow_pass)(const Rows &a, const RowsOut &out, const Range &range);
     void (*face_write_f16)(const FaceArgs &args, const Range &range);
     void (*face_write_f32)(const FaceArgs &args, const Range &range);

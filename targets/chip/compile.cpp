@@ -142,7 +142,7 @@ ChipProgram compile_chip(const Schedule &schedule, const std::atomic<bool> *stop
 
 ChipProgram compile_chip(const Schedule &schedule, const sim::Config &config, Packing packing,
                          const std::atomic<bool> *stop) {
-    if (packing == Packing::Counted) throw InternalError("a program without words was asked for: count_chip counts");
+    if (packing == Packing::Counted) throw InternalError("Packing::Counted makes no program; use count_chip");
     const auto begin = std::chrono::steady_clock::now();
     const Op &op = schedule.op();
     require_program(schedule, config);

@@ -9,7 +9,7 @@ bool is_chip(const std::string &machine) { return machine.rfind("chip:", 0) == 0
 
 sim::Config chip_config(const std::string &machine) {
     if (!is_chip(machine))
-        throw UserError("machine " + machine + " is no chip; chips are named chip:small, chip:medium, chip:full");
+        throw UserError("machine " + machine + " is not a chip; chips are named chip:small, chip:medium, chip:full");
     return sim::Config::load(machine.substr(5));
 }
 

@@ -134,7 +134,7 @@ TEST_CASE("wait_in") {
     auto [ko, ki] = s.stage("C").split("k", 8);
     s.stage("C").reorder({"i", ko, "j", ki}).accumulate_in("GRF0", "j").wait_in("L2BM", "i");
     CHECK(told([&] { compile_chip(s); }) == R"(
-unsupported: partial results of stage C wait in L2BM between rounds; on the chip all of a sum is made in one round
+unsupported: partial results of stage C wait in L2BM between rounds; on the chip a sum is computed in one round
 )");
 }
 
@@ -162,7 +162,7 @@ unsupported: B of C is placed in LM1; the matrix unit takes its matrix from L1BM
     rows.accumulate_in("C", "GRF0", "jo");
     rows.place_in("A", "LM0", "C", "io");
     CHECK(told([&] { compile_chip(rows); }) == R"(
-unsupported: A of C lies in DRAM row-major, and the units would take it in another order; prepack("A", …) has it packed ahead of time, and products of matrices whose reduction is bound to MABs take rows as they are
+unsupported: A of C is row-major in DRAM, and the units read it in another order; prepack("A", …) makes the host pack it, and products whose reduction is bound to MABs read rows
 )");
 }
 
@@ -234,7 +234,7 @@ TEST_CASE("chips of one's own") {
                                                          library::chip_matmul_parameters(op, chip_machine(links))),
                            links);
           }) == R"(
-unsupported: chip small has L2 links of 16 and 4 LW a cycle (broadcast, scatter), moves of 64 LW, granules of 16 and tables of 1024 entries; the compiler is built for 16 and 8, 64, 16, 1024
+unsupported: chip small has L2 links of 16 and 4 LW a cycle (broadcast, scatter), moves of 64 LW, granules of 16 and tables of 1024 entries; the compiler supports 16 and 8, 64, 16, 1024
 )");
     // There is no room for halves of the L1Bs: the library chooses another form; an explicit
     // request is refused.
@@ -249,12 +249,12 @@ unsupported: chip small has L2 links of 16 and 4 LW a cycle (broadcast, scatter)
     parameters.vectors = Tile(32, {32}), parameters.pieces = Tile(1, {1}), parameters.sides = Flag(false);
     parameters.twice = Flag(false), parameters.halves = Flag(true);
     CHECK(told([&] { compile_chip(library::schedule_chip_matmul(little, machine, parameters), narrow); }) == R"(
-stage C.sum: under halves of the L1Bs, 2048 LW of L1BM are left for operands and results on their way, which take 5120; smaller tiles of rows leave more
+stage C.sum: under halves of the L1Bs, 2048 LW of L1BM are left for operands and results in transit, which take 5120; smaller tiles of rows leave more
 )");
     narrow = sim::Config::load("full");
     narrow.sizes.l2bm = 8192;
     CHECK(told([&] { compile_chip(library::schedule_chip_matmul(little, machine, parameters), narrow); }) == R"(
-stage C.sum: under halves of the L1Bs, 8192 LW of L2BM are left for operands and results on their way, which take 12288; smaller tiles of rows leave more
+stage C.sum: under halves of the L1Bs, 8192 LW of L2BM are left for operands and results in transit, which take 12288; smaller tiles of rows leave more
 )");
 }
 
@@ -270,7 +270,7 @@ unsupported: the assumption within("A", 0, 9): a program of the chip cannot chec
 
 TEST_CASE("ops that the chip does not support") {
     CHECK(told([&] { compile_chip(Schedule(product(64, 64, 64), Machine::named("x86-64-avx2"))); }) == R"(
-machine x86-64-avx2 is no chip; chips are named chip:small, chip:medium, chip:full
+machine x86-64-avx2 is not a chip; chips are named chip:small, chip:medium, chip:full
 )");
     Axis i("i", 64);
     Tensor A = input("A", f32, {i});
@@ -284,7 +284,7 @@ machine x86-64-avx2 is no chip; chips are named chip:small, chip:medium, chip:fu
               s.place_in("A", "LM0", "B", "t");
               compile_chip(s);
           }) == R"(
-unsupported: A.LM0 lies in DRAM row-major, and loop t steps over parts of blocks of 64 LW; prepack it
+unsupported: A.LM0 is row-major in DRAM, and loop t steps over parts of blocks of 64 LW; prepack it
 )");
     CHECK(told([&] {
               Schedule s(sines, chip_machine(small()));
@@ -302,7 +302,7 @@ unsupported: A.LM0 lies in DRAM row-major, and loop t steps over parts of blocks
 unsupported: stage B: the chip's vectors do not compute sin(A.LM0(i)); they have + - * of floats and integers (* of floats only), /, min, max, select, comparisons, casts among f16, f32, i16 and i32, abs, exp, expm1, log, log1p, tanh, erf, erfc, sigmoid, silu, gelu, gelu_tanh, sqrt, rsqrt, floor, ceil, round, trunc
 )");
     CHECK(told([&] { chip_config("full"); }) == R"(
-machine full is no chip; chips are named chip:small, chip:medium, chip:full
+machine full is not a chip; chips are named chip:small, chip:medium, chip:full
 )");
     CHECK(told([&] { chip_config("chip:huge"); }) == R"(
 there is no machine 'huge'; there are: small, medium, full; a configuration of your own is a file that ends in .json

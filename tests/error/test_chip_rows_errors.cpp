@@ -70,14 +70,14 @@ TEST_CASE("results in an unsupported memory") {
     root.T.bind("kp", "PE");
     root.place();
     CHECK(told([&] { compile_chip(root.s, small()); }) ==
-          "unsupported: stage T stands at the root and is read by another stage; on the chip results stay where they "
-          "are made: compute_at a "
-          "loop of the stage that reads it, inline it, or finish it in the reduction before");
+          "unsupported: stage T is at the root and is read by another stage; on the chip results stay where they are "
+          "computed: use compute_at at a loop of the reader, inline it, or fuse it into the preceding reduction by "
+          "finish_in");
     Begun level(centred());
     level.T.bind("kp", "PE").place_in("L1BM");
     level.place();
     CHECK(told([&] { compile_chip(level.s, small()); }) ==
-          "unsupported: stage T is kept in L1BM; results of a chain stand in GRF0, GRF1, LM0 or LM1");
+          "unsupported: stage T is kept in L1BM; results of a chain can be in GRF0, GRF1, LM0 or LM1");
     // D is distributed over MABs differently from Y.
     Axis i("i", 64);
     Tensor X = input("X", f32, {i});
@@ -106,8 +106,8 @@ TEST_CASE("copies inside the loops of a chain") {
     b.s.place_in("X", "LM0", "Y", "io");
     b.s.place_in("X", "LM0", "T", "km");
     CHECK(told([&] { compile_chip(b.s, small()); }) ==
-          "unsupported: copy X.LM01 is made inside loop i of T, which is computed at a loop of Y; the chip copies what "
-          "the stages of a chain read around those of their loops that do not reduce");
+          "unsupported: copy X.LM01 is made inside loop i of T, which is computed at a loop of Y; on the chip, copies "
+          "for the stages of a chain are outside of their own loops, except for loops that reduce");
     b.T.reorder({"kp", "km", "i", "kv"}); // in which the sums would spill
     CHECK(told([&] { compile_chip(b.s, small()); }) == "no error");
 }
@@ -123,9 +123,9 @@ TEST_CASE("reductions over units that the chip does not have") {
     three.T.split("km", 3, {"ko", "k3"});
     three.T.reorder({"k3", "i", "kp", "ko", "kv"}).bind("k3", "PE");
     three.place();
-    CHECK(told([&] { compile_chip(three.s, small()); }) ==
-          "unsupported: stage T: reduction loop k3 of 3 iterations is bound to PE; 2 or 4 are built, outside of other "
-          "loops bound to PE");
+    CHECK(told([&] { compile_chip(three.s, small()); }) == "unsupported: stage T: reduction loop k3 of 3 iterations is "
+                                                           "bound to PE; 2 or 4 are supported, outside of other "
+                                                           "loops bound to PE");
 }
 
 TEST_CASE("combiners") {

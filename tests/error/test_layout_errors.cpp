@@ -34,7 +34,7 @@ TEST_CASE("texts") {
     CHECK(text_error("(8:1)") == "layout:1:3: expected '=' between an extent and its factors, found ':1)'");
     CHECK(text_error("((8:))") == "layout:1:5: expected a factor's stride, found '))'");
     CHECK(text_error("((8_X:1))") == "layout:1:5: there is no level 'X'; there are G, L2B, L1B, MAB, PE and W");
-    CHECK(text_error("((0:1))") == "layout:1:3: a factor's size has to be in 1..1099511627776, found 0");
+    CHECK(text_error("((0:1))") == "layout:1:3: a factor's size must be in 1..1099511627776, found 0");
     CHECK(text_error("((8:1)) x") == "layout:1:9: expected the layout's end, found 'x'");
     CHECK(text_error("((8:1)") == "layout:1:7: expected ')' after the axes, found the end of the line");
     CHECK(text_error("((8:1)) @ (3_PE, 2_PE)") == "layout:1:18: this level has an offset already");
@@ -89,8 +89,7 @@ TEST_CASE("views") {
     CHECK(error_of([&] { divide(l, 0, 5); }) ==
           "axis 0 of ((4_PE:1, 6:1)) has 24 elements, which do not divide into tiles of 5");
     CHECK(error_of([&] { divide(l, 0, 4); }) == "unsupported: ((4_PE:1, 6:1)): a digit of size 6 and step 4 on axis 0 "
-                                                "cuts through 6_:1; sizes and steps that divide "
-                                                "the factors' keep to a product");
+                                                "cuts through 6_:1; sizes and steps must divide those of the factors");
     CHECK(error_of([&] { divide(l, 1, 4); }) == "((4_PE:1, 6:1)) has no axis 1; it has 1");
     CHECK(error_of([&] {
               compose(l, {{{25, 0, 1}}});
@@ -99,13 +98,12 @@ TEST_CASE("views") {
     CHECK(error_of([&] {
               compose(l, {{{3, 0, 2}}, {{5, 0, 1}}});
           }) == "unsupported: ((4_PE:1, 6:1)): digits of the view add up to 8 on axis 0 in a factor of size 6, which "
-                "carries; digits "
-                "that do not overlap keep to a product");
+                "carries; digits must not overlap");
     CHECK(error_of([&] { permute(l, {0, 0}); }) == "an order of ((4_PE:1, 6:1)) names each of its 1 axes once");
     CHECK(error_of([&] { slice(l, 0, 24); }) == "((4_PE:1, 6:1)) has no index 24 on axis 0");
     const Layout windows = Layout::parse("((2_MAB:1/4, 6:1))", ElementType::F16);
     CHECK(error_of([&] { divide(windows, 0, 5); }) ==
-          "unsupported: ((2_MAB:1/4, 6:1)): axis 0 has windows or an origin, and can only be taken whole");
+          "unsupported: ((2_MAB:1/4, 6:1)): axis 0 has windows or an origin, and can only be used whole");
     CHECK(error_of([&] { slice(windows, 0, 5); }) ==
           "unsupported: ((2_MAB:1/4, 6:1)): axis 0 has windows or an origin: an index of it has several places");
 }

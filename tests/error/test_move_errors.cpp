@@ -75,11 +75,11 @@ TEST_CASE("features that the chip lacks") {
     keep.keep_padding = true;
     scratch.tag_end = 1;
     CHECK(error_of(f16(Memory::L2bm, "((8:32), (32:1, 4_W:1))"), f16(Memory::Dram, "((8:256), (32:1, 4_W:1))"), scratch,
-                   keep) == "unsupported: ((8:32), (32:1, 4_W:1)) at l2bm[0] to ((8:256), (32:1, 4_W:1)) at dram[0]: "
-                            "no sequence of operations was "
-                            "found; it would take a destination whose padding need not stay, or that is written in "
-                            "whole steps: a destination whose "
-                            "stretches are multiples of 64 LW, at multiples of 16 LW, where padding has to stay");
+                   keep) ==
+          "unsupported: ((8:32), (32:1, 4_W:1)) at l2bm[0] to ((8:256), (32:1, 4_W:1)) at dram[0]: "
+          "no sequence of operations was "
+          "found; it would take a destination whose padding may be overwritten, or that is written in whole steps: a "
+          "destination whose ranges are multiples of 64 LW, at multiples of 16 LW, if padding is kept");
 }
 
 TEST_CASE("reductions") {

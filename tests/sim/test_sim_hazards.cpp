@@ -95,17 +95,18 @@ TEST_CASE("H3: the same address too early") {
 
 TEST_CASE("H4: one operation a slot, two of MAU, MW, MR, one precision, moves apart") {
     CHECK(error_of("add.i32 t, t | sub.i32 t, t") ==
-          "p.kasm:1:16: H4: the ALU slot: it holds one operation a word\n  add.i32 t, t\n  sub.i32 t, t");
+          "p.kasm:1:16: H4: the ALU slot: it holds one operation per word\n  add.i32 t, t\n  sub.i32 t, t");
     CHECK(error_of("mmul.f16 x, t | mwrite.f16.2 y.0, t | mread.f16.2 x.0") ==
           "p.kasm:1:1: H4: MAU, MW, MR: at most two of them work in a step\n  mmul.f16 x, t\n  mread.f16.2 x.0");
     CHECK(error_of("mmul.f16 x, t | mwrite.f32.2 y.0, t") ==
-          "p.kasm:1:1: H4: the matrix unit's precision: MAU and MW have one precision in a step\n  mmul.f16 x, t\n  "
+          "p.kasm:1:1: H4: the matrix unit's precision: MAU and MW must have the same precision in a step\n  mmul.f16 "
+          "x, t\n  "
           "mwrite.f32.2 y.0, t");
     const std::string mv = "mv.bcast dram[0] -> l2bm[0], size 1, tag 0\n",
                       other = "mv.bcast dram[0] -> l2bm[64], size 1, tag 0\n";
     CHECK(
         error_of(mv + "nop\nnop\n" + other) ==
-        "H4: the MV slot: it takes one move in 4 steps\n  step 0, word 0: mv.bcast dram[0] -> l2bm[0], size 1, tag 0\n"
+        "H4: the MV slot: it issues one move in 4 steps\n  step 0, word 0: mv.bcast dram[0] -> l2bm[0], size 1, tag 0\n"
         "  step 3, word 3: mv.bcast dram[0] -> l2bm[64], size 1, tag 0");
     CHECK(rule_of(mv + "nop\nnop\nnop\n" + other) == Rule(0));
 }
@@ -122,7 +123,8 @@ TEST_CASE("H5: slots that share a read port read the same addresses") {
 
 TEST_CASE("H6: a face read and written, or read in part") {
     CHECK(error_of("mmul.f16 x, t | mwrite.f16.2 x.0, t") ==
-          "p.kasm:1:1: H6: face x: a face is not read and written in one step\n  mmul.f16 x, t\n  mwrite.f16.2 x.0, t");
+          "p.kasm:1:1: H6: face x: a face cannot be read and written in one step\n  mmul.f16 x, t\n  mwrite.f16.2 x.0, "
+          "t");
     CHECK(rule_of("mread.f16.2 y.0 | mwrite.f16.2 y.0, t") == Rule::H6);
     CHECK(error_of("mwrite.f16.2 x.0, t\nmmul.f16 x, t") ==
           "H6: face x: only its rows 0 to 7 have been written\n  step 0, word 0: mwrite.f16.2 x.0, t\n"
@@ -138,8 +140,9 @@ TEST_CASE("H6: a face read and written, or read in part") {
 }
 
 TEST_CASE("H7: an immediate excludes LM0") {
-    CHECK(error_of("add.i32 lm0[0], imm(1i)") == "p.kasm:1:17: H7: the field of LM0: an immediate takes LM0's place in "
-                                                 "the word\n  add.i32 lm0[0], imm(1i)\n  add.i32 lm0[0], imm(1i)");
+    CHECK(error_of("add.i32 lm0[0], imm(1i)") ==
+          "p.kasm:1:17: H7: the field of LM0: an immediate is encoded in LM0's field of the word\n  add.i32 lm0[0], "
+          "imm(1i)\n  add.i32 lm0[0], imm(1i)");
     CHECK(error_of("vmul.f32 t, imm(2f) | pass.i32 imm(1i)") ==
           "p.kasm:1:32: H7: the immediate: a word has one, which all slots share\n  vmul.f32 t, imm(2f)\n  pass.i32 "
           "imm(1i)");
@@ -148,10 +151,10 @@ TEST_CASE("H7: an immediate excludes LM0") {
 
 TEST_CASE("H8: one mask entry and width") {
     CHECK(error_of("pass.i32 t | mask 1 | mask 2") ==
-          "p.kasm:1:23: H8: the mask slot: one mask entry governs a word\n  mask 1\n  mask 2");
-    CHECK(
-        error_of("vmul.f32 t, t | pass.i16 t | mask 17") ==
-        "p.kasm:1:1: H8: the mask: ALU and MAU under one mask have lanes of one width\n  vmul.f32 t, t\n  pass.i16 t");
+          "p.kasm:1:23: H8: the mask slot: a word has one mask entry\n  mask 1\n  mask 2");
+    CHECK(error_of("vmul.f32 t, t | pass.i16 t | mask 17") ==
+          "p.kasm:1:1: H8: the mask: ALU and MAU under one mask must have lanes of the same width\n  vmul.f32 t, t\n  "
+          "pass.i16 t");
     CHECK(rule_of("vmul.f16 t, t | pass.i16 t | mask 17") == Rule(0));
 }
 
@@ -175,7 +178,7 @@ TEST_CASE("H9: what a move owns until its wait") {
           "l2bm[0]");
     const std::string rest = "nop\nnop\nnop\n";
     CHECK(error_of(store + rest + "mv.bcast dram[112] -> l2bm[512], size 1, tag 5") ==
-          "H9: the words of a move: no wait for tag 4 stands between these two moves, which overlap\n"
+          "H9: the words of a move: no wait for tag 4 is between these two moves, which overlap\n"
           "  step 0, word 0: mv.gather l2bm[0] -> dram[64], size 1, tag 4\n"
           "  step 4, word 4: mv.bcast dram[112] -> l2bm[512], size 1, tag 5");
     CHECK(rule_of(store + rest + "mv.bcast dram[128] -> l2bm[512], size 1, tag 5") == Rule(0));
@@ -195,7 +198,7 @@ TEST_CASE("H10: a forward lives one step") {
           "H10: aluf: made at step 0, it may be read at step 1 only, and is read at step 2\n"
           "  step 0, word 0: pass.i32 id\n  step 2, word 2: pass.i32 aluf");
     CHECK(error_of("pass.i32 mauf") ==
-          "H10: mauf: nothing has made it; a forward is read in the step after it was made\n"
+          "H10: mauf: no slot has produced it; a forward can be read only in the step after it was produced\n"
           "  (no instruction)\n  step 0, word 0: pass.i32 mauf");
     CHECK(error_of("l1.pe.1 l1bm[0]\npass.i32.2 lbf") == "H10: lbf: it holds 1 LW a cycle, and 2 are read\n  step 0, "
                                                          "word 0: l1.pe.1 l1bm[0]\n  step 1, word 1: pass.i32.2 lbf");
@@ -246,7 +249,7 @@ TEST_CASE("what was never written") {
           "never written");
     CHECK(error_of("pass.i32 id -> t | mask 5", false) == "step 0, word 0: mask 5: entry 5 of PE 0 was never written");
     CHECK(error_of("l1.gather id -> l1bm[0]\nnop\nnop\nl1.pe.1 l1bm[0] {1}\npass.i32 lbf", false) ==
-          "step 4, word 4: pass.i32 lbf: it reads lbf in MABs that the L1 slot of the step before left out");
+          "step 4, word 4: pass.i32 lbf: it reads lbf in MABs that the L1 slot of the previous step did not serve");
     CHECK(error_of("l1.gather id -> l1bm[0] {0}\nnop\nnop\nl1.scatter l1bm[0] {0} -> t", false) == "no error");
     CHECK(error_of("l1.gather id -> l1bm[0] {0}\nnop\nnop\nl1.scatter l1bm[0] {0-1} -> t", false) ==
           "step 3, word 3: l1.scatter l1bm[0] {0-1} -> t: it reads L1BM[4] of L1B 0, which was never written");
@@ -258,9 +261,9 @@ TEST_CASE("waits, reps, the end") {
     CHECK(error_of("rep 2,2 | nop\nmv.bcast dram[0] -> l2bm[0], size 1, tag 0") == "word 1: a move is inside a rep");
     CHECK(error_of("rep 2,1 | end") == "word 0: the end is inside a rep");
     CHECK(error_of("end\nnop") == "word 0: the end is before the last word");
-    CHECK(error_of("nop\nrep 2,2 | nop") == "word 1: its rep of 2 words goes beyond the program's end");
+    CHECK(error_of("nop\nrep 2,2 | nop") == "word 1: its rep of 2 words extends beyond the program's end");
     CHECK(error_of("rep 2,2 | nop\nrep 2,2 | nop\nnop") ==
-          "word 1: its rep of 2 words goes beyond the end of the rep around it");
+          "word 1: its rep of 2 words extends beyond the end of the enclosing rep");
     CHECK(error_of("rep 2,3 | nop\nrep 2,2 | nop\nrep 2,1 | nop") ==
           "word 2: reps are nested 3 deep; 2 is possible on small");
     CHECK(error_of("rep 2,65 | nop") == "word 0: rep 2,65: a rep has at most 64 words on small");
@@ -271,7 +274,7 @@ TEST_CASE("units that are not there, moves that cannot be") {
     CHECK(error_of("l1.scatter l1bm[0] {0-2}") ==
           "word 0: l1.scatter l1bm[0] {0-2}: there is no MAB 2 on small, which has 2");
     CHECK(error_of("l1.mab4.1 l1bm[0]") ==
-          "word 0: l1.mab4.1 l1bm[0]: 4×4 mode needs MABs in fours, and small has 2 in an L1B");
+          "word 0: l1.mab4.1 l1bm[0]: 4×4 mode needs a multiple of four MABs, and small has 2 in an L1B");
     CHECK(error_of("l2.down l2bm[0] -> l1bm[0], child 2") ==
           "word 0: l2.down l2bm[0] -> l1bm[0], child 2: there is no L1B 2 on small, which has 2");
     const std::string mv = "mv.bcast dram[8] -> l2bm[0], size 1, tag 0";
@@ -284,6 +287,6 @@ TEST_CASE("units that are not there, moves that cannot be") {
               .find("3 blocks of 64 LW cannot be distributed evenly to 2 L2Bs") != std::string::npos);
     CHECK(error_of("mv.bcast dram[0] -> l2bm[0], size 1, chip, tag 0", Config::load("full"))
               .find("names the one group whose memory it uses") != std::string::npos);
-    CHECK(error_of("mv.bcast pdm[0] -> l2bm[0], size 1, table 0, tag 0").find("indirect moves are DRAM's only") !=
+    CHECK(error_of("mv.bcast pdm[0] -> l2bm[0], size 1, table 0, tag 0").find("only moves of DRAM can be indirect") !=
           std::string::npos);
 }

@@ -123,7 +123,7 @@ TEST_CASE("moves: start, rate, turnaround, queue, ports") {
     CHECK(late.cycles() == 168);
     CHECK(late.tail_cycles == 160);
     REQUIRE(late.warnings.size() == 1);
-    CHECK(late.warnings[0] == "nothing waits for the last moves with tag 0; the end did");
+    CHECK(late.warnings[0] == "no word waits for the last moves with tag 0; the end of the program waited");
 }
 
 TEST_CASE("an indirect move takes the granules that its table names, at half the rate") {

@@ -106,8 +106,8 @@ TEST_CASE("pipeline: of two stages as a double buffer, of more in memories that 
                                       << ", in LM0 and LM1 " << twice);
         }
         CHECK_THROWS_WITH_AS(cycles(Kept::Pipelined, 3, "LM0"),
-                             "copy A.LM0 is kept 3 times in turn, and LM0 has one port; LM0 and LM1 hold one each, so "
-                             "2 are built there, and more in LM, L1BM and L2BM",
+                             "copy A.LM0 has 3 buffers, and LM0 has one port; LM0 and LM1 hold one each, so "
+                             "2 are supported there, and more in LM, L1BM and L2BM",
                              Unsupported);
     }
 }
@@ -174,10 +174,10 @@ TEST_CASE("pipeline: a product that is reduced over MABs keeps its columns twice
                       rows = made.state().stage("A.GRF1").placement.loop;
     CHECK(made.state().stage("B.LM").buffers == 2);
     CHECK(cycles(columns, 2) == run(made, config));
-    CHECK_THROWS_WITH_AS(cycles(columns, 3), "copy B.LM in LM is kept 3 times in turn; here at most 2 are built",
+    CHECK_THROWS_WITH_AS(cycles(columns, 3), "copy B.LM in LM has 3 buffers; here at most 2 are supported",
                          Unsupported);
     CHECK_THROWS_WITH_AS(cycles(rows, 2),
-                         "copy A.GRF1 in GRF1 is kept 2 times in turn; here its rows pass through a ring that needs no "
+                         "copy A.GRF1 in GRF1 has 2 buffers; here its rows pass through a ring that needs no "
                          "second copy",
                          Unsupported);
 }

@@ -175,7 +175,7 @@ TEST_CASE("parts of rows are drained through any number of MABs") {
     p.twice = p.sides = p.halves = Flag(false);
     const Schedule s = library::schedule_chip_matmul(product(100, 17, 100, f16), chip_machine(config), p);
     CHECK_THROWS_WITH_AS(compile_chip(s, config),
-                         doctest::Contains("8 LW of each row of C; multiples of 64 LW are built, and of 16 LW"),
+                         doctest::Contains("8 LW of each row of C; multiples of 64 LW are supported, and of 16 LW"),
                          Unsupported);
 }
 

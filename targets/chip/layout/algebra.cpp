@@ -30,10 +30,10 @@ std::vector<Factor> cut(const Layout &layout, const ViewFactor &v, std::vector<i
         const int64_t outside = inside * f.size;
         if (step < outside && f.size > 1) {
             const auto fail = [&](const char *cause) {
-                throw Unsupported(
-                    fmt::format("{}: a digit of size {} and step {} on axis {} {} {}_{}:{}; sizes and steps that "
-                                "divide the factors' keep to a product",
-                                layout.to_string(), v.size, v.step, v.axis, cause, f.size, name_of(f.level), f.stride));
+                throw Unsupported(fmt::format("{}: a digit of size {} and step {} on axis {} {} {}_{}:{}; sizes and "
+                                              "steps must divide those of the factors",
+                                              layout.to_string(), v.size, v.step, v.axis, cause, f.size,
+                                              name_of(f.level), f.stride));
             };
             if (step % inside) fail("begins inside");
             const int64_t q = step / inside, fits = (f.size - 1) / q + 1;
@@ -75,7 +75,7 @@ Layout compose(const Layout &layout, const View &view) {
                                         last[a], a, layout.axes()[a].extent));
     const auto only_whole = [&](size_t a) {
         throw Unsupported(
-            fmt::format("{}: axis {} has windows or an origin, and can only be taken whole", layout.to_string(), a));
+            fmt::format("{}: axis {} has windows or an origin, and can only be used whole", layout.to_string(), a));
     };
     for (size_t a = 0; a < layout.rank(); a++)
         if (!uses[a] && !is_plain(layout.axes()[a])) only_whole(a);
@@ -107,10 +107,9 @@ Layout compose(const Layout &layout, const View &view) {
     for (size_t a = 0; a < layout.rank(); a++)
         for (size_t k = 0; k < used[a].size(); k++)
             if (used[a][k] >= layout.axes()[a].factors[k].size)
-                throw Unsupported(
-                    fmt::format("{}: digits of the view add up to {} on axis {} in a factor of size {}, which "
-                                "carries; digits that do not overlap keep to a product",
-                                layout.to_string(), used[a][k], a, layout.axes()[a].factors[k].size));
+                throw Unsupported(fmt::format("{}: digits of the view add up to {} on axis {} in a factor of size {}, "
+                                              "which carries; digits must not overlap",
+                                              layout.to_string(), used[a][k], a, layout.axes()[a].factors[k].size));
     // A level that was named stays named, even if its digits are gone.
     unsigned fixed = layout.fixed();
     for (int l = 0; l <= int(Level::Pe); l++)

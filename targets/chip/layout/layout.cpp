@@ -25,8 +25,7 @@ std::string text_of(const Factor &f, int64_t natural_step) {
 
 void check_factor(const Factor &f) {
     const auto fail = [&](const char *what, int64_t value, int64_t low) {
-        throw UserError(
-            fmt::format("{} of a layout's factor has to be in {}..{}, found {}", what, low, greatest, value));
+        throw UserError(fmt::format("{} of a layout's factor must be in {}..{}, found {}", what, low, greatest, value));
     };
     if (f.size < 1 || f.size > greatest) fail("the size", f.size, 1);
     if (f.stride < 0 || f.stride > greatest) fail("the stride", f.stride, 0);

@@ -57,7 +57,7 @@ std::optional<int> least_distance(const sim::Accesses &first, const sim::Accesse
 
 // The words of a program that contains only these micro-ops, in order: each goes into the earliest
 // step, not before that of its predecessor, in which its words merge and every distance is kept.
-// Gaps become empty words. The generic move prices its candidates with it: it takes waits and tags
+// Gaps become empty words. The generic move costs its candidates with it: it takes waits and tags
 // as they are, shares ports for equal addresses, and needs no state. The packer of whole programs
 // is in pack/.
 std::vector<sim::Word> emit_in_order(const std::vector<MicroOp> &ops, const sim::Config &config);

@@ -1,4 +1,6 @@
-// The natural forms of the hops, one file for each level.
+// The natural forms of the hops (stage.h), one file for each level. A push starts from the state
+// `from` and returns the state that it results in. A pull results in the state `to` and returns the
+// state that it needs. Each returns one entry for every form that applies.
 #pragma once
 
 #include "targets/chip/move/stage.h"
@@ -24,7 +26,7 @@ std::vector<Made> push_in(const State &from, int64_t base, bool everything, std:
 std::vector<Made> push_in_needed(const State &from, int64_t base, const std::vector<std::vector<bool>> &needs,
                                  std::optional<int> tag, const sim::Config &c);
 // Each range of L2BM comes from the L1B that owns its content; each block of DRAM from the L2B that
-// owns it.
+// owns it. `owned`: for each of these units, the elements that it owns.
 std::vector<Made> pull_l2_up_owned(const State &to, int64_t base, const std::vector<std::vector<bool>> &owned,
                                    const sim::Config &c);
 std::vector<Made> pull_out_owned(const State &to, int64_t base, const std::vector<std::vector<bool>> &owned,

@@ -14,9 +14,9 @@ using namespace sim;
 
 namespace {
 
-// One cycle of a downward transfer: offset() is the word of L1BM, relative to the cycle's first,
-// that goes to word j of PE `pe`.
-struct Way {
+// The pattern of one cycle of a downward transfer: offset() is the word of L1BM, relative to the
+// cycle's first, that goes to word j of PE `pe`.
+struct Pattern {
     L1Op op;
     int width;
     const char *name;
@@ -46,22 +46,23 @@ struct Way {
         }
     }
 };
-constexpr Way ways[] = {{L1Op::PeBroadcast, 2, "l1.pe.2"},     {L1Op::MabBroadcast, 2, "l1.mab.2"},
-                        {L1Op::MabBroadcast4, 2, "l1.mab4.2"}, {L1Op::PeBroadcast, 1, "l1.pe"},
-                        {L1Op::MabBroadcast, 1, "l1.mab"},     {L1Op::MabBroadcast4, 1, "l1.mab4"},
-                        {L1Op::Scatter, 1, "l1.scatter"}};
+constexpr Pattern patterns[] = {{L1Op::PeBroadcast, 2, "l1.pe.2"},     {L1Op::MabBroadcast, 2, "l1.mab.2"},
+                                {L1Op::MabBroadcast4, 2, "l1.mab4.2"}, {L1Op::PeBroadcast, 1, "l1.pe"},
+                                {L1Op::MabBroadcast, 1, "l1.mab"},     {L1Op::MabBroadcast4, 1, "l1.mab4"},
+                                {L1Op::Scatter, 1, "l1.scatter"}};
 
-MicroOp down(const Way &way, int64_t at, uint32_t mabs, Memory to, const std::array<int64_t, 4> &addresses) {
+MicroOp load_from_l1bm(const Pattern &pattern, int64_t at, uint32_t mabs, Memory to,
+                       const std::array<int64_t, 4> &addresses) {
     MicroOp op;
-    op.word().l1.op = way.op;
-    op.word().l1.width = uint8_t(way.width);
+    op.word().l1.op = pattern.op;
+    op.word().l1.width = uint8_t(pattern.width);
     op.word().l1.mabs = mabs;
     op.word().l1.at.at = uint16_t(at);
     op.word().l1.to = op.word().write({port(to, addresses)});
     return op;
 }
 
-MicroOp up(Memory from, const std::array<int64_t, 4> &addresses, uint32_t mabs, int64_t at) {
+MicroOp store_to_l1bm(Memory from, const std::array<int64_t, 4> &addresses, uint32_t mabs, int64_t at) {
     MicroOp op;
     op.word().l1.op = L1Op::Gather;
     op.word().l1.mabs = mabs;
@@ -86,7 +87,7 @@ public:
 
     std::optional<Made> match() {
         for (int64_t a = 0; a < want_.words();) {
-            if (!wanted_anywhere(want_, a)) {
+            if (!required_anywhere(want_, a)) {
                 a++;
             } else if (const int width = serve_all(a)) {
                 a += width;
@@ -98,7 +99,7 @@ public:
         Made made{to_, {}, ""};
         std::map<std::string, int> steps;
         for (auto &[key, columns] : served_) {
-            if (!add_steps(ways[key.first], key.second, columns, made.ops, steps)) return std::nullopt;
+            if (!add_steps(patterns[key.first], key.second, columns, made.ops, steps)) return std::nullopt;
         }
         made.text = summary(steps, from_.memory, to_.memory);
         return made;
@@ -109,34 +110,34 @@ private:
         int64_t to, from;
     };
 
-    // Whether, from word b on, the way provides column a (and the next one, if wide) in the chosen
-    // MABs.
-    bool fits(const Way &way, int64_t a, uint32_t set, int64_t b) const {
+    // Whether, from word b on, the pattern provides column a (and the next one, if wide) in the
+    // chosen MABs.
+    bool fits(const Pattern &pattern, int64_t a, uint32_t set, int64_t b) const {
         for (int v = 0; v < want_.units(); v++) {
             if (!(set >> (v % pes_ / 4) & 1)) continue;
-            for (int i = 0; i < way.width; i++) {
+            for (int i = 0; i < pattern.width; i++) {
                 const int32_t *wanted = want_.at(v, a + i);
-                const int64_t x = b + way.offset(v % pes_, i);
+                const int64_t x = b + pattern.offset(v % pes_, i);
                 if (wanted[0] == untouched) return false;
-                if (wants(wanted, lanes_) &&
-                    !(x >= 0 && x < have_.words() && serves(wanted, have_.at(v / pes_, x), lanes_)))
+                if (requires_element(wanted, lanes_) &&
+                    !(x >= 0 && x < have_.words() && satisfies(wanted, have_.at(v / pes_, x), lanes_)))
                     return false;
             }
         }
         return true;
     }
 
-    // The first word of L1BM from which the way provides them.
-    std::optional<int64_t> solve(const Way &way, int64_t a, uint32_t set) {
-        if (way.op == L1Op::MabBroadcast4 && mabs_ % 4) return std::nullopt;
-        if (a + way.width > want_.words()) return std::nullopt;
-        for (int j = 0; j < way.width; j++)
+    // The first word of L1BM from which the pattern provides them.
+    std::optional<int64_t> solve(const Pattern &pattern, int64_t a, uint32_t set) {
+        if (pattern.op == L1Op::MabBroadcast4 && mabs_ % 4) return std::nullopt;
+        if (a + pattern.width > want_.words()) return std::nullopt;
+        for (int j = 0; j < pattern.width; j++)
             for (int u = 0; u < want_.units(); u++) {
-                if (!(set >> (u % pes_ / 4) & 1) || !wants(want_.at(u, a + j), lanes_)) continue;
+                if (!(set >> (u % pes_ / 4) & 1) || !requires_element(want_.at(u, a + j), lanes_)) continue;
                 for (const int64_t found : finder_.find(u / pes_, want_.at(u, a + j))) {
-                    const int64_t b = found - way.offset(u % pes_, j);
+                    const int64_t b = found - pattern.offset(u % pes_, j);
                     if (b < 0 && from_.base + b < 0) continue;
-                    if (fits(way, a, set, b)) return b;
+                    if (fits(pattern, a, set, b)) return b;
                 }
                 return std::nullopt;
             }
@@ -145,10 +146,10 @@ private:
 
     // Serves column a in all MABs at once; returns the number of columns served.
     int serve_all(int64_t a) {
-        for (int k = 0; k < int(std::size(ways)); k++)
-            if (const auto b = solve(ways[k], a, all_)) {
+        for (int k = 0; k < int(std::size(patterns)); k++)
+            if (const auto b = solve(patterns[k], a, all_)) {
                 served_[{k, all_}].push_back({a, *b});
-                return ways[k].width;
+                return patterns[k].width;
             }
         return 0;
     }
@@ -158,20 +159,21 @@ private:
         std::map<std::pair<int, int64_t>, uint32_t> sets;
         for (int m = 0; m < mabs_; m++) {
             bool any = false, good = false;
-            for (int u = 0; u < want_.units(); u++) any = any || (u % pes_ / 4 == m && wants(want_.at(u, a), lanes_));
+            for (int u = 0; u < want_.units(); u++)
+                any = any || (u % pes_ / 4 == m && requires_element(want_.at(u, a), lanes_));
             if (!any) continue;
             for (const int k : {4, 3})
-                if (const auto b = solve(ways[k], a, 1u << m); b && !good) sets[{k, *b}] |= 1u << m, good = true;
+                if (const auto b = solve(patterns[k], a, 1u << m); b && !good) sets[{k, *b}] |= 1u << m, good = true;
             if (!good) return false;
         }
         for (const auto &[key, set] : sets) served_[{key.first, set}].push_back({a, key.second});
         return true;
     }
 
-    // Four cycles per step, of columns whose words in L1BM are at the way's stride.
-    bool add_steps(const Way &way, uint32_t set, std::vector<Column> &columns, Ops &ops,
+    // Four cycles per step, of columns whose words in L1BM are at the pattern's stride.
+    bool add_steps(const Pattern &pattern, uint32_t set, std::vector<Column> &columns, Ops &ops,
                    std::map<std::string, int> &steps) {
-        const int64_t stride = way.words(mabs_);
+        const int64_t stride = pattern.words(mabs_);
         std::sort(columns.begin(), columns.end(), [](const Column &a, const Column &b) { return a.from < b.from; });
         std::vector<bool> used(columns.size());
         std::multimap<int64_t, size_t> by_from;
@@ -194,20 +196,21 @@ private:
                     break;
                 }
             }
-            const auto addresses = addresses_of(way, at);
+            const auto addresses = addresses_of(pattern, at);
             if (!addresses) return false;
-            ops.push_back(down(way, from_.base + first, set == all_ ? all_units : set, to_.memory, *addresses));
-            steps[way.name]++;
+            ops.push_back(
+                load_from_l1bm(pattern, from_.base + first, set == all_ ? all_units : set, to_.memory, *addresses));
+            steps[pattern.name]++;
         }
         return true;
     }
 
     // The addresses to which the four cycles write. Unused cycles write to harmless ones: columns
     // that have not been started, which are overwritten later or are padding, or scratch.
-    std::optional<std::array<int64_t, 4>> addresses_of(const Way &way, const std::array<int64_t, 4> &at) {
+    std::optional<std::array<int64_t, 4>> addresses_of(const Pattern &pattern, const std::array<int64_t, 4> &at) {
         std::vector<bool> taken(size_t(want_.words()));
         for (const int64_t a : at)
-            for (int j = 0; j < way.width && a >= 0; j++) {
+            for (int j = 0; j < pattern.width && a >= 0; j++) {
                 taken[size_t(a + j)] = true;
                 begun_[size_t(a + j)] = true;
             }
@@ -218,17 +221,17 @@ private:
                 addresses[size_t(t)] = to_.base + at[size_t(t)];
                 continue;
             }
-            for (; next_free + way.width <= want_.words(); next_free++) {
+            for (; next_free + pattern.width <= want_.words(); next_free++) {
                 bool good = true;
-                for (int j = 0; j < way.width; j++) good = good && is_harmless(next_free + j, taken);
+                for (int j = 0; j < pattern.width; j++) good = good && is_harmless(next_free + j, taken);
                 if (good) break;
             }
-            if (next_free + way.width <= want_.words()) {
-                for (int j = 0; j < way.width; j++) taken[size_t(next_free + j)] = true;
+            if (next_free + pattern.width <= want_.words()) {
+                for (int j = 0; j < pattern.width; j++) taken[size_t(next_free + j)] = true;
                 addresses[size_t(t)] = to_.base + next_free;
-            } else if (next_spare + way.width <= spare_.end) {
+            } else if (next_spare + pattern.width <= spare_.end) {
                 addresses[size_t(t)] = next_spare;
-                next_spare += way.width;
+                next_spare += pattern.width;
             } else {
                 return std::nullopt;
             }
@@ -247,7 +250,7 @@ private:
     const Config &config_;
     const int lanes_ = want_.lanes(), pes_ = config_.pes_per_l1b(), mabs_ = config_.mabs;
     const uint32_t all_ = mabs_ >= 32 ? all_units : (1u << mabs_) - 1;
-    // For each way and set of MABs, the columns that it provides.
+    // For each pattern and set of MABs, the columns that it provides.
     std::map<std::pair<int, uint32_t>, std::vector<Column>> served_;
     std::vector<bool> begun_; // columns of which a step has written a word
 };
@@ -266,7 +269,7 @@ static std::optional<Made> match_l1_up_by_fours(const State &from, const State &
     Finder finder(have);
     Made made{to, {}, ""};
     for (int64_t x = 0; x < want.words();) {
-        if (!wanted_anywhere(want, x)) {
+        if (!required_anywhere(want, x)) {
             x++;
             continue;
         }
@@ -275,7 +278,7 @@ static std::optional<Made> match_l1_up_by_fours(const State &from, const State &
         for (int m = 0; m < c.mabs && !found; m++)
             for (int p = 0; p < 4 && !found; p++)
                 for (int l = 0; l < want.units() && !found; l++) {
-                    if (!wants(want.at(l, x), lanes)) continue;
+                    if (!requires_element(want.at(l, x), lanes)) continue;
                     const int64_t first = x - p, b = first - 4 * m;
                     if (to.base + b < 0 || to.base + b + 4 * pes > c.sizes.l1bm || first < 0) break;
                     for (const int64_t a : finder.find(l * pes + 4 * m + p, want.at(l, x))) {
@@ -283,15 +286,16 @@ static std::optional<Made> match_l1_up_by_fours(const State &from, const State &
                         for (int q = 0; q < 4 && fits; q++)
                             for (int k = 0; k < want.units() && fits; k++)
                                 fits = first + q < want.words() &&
-                                       serves(want.at(k, first + q), have.at(k * pes + 4 * m + q, a), lanes);
+                                       satisfies(want.at(k, first + q), have.at(k * pes + 4 * m + q, a), lanes);
                         // No writes beyond the words that the move owns.
                         for (int t = 1; t < 4 && fits; t++)
                             for (int q = 0; q < 4 && fits; q++)
                                 fits = first + t * pes + q < want.words() &&
                                        !forbidden_anywhere(want, first + t * pes + q);
                         if (!fits) continue;
-                        made.ops.push_back(up(from.memory, {from.base + a, from.base + a, from.base + a, from.base + a},
-                                              1u << m, to.base + b));
+                        made.ops.push_back(store_to_l1bm(from.memory,
+                                                         {from.base + a, from.base + a, from.base + a, from.base + a},
+                                                         1u << m, to.base + b));
                         x = first + 4;
                         found = true;
                         break;
@@ -327,12 +331,12 @@ std::optional<Made> Hops::match_l1_up_whole(const State &from, const State &to) 
                 for (int l = 0; l < want.units(); l++)
                     for (int p = 0; p < 4; p++) {
                         if (wanted(l, p)[0] == untouched) touch = true;
-                        if (at[size_t(t)] >= 0 || !wants(wanted(l, p), lanes)) continue;
+                        if (at[size_t(t)] >= 0 || !requires_element(wanted(l, p), lanes)) continue;
                         for (const int64_t a : finder.find(l * pes + 4 * m + p, wanted(l, p))) {
                             bool fits = true;
                             for (int k = 0; k < want.units() && fits; k++)
                                 for (int q = 0; q < 4 && fits; q++)
-                                    fits = serves(wanted(k, q), have.at(k * pes + 4 * m + q, a), lanes);
+                                    fits = satisfies(wanted(k, q), have.at(k * pes + 4 * m + q, a), lanes);
                             if (fits) {
                                 at[size_t(t)] = a;
                                 break;
@@ -366,7 +370,7 @@ std::optional<Made> Hops::match_l1_up_whole(const State &from, const State &to) 
             int64_t any = 0;
             for (const int64_t a : at) any = std::max(any, a);
             for (size_t t = 0; t < 4; t++) addresses[t] = from.base + (at[t] >= 0 ? at[t] : any);
-            made.ops.push_back(up(from.memory, addresses, set == all ? all_units : set, to.base + block));
+            made.ops.push_back(store_to_l1bm(from.memory, addresses, set == all ? all_units : set, to.base + block));
             steps["l1.gather"]++;
         }
     }
@@ -387,7 +391,7 @@ std::vector<Made> push_l1_up(const State &from, int64_t base, const Config &c) {
     for (int64_t a = 0; a < words; a += 4) {
         std::array<int64_t, 4> at{};
         for (int64_t t = 0; t < 4; t++) at[size_t(t)] = std::min(from.base + a + t, last);
-        made.ops.push_back(up(from.memory, at, all_units, base + a * pes));
+        made.ops.push_back(store_to_l1bm(from.memory, at, all_units, base + a * pes));
     }
     made.text = fmt::format("{} -> l1bm: {} l1.gather", name_of(from.memory), made.ops.size());
     return {std::move(made)};
@@ -406,8 +410,8 @@ std::vector<Made> push_l1_down(const State &from, Memory to, int64_t base, const
                     std::copy_n(from.table.at(b, x), from.table.lanes(),
                                 made.state.table.at(int(b * pes + x % pes), x / pes));
             for (int64_t a = 0; a < words; a += 4)
-                made.ops.push_back(down(ways[6], from.base + a * pes, all_units, to,
-                                        {base + a, base + a + 1, base + a + 2, base + a + 3}));
+                made.ops.push_back(load_from_l1bm(patterns[6], from.base + a * pes, all_units, to,
+                                                  {base + a, base + a + 1, base + a + 2, base + a + 3}));
             made.text = fmt::format("l1bm -> {}: {} l1.scatter", name_of(to), made.ops.size());
             all.push_back(std::move(made));
         }
@@ -421,8 +425,8 @@ std::vector<Made> push_l1_down(const State &from, Memory to, int64_t base, const
                 for (int64_t x = 0; x < from.table.words(); x++)
                     std::copy_n(from.table.at(u / pes, x), from.table.lanes(), made.state.table.at(u, x));
             for (int64_t a = 0; a < words; a += 8)
-                made.ops.push_back(
-                    down(ways[0], from.base + a, all_units, to, {base + a, base + a + 2, base + a + 4, base + a + 6}));
+                made.ops.push_back(load_from_l1bm(patterns[0], from.base + a, all_units, to,
+                                                  {base + a, base + a + 2, base + a + 4, base + a + 6}));
             made.text = fmt::format("l1bm -> {}: {} l1.pe.2", name_of(to), made.ops.size());
             all.push_back(std::move(made));
         }
@@ -434,27 +438,27 @@ std::vector<Made> pull_l1_down(const State &to, int64_t base, const Config &c) {
     const int pes = c.pes_per_l1b(), lanes = to.table.lanes();
     std::vector<Made> all;
     for (const int k : {0, 1, 2, 3, 4, 5, 6}) {
-        const Way &way = ways[k];
-        if (way.op == L1Op::MabBroadcast4 && c.mabs % 4) continue;
+        const Pattern &pattern = patterns[k];
+        if (pattern.op == L1Op::MabBroadcast4 && c.mabs % 4) continue;
         // Further forms would differ little.
-        if (all.size() >= 2 && way.op != L1Op::Scatter) continue;
-        if (to.table.words() % (4 * way.width)) continue; // steps write whole vectors
-        const int64_t cycle = way.words(c.mabs), words = to.table.words() / way.width * cycle;
+        if (all.size() >= 2 && pattern.op != L1Op::Scatter) continue;
+        if (to.table.words() % (4 * pattern.width)) continue; // steps write whole vectors
+        const int64_t cycle = pattern.words(c.mabs), words = to.table.words() / pattern.width * cycle;
         Made made{{Memory::L1bm, base, Contents(Memory::L1bm, c.total_l1bs(), words, lanes)}, {}, ""};
         bool agree = true;
         for (int64_t a = 0; a < to.table.words() && agree; a++)
             for (int u = 0; u < to.table.units() && agree; u++) {
-                int32_t *want =
-                    made.state.table.at(u / pes, a / way.width * cycle + way.offset(u % pes, int(a % way.width)));
+                int32_t *want = made.state.table.at(u / pes, a / pattern.width * cycle +
+                                                                 pattern.offset(u % pes, int(a % pattern.width)));
                 agree = join(want, to.table.at(u, a), lanes) && to.table.at(u, a)[0] != untouched;
             }
         if (!agree) continue;
-        for (int64_t a = 0; a < to.table.words(); a += 4 * way.width) {
+        for (int64_t a = 0; a < to.table.words(); a += 4 * pattern.width) {
             std::array<int64_t, 4> at{};
-            for (int64_t t = 0; t < 4; t++) at[size_t(t)] = to.base + a + t * way.width;
-            made.ops.push_back(down(way, base + a / way.width * cycle, all_units, to.memory, at));
+            for (int64_t t = 0; t < 4; t++) at[size_t(t)] = to.base + a + t * pattern.width;
+            made.ops.push_back(load_from_l1bm(pattern, base + a / pattern.width * cycle, all_units, to.memory, at));
         }
-        made.text = fmt::format("l1bm -> {}: {} {}", name_of(to.memory), made.ops.size(), way.name);
+        made.text = fmt::format("l1bm -> {}: {} {}", name_of(to.memory), made.ops.size(), pattern.name);
         all.push_back(std::move(made));
     }
     return all;
@@ -471,7 +475,7 @@ std::vector<Made> pull_l1_up(const State &to, Memory memory, int64_t base, const
         }
     for (int64_t a = 0; a < to.table.words() / pes; a += 4)
         made.ops.push_back(
-            up(memory, {base + a, base + a + 1, base + a + 2, base + a + 3}, all_units, to.base + a * pes));
+            store_to_l1bm(memory, {base + a, base + a + 1, base + a + 2, base + a + 3}, all_units, to.base + a * pes));
     made.text = fmt::format("{} -> l1bm: {} l1.gather", name_of(memory), made.ops.size());
     return {std::move(made)};
 }

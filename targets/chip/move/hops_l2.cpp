@@ -37,7 +37,7 @@ struct Sizes {
         : wide(int64_t(cycles_per_step) * c.links.l2_broadcast), slice(int64_t(cycles_per_step) * c.links.l2_scatter),
           piece(c.links.l2_scatter), l1bs(c.l1bs) {}
     // For scatter and gather: the word of L2BM for word x of L1BM l.
-    int64_t dealt(int64_t l, int64_t x) const { return piece * l1bs * (x / piece) + piece * l + x % piece; }
+    int64_t scatter_source(int64_t l, int64_t x) const { return piece * l1bs * (x / piece) + piece * l + x % piece; }
 };
 
 std::string summary(const std::map<std::string, int> &steps, const char *hop) {
@@ -83,7 +83,8 @@ private:
 
     bool has(int l2b, int64_t x, const int32_t *wanted) const {
         if (wanted[0] == untouched) return false;
-        return !wants(wanted, lanes_) || (x >= 0 && x < have_.words() && serves(wanted, have_.at(l2b, x), lanes_));
+        return !requires_element(wanted, lanes_) ||
+               (x >= 0 && x < have_.words() && satisfies(wanted, have_.at(l2b, x), lanes_));
     }
 
     // The number of words from a on for which b is the source in every L2B.
@@ -96,9 +97,9 @@ private:
     }
 
     // The first L2B in which L1B l requires a word at address a, or −1.
-    int wanted_in(int l, int64_t a) const {
+    int required_in(int l, int64_t a) const {
         for (int u = 0; u < l2bs_; u++)
-            if (wants(want_.at(u * L_ + l, a), lanes_)) return u;
+            if (requires_element(want_.at(u * L_ + l, a), lanes_)) return u;
         return -1;
     }
 
@@ -107,16 +108,16 @@ private:
         for (int v = 0; v < l2bs_; v++)
             for (int k = 0; k < L_; k++)
                 for (int64_t i = 0; i < z_.slice; i++)
-                    if (!has(v, first + z_.dealt(k, i), want_.at(v * L_ + k, a + i))) return false;
+                    if (!has(v, first + z_.scatter_source(k, i), want_.at(v * L_ + k, a + i))) return false;
         return true;
     }
 
     // The word of L2BM from which a scatter serves address a of all L1Bs.
     std::optional<int64_t> scatter_source(int64_t a) {
         for (int l = 0; l < L_; l++)
-            if (const int u = wanted_in(l, a); u >= 0)
+            if (const int u = required_in(l, a); u >= 0)
                 for (const int64_t x : finder_.find(u, want_.at(u * L_ + l, a))) {
-                    const int64_t first = x - z_.dealt(l, 0);
+                    const int64_t first = x - z_.scatter_source(l, 0);
                     if (scatter_fits(a, first)) return first;
                 }
         return std::nullopt;
@@ -149,7 +150,7 @@ private:
     // The words that a step writes beyond the useful ones are overwritten later.
     bool find_broadcasts(int l) {
         for (int64_t a = 0; a < want_.words();) {
-            const int u = wanted_in(l, a);
+            const int u = required_in(l, a);
             if (u < 0 || scattered_[size_t(a)]) {
                 a++;
                 continue;
@@ -201,13 +202,14 @@ std::optional<Made> Hops::match_l2_up(const State &from, const State &to) {
     std::map<std::string, int> steps;
     const auto has = [&](int l1b, int64_t x, const int32_t *wanted) {
         if (wanted[0] == untouched) return false;
-        return !wants(wanted, lanes) || (x >= 0 && x < have.words() && serves(wanted, have.at(l1b, x), lanes));
+        return !requires_element(wanted, lanes) ||
+               (x >= 0 && x < have.words() && satisfies(wanted, have.at(l1b, x), lanes));
     };
     const int64_t all = z.slice * L;
     for (int64_t b = 0; b < want.words();) {
         const auto first_wanted = [&](int64_t at) {
             for (int u = 0; u < l2bs; u++)
-                if (wants(want.at(u, at), lanes)) return u;
+                if (requires_element(want.at(u, at), lanes)) return u;
             return -1;
         };
         if (first_wanted(b) < 0) {
@@ -221,15 +223,15 @@ std::optional<Made> Hops::match_l2_up(const State &from, const State &to) {
             bool any = false, found = false;
             for (int64_t x = 0; x < z.slice && !found; x++)
                 for (int u = 0; u < l2bs && !found; u++) {
-                    const int32_t *wanted = want.at(u, b + z.dealt(l, x));
-                    if (!wants(wanted, lanes)) continue;
+                    const int32_t *wanted = want.at(u, b + z.scatter_source(l, x));
+                    if (!requires_element(wanted, lanes)) continue;
                     any = true;
                     for (const int64_t y : finder.find(u * L + l, wanted)) {
                         const int64_t a = y - x;
                         bool fits = from.base + a >= 0 && from.base + a + z.slice <= config.sizes.l1bm;
                         for (int v = 0; v < l2bs && fits; v++)
                             for (int64_t i = 0; i < z.slice && fits; i++)
-                                fits = has(v * L + l, a + i, want.at(v, b + z.dealt(l, i)));
+                                fits = has(v * L + l, a + i, want.at(v, b + z.scatter_source(l, i)));
                         if (fits) {
                             sets[a] |= 1u << l;
                             found = true;
@@ -301,7 +303,7 @@ std::vector<Made> push_l2_down(const State &from, int64_t base, const Config &c)
         Made made{{Memory::L1bm, base, Contents(Memory::L1bm, c.total_l1bs(), slice, lanes)}, {}, ""};
         for (int b = 0; b < c.total_l1bs(); b++)
             for (int64_t x = 0; x < slice; x++)
-                if (const int64_t y = z.dealt(b % L, x); y < from.table.words())
+                if (const int64_t y = z.scatter_source(b % L, x); y < from.table.words())
                     std::copy_n(from.table.at(b / L, y), lanes, made.state.table.at(b, x));
         for (int64_t a = 0; a < slice; a += z.slice)
             made.ops.push_back(word(L2Op::Scatter, from.base + a * L, base + a, all_units, c));
@@ -363,23 +365,24 @@ std::vector<Made> pull_l2_down(const State &to, int64_t base, const Config &c) {
     const Sizes z(c);
     const int lanes = to.table.lanes(), L = c.l1bs;
     std::vector<Made> all;
-    for (const bool dealt : {false, true}) {
-        const int64_t step = dealt ? z.slice : z.wide;
-        if (to.table.words() % step || (dealt && L == 1)) continue;
+    for (const bool scatters : {false, true}) {
+        const int64_t step = scatters ? z.slice : z.wide;
+        if (to.table.words() % step || (scatters && L == 1)) continue;
         Made made{
-            {Memory::L2bm, base, Contents(Memory::L2bm, c.total_l2bs(), to.table.words() * (dealt ? L : 1), lanes)},
+            {Memory::L2bm, base, Contents(Memory::L2bm, c.total_l2bs(), to.table.words() * (scatters ? L : 1), lanes)},
             {},
             ""};
         bool agree = true;
         for (int b = 0; b < to.table.units() && agree; b++)
             for (int64_t x = 0; x < to.table.words() && agree; x++)
-                agree = join(made.state.table.at(b / L, dealt ? z.dealt(b % L, x) : x), to.table.at(b, x), lanes) &&
+                agree = join(made.state.table.at(b / L, scatters ? z.scatter_source(b % L, x) : x), to.table.at(b, x),
+                             lanes) &&
                         to.table.at(b, x)[0] != untouched;
         if (!agree) continue;
         for (int64_t a = 0; a < to.table.words(); a += step)
-            made.ops.push_back(
-                word(dealt ? L2Op::Scatter : L2Op::Broadcast, base + a * (dealt ? L : 1), to.base + a, all_units, c));
-        made.text = fmt::format("l2bm -> l1bm: {} {}", made.ops.size(), dealt ? "l2.scatter" : "l2.bcast");
+            made.ops.push_back(word(scatters ? L2Op::Scatter : L2Op::Broadcast, base + a * (scatters ? L : 1),
+                                    to.base + a, all_units, c));
+        made.text = fmt::format("l2bm -> l1bm: {} {}", made.ops.size(), scatters ? "l2.scatter" : "l2.bcast");
         all.push_back(std::move(made));
         break; // a broadcast is never slower
     }
@@ -394,7 +397,7 @@ std::vector<Made> push_l2_up(const State &from, int64_t base, const Config &c) {
     Made made{{Memory::L2bm, base, Contents(Memory::L2bm, c.total_l2bs(), words * L, lanes)}, {}, ""};
     for (int b = 0; b < c.total_l1bs(); b++)
         for (int64_t x = 0; x < from.table.words(); x++)
-            std::copy_n(from.table.at(b, x), lanes, made.state.table.at(b / L, z.dealt(b % L, x)));
+            std::copy_n(from.table.at(b, x), lanes, made.state.table.at(b / L, z.scatter_source(b % L, x)));
     for (int64_t a = 0; a < words; a += z.slice)
         made.ops.push_back(word(L2Op::Gather, base + a * L, from.base + a, all_units, c));
     made.text = fmt::format("l1bm -> l2bm: {} l2.gather", made.ops.size());
@@ -413,7 +416,7 @@ std::vector<Made> pull_l2_up(const State &to, int64_t base, const Config &c) {
         Made made{{Memory::L1bm, base, Contents(Memory::L1bm, c.total_l1bs(), words, lanes)}, {}, ""};
         for (int b = 0; b < c.total_l1bs(); b++)
             for (int64_t x = 0; x < words; x++)
-                std::copy_n(to.table.at(b / L, z.dealt(b % L, x)), lanes, made.state.table.at(b, x));
+                std::copy_n(to.table.at(b / L, z.scatter_source(b % L, x)), lanes, made.state.table.at(b, x));
         for (int64_t a = 0; a < words; a += z.slice)
             made.ops.push_back(word(L2Op::Gather, to.base + a * L, base + a, all_units, c));
         made.text = fmt::format("l1bm -> l2bm: {} l2.gather", made.ops.size());

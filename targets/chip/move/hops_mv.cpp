@@ -138,7 +138,7 @@ std::optional<Made> Hops::match_in(const State &from, const State &to) {
     std::vector<Run> runs;
     for (int u = 0; u < want.units(); u++) {
         for (int64_t a = 0; a < want.words();) {
-            if (!wants(want.at(u, a), lanes)) {
+            if (!requires_element(want.at(u, a), lanes)) {
                 a++;
                 continue;
             }
@@ -151,12 +151,12 @@ std::optional<Made> Hops::match_in(const State &from, const State &to) {
                     int64_t n = 0;
                     while (a + n < want.words() && n < block * most_blocks && from.base + b + n < size &&
                            want.at(u, a + n)[0] != untouched &&
-                           (!wants(want.at(u, a + n), lanes) ||
-                            (b + n < have.words() && serves(want.at(u, a + n), have.at(g, b + n), lanes))))
+                           (!requires_element(want.at(u, a + n), lanes) ||
+                            (b + n < have.words() && satisfies(want.at(u, a + n), have.at(g, b + n), lanes))))
                         n++;
                     // Not beyond the last required word, rounded up to whole blocks.
                     int64_t used = n;
-                    while (used > 0 && !wants(want.at(u, a + used - 1), lanes)) used--;
+                    while (used > 0 && !requires_element(want.at(u, a + used - 1), lanes)) used--;
                     const int64_t length = round_up(used, block) <= n ? round_up(used, block) : n / block * block;
                     if (length > best.words) best = {g, u, from.base + b, to.base + a, length};
                 }
@@ -181,7 +181,7 @@ std::optional<Made> Hops::match_out(const State &from, const State &to) {
     std::vector<Run> runs;
     for (int g = 0; g < want.units(); g++) {
         for (int64_t b = 0; b < want.words();) {
-            if (!wants(want.at(g, b), lanes)) {
+            if (!requires_element(want.at(g, b), lanes)) {
                 b++;
                 continue;
             }
@@ -194,14 +194,14 @@ std::optional<Made> Hops::match_out(const State &from, const State &to) {
                     const int64_t a = x - (b - at);
                     if (from.base + a < 0) continue;
                     int64_t n = 0;
-                    while (
-                        at + n < want.words() && n < block * most_blocks && from.base + a + n < config.sizes.l2bm &&
-                        want.at(g, at + n)[0] != untouched &&
-                        (!wants(want.at(g, at + n), lanes) ||
-                         (a + n >= 0 && a + n < have.words() && serves(want.at(g, at + n), have.at(u, a + n), lanes))))
+                    while (at + n < want.words() && n < block * most_blocks && from.base + a + n < config.sizes.l2bm &&
+                           want.at(g, at + n)[0] != untouched &&
+                           (!requires_element(want.at(g, at + n), lanes) ||
+                            (a + n >= 0 && a + n < have.words() &&
+                             satisfies(want.at(g, at + n), have.at(u, a + n), lanes))))
                         n++;
                     int64_t used = n;
-                    while (used > 0 && !wants(want.at(g, at + used - 1), lanes)) used--;
+                    while (used > 0 && !requires_element(want.at(g, at + used - 1), lanes)) used--;
                     const int64_t length = round_up(used, block) <= n ? round_up(used, block) : n / block * block;
                     if (length > best.words && length > b - at) best = {g, u, to.base + at, from.base + a, length};
                 }
@@ -235,8 +235,8 @@ std::vector<Made> push_in(const State &from, int64_t base, bool everything, std:
     };
     std::vector<Piece> pieces;
     const auto used = [&](int g, int64_t a) {
-        if (everything) return a < from.table.words() && wants(from.table.at(g, a), lanes);
-        return a < from.table.words() && wanted_anywhere(from.table, a);
+        if (everything) return a < from.table.words() && requires_element(from.table.at(g, a), lanes);
+        return a < from.table.words() && required_anywhere(from.table, a);
     };
     for (int g = 0; g < (everything ? c.groups : 1); g++)
         for (int64_t a = -(from.base % c.moves.granule); a < from.table.words();) {
@@ -332,7 +332,7 @@ static std::optional<std::vector<int64_t>> blocks_out(const State &to, int group
     bool keeps = false;
     for (int64_t b = 0; b < want.words(); b++) keeps = keeps || want.at(group, b)[0] == untouched;
     for (int64_t b = 0; b < want.words();) {
-        if (!wants(want.at(group, b), want.lanes())) {
+        if (!requires_element(want.at(group, b), want.lanes())) {
             b++;
             continue;
         }
@@ -430,7 +430,7 @@ std::vector<Made> push_across(const State &from, int64_t base, std::optional<int
     int count = 0;
     for (int u = 0; u < units; u++) {
         bool any = false;
-        for (int64_t a = 0; a < from.table.words(); a++) any = any || wants(from.table.at(u, a), lanes);
+        for (int64_t a = 0; a < from.table.words(); a++) any = any || requires_element(from.table.at(u, a), lanes);
         if (!any) continue;
         for (int v = 0; v < units; v++)
             for (int64_t a = 0; a < from.table.words(); a++)

@@ -253,12 +253,12 @@ private:
     template<typename Chosen>
     std::optional<std::pair<int, int64_t>> whole(int64_t a, Chosen &&chosen, bool masked) {
         for (int u = 0; u < units; u++) {
-            if (!chosen(u) || !wants(want.at(u, a), lanes)) continue;
+            if (!chosen(u) || !requires_element(want.at(u, a), lanes)) continue;
             for (int r = 0; r < 4; r++)
                 for (const int64_t b : finder.find(source_of(u, r), want.at(u, a))) {
                     bool fits = true;
                     for (int v = 0; v < units && fits; v++)
-                        if (chosen(v) || !masked) fits = serves(want.at(v, a), have.at(source_of(v, r), b), lanes);
+                        if (chosen(v) || !masked) fits = satisfies(want.at(v, a), have.at(source_of(v, r), b), lanes);
                     if (fits) return std::pair{r, b};
                 }
             return std::nullopt;
@@ -280,7 +280,7 @@ private:
         bool any = false, kept = false;
         std::array<bool, 4> pes{};
         for (int u = 0; u < units; u++) {
-            const bool w = wants(want.at(u, a), lanes);
+            const bool w = requires_element(want.at(u, a), lanes);
             any = any || w;
             pes[size_t(u % 4)] = pes[size_t(u % 4)] || w;
             for (int l = 0; l < lanes; l++) kept = kept || want.at(u, a)[l] == untouched;
@@ -318,7 +318,7 @@ private:
         // PE by PE.
         parts.clear();
         for (int u = 0; u < units; u++)
-            if (wants(want.at(u, a), lanes) && !one_unit(a, u, parts)) return false;
+            if (requires_element(want.at(u, a), lanes) && !one_unit(a, u, parts)) return false;
         return add(a, parts);
     }
 

@@ -30,7 +30,7 @@ public:
 
     std::optional<Made> match() {
         for (int64_t a = 0; a < want_.words(); a++) {
-            if (done_[size_t(a)] || !wanted_anywhere(want_, a)) continue;
+            if (done_[size_t(a)] || !required_anywhere(want_, a)) continue;
             auto face = face_at(a);
             if (!face) return std::nullopt;
             faces_.push_back(std::move(*face));
@@ -110,7 +110,7 @@ private:
         if (!is_column(f.rows, column, a)) return std::nullopt;
         int used = 0;
         for (int64_t x = a; x < want_.words() && used < size_; x++) {
-            if (done_[size_t(x)] || !wanted_anywhere(want_, x)) continue;
+            if (done_[size_t(x)] || !required_anywhere(want_, x)) continue;
             for (int j = 0; j < size_; j++)
                 if (f.columns[size_t(j)] < 0 && is_column(f.rows, j, x)) {
                     f.columns[size_t(j)] = x;

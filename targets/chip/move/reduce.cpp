@@ -44,7 +44,7 @@ public:
             else if (level == 1)
                 parts = from_l2bs(parts);
             else
-                unsupported("parts in DRAM; they have to stand on the chip");
+                unsupported("parts in DRAM; they must be in memories of the chip");
         }
         return {std::move(parts.state), std::move(ops_), std::move(texts_), left_};
     }
@@ -60,10 +60,9 @@ private:
     std::vector<std::vector<int>> members_;
 
     [[noreturn]] void unsupported(const std::string &what) const {
-        throw Unsupported(
-            fmt::format("{}: a reduction over axis {} with {}; the axis can stand on MAB, L1B, L2B and G, on each "
-                        "of them alone",
-                        placement_.to_string(), reduction_.axis, what));
+        throw Unsupported(fmt::format(
+            "{}: a reduction over axis {} with {}; the axis can be on MAB, L1B, L2B or G, and on each of them alone",
+            placement_.to_string(), reduction_.axis, what));
     }
     int32_t number_of(std::vector<int> set) {
         const auto [it, fresh] = numbers_.try_emplace(set, int32_t(members_.size()));
@@ -134,7 +133,7 @@ private:
         uint32_t set = 0;
         for (int u = 0; u < p.state.table.units(); u++)
             for (int64_t x = 0; x < p.state.table.words(); x++)
-                if (wants(p.state.table.at(u, x), p.state.table.lanes())) set |= 1u << (u / inside % count);
+                if (requires_element(p.state.table.at(u, x), p.state.table.lanes())) set |= 1u << (u / inside % count);
         return set;
     }
     static bool complete_count(uint32_t set, int count) { return set == (count >= 32 ? all_units : (1u << count) - 1); }
@@ -231,7 +230,7 @@ private:
             for (int v = u; v < units; v++) {
                 bool any = false;
                 for (int64_t x = 0; x < p.state.table.words(); x++)
-                    any = any || wants(p.state.table.at(v, x), p.sets.lanes());
+                    any = any || requires_element(p.state.table.at(v, x), p.sets.lanes());
                 if (!any || done[size_t(v)]) continue;
                 Parts tried = made;
                 bool fits = true;

@@ -88,8 +88,8 @@ private:
     std::optional<State> to_pe(State state, std::vector<Made> &after) {
         if (rank_of(state.memory) == 0) {
             if (pull_out(state, range_of(hops.scratch, Memory::L2bm).begin, hops.tag(), c).empty()) {
-                lacking_ = "a destination whose stretches are multiples of 64 LW, at multiples of 16 LW, where padding "
-                           "has to stay";
+                lacking_ =
+                    "a destination whose ranges are multiples of 64 LW, at multiples of 16 LW, if padding is kept";
                 return std::nullopt;
             }
             if (!take(state, Memory::L2bm, after,
@@ -222,8 +222,8 @@ private:
         const int64_t chunk = room / window * window;
         if (chunk < window) {
             const bool l1 = by_l2 && range_of(hops.scratch, Memory::L1bm).words() < window;
-            lacking_ = fmt::format("{} LW of scratch in {}", window,
-                                   l1 ? "l1bm" : "lm0 or lm1, beside what else stands there");
+            lacking_ =
+                fmt::format("{} LW of scratch in {}", window, l1 ? "l1bm" : "lm0 or lm1, beside the other data there");
             return false;
         }
         const int64_t l1bm = by_l2 ? *reserve(Memory::L1bm, chunk) : 0, at = *reserve(show, chunk);
@@ -295,7 +295,7 @@ private:
             append(*taken);
         }
         if (std::find(missing.begin(), missing.end(), true) != missing.end())
-            throw InternalError("an element of a move's destination stands nowhere in its source");
+            throw InternalError("an element of a move's destination is not in its source");
         return true;
     }
     void show_window(int64_t l1bm, Memory show, int64_t at, Made &made) {

@@ -322,7 +322,7 @@ Move plan_move(const Placement &from, const Placement &to, const Scratch &scratc
     if (options.keep_padding)
         for (int u = 0; u < target.table.units(); u++)
             for (int64_t a = 0; a < target.table.words(); a++)
-                if (!wants(target.table.at(u, a), target.table.lanes()))
+                if (!requires_element(target.table.at(u, a), target.table.lanes()))
                     std::fill_n(target.table.at(u, a), target.table.lanes(), untouched);
     std::vector<Words> words = {{"source", from.memory, from.base, from.base + from.layout.words()},
                                 {"destination", to.memory, to.base, to.base + target.table.words()}};
@@ -362,10 +362,9 @@ Move plan_move(const Placement &from, const Placement &to, const Scratch &scratc
     if (!best)
         throw Unsupported(fmt::format(
             "{} to {}: no sequence of operations was found; it would take {}", from.to_string(), to.to_string(),
-            options.keep_padding ? "a destination whose padding need not stay, or that is written in whole "
-                                   "steps: " +
-                                       lacking
-                                 : lacking));
+            options.keep_padding
+                ? "a destination whose padding may be overwritten, or that is written in whole steps: " + lacking
+                : lacking));
     for (const std::string &t : reduced.texts) m.stages.push_back({t});
     for (std::string &t : best->texts) m.stages.push_back({std::move(t)});
     m.ops = std::move(reduced.ops);
@@ -383,7 +382,7 @@ sim::Program program_of(const Move &move, const sim::Config &config) {
 }
 
 std::string Move::to_string() const {
-    std::string s = fmt::format("{} cycles, {} micro-operations, {} sequences priced; {}\n", cycles, ops.size(),
+    std::string s = fmt::format("{} cycles, {} micro-operations, {} sequences costed; {}\n", cycles, ops.size(),
                                 candidates, bound.to_string());
     for (const Stage &stage : stages) s += "  " + stage.text + "\n";
     return s;

@@ -20,9 +20,9 @@ int64_t grain_of(Memory memory, const sim::Config &c) {
     }
 }
 
-bool wanted_anywhere(const Contents &table, int64_t address) {
+bool required_anywhere(const Contents &table, int64_t address) {
     for (int u = 0; u < table.units(); u++)
-        if (wants(table.at(u, address), table.lanes())) return true;
+        if (requires_element(table.at(u, address), table.lanes())) return true;
     return false;
 }
 
@@ -64,7 +64,7 @@ std::vector<int64_t> Finder::find(int unit, const int32_t *want) {
     for (int l = 0; l < table_.lanes(); l++) {
         if (want[l] < 0) continue;
         for (const int64_t a : element(unit, want[l]))
-            if (serves(want, table_.at(unit, a), table_.lanes())) found.push_back(a);
+            if (satisfies(want, table_.at(unit, a), table_.lanes())) found.push_back(a);
         return found;
     }
     return found;

@@ -32,18 +32,18 @@ int64_t grain_of(Memory memory, const sim::Config &config);
 inline int64_t round_up(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
 // Whether the word `have` satisfies the requirement `want`.
-inline bool serves(const int32_t *want, const int32_t *have, int lanes) {
+inline bool satisfies(const int32_t *want, const int32_t *have, int lanes) {
     for (int l = 0; l < lanes; l++)
         if (want[l] != anything && want[l] != have[l]) return false;
     return true;
 }
-inline bool wants(const int32_t *want, int lanes) { // whether an element is required
+inline bool requires_element(const int32_t *want, int lanes) { // whether an element is required
     for (int l = 0; l < lanes; l++)
         if (want[l] >= 0) return true;
     return false;
 }
 // Whether some unit requires an element at the address, and whether some unit forbids writing it.
-bool wanted_anywhere(const Contents &table, int64_t address);
+bool required_anywhere(const Contents &table, int64_t address);
 bool forbidden_anywhere(const Contents &table, int64_t address);
 // Merges the requirement `more` into `want`; false if they conflict.
 bool join(int32_t *want, const int32_t *more, int lanes);
@@ -67,12 +67,14 @@ private:
     std::vector<Unit> units_;
 };
 
+// A hop: its operations, and the state after it (push) or before it (pull).
 struct Made {
     State state;
     Ops ops;
     std::string text;
 };
 
+// Performs hops, with what the search knows about the whole move.
 struct Hops {
     const sim::Config &config;
     Scratch scratch; // what remains of it

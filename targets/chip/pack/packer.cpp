@@ -42,7 +42,7 @@ void Packer::reserve(int64_t steps) {
     used_.resize(size_t(steps) + 64);
 }
 
-void Packer::derive(const MicroOp &op) {
+void Packer::derive_accesses(const MicroOp &op) {
     if (op.parts() > int(units_.size())) throw InternalError("an operation takes more than two steps");
     for (int p = 0; p < int(units_.size()); p++) {
         units_[size_t(p)] = 0;
@@ -159,7 +159,7 @@ void Packer::commit(const sim::Word &word, uint32_t units, int64_t step) {
     for (int u = 0; u < 32; u++) busy_[size_t(u)] += units >> u & 1;
 }
 
-void Packer::touch(int64_t step) {
+void Packer::record_accesses(int64_t step) {
     for (size_t p = 0; p < accesses_.size(); p++) {
         const int32_t s = int32_t(step) + int32_t(p);
         for (const sim::Access &access : accesses_[p]) {
@@ -179,7 +179,7 @@ void Packer::touch(int64_t step) {
     }
 }
 
-void Packer::note(int64_t step, const sim::Word &word) {
+void Packer::log_operation(int64_t step, const sim::Word &word) {
     constexpr int64_t most = 1000;
     if (operations_ <= most) first_ += fmt::format("{:>6}  {}\n", step, sim::disassemble(word));
     if (operations_ == most) first_ += "        …\n";
@@ -188,21 +188,21 @@ void Packer::note(int64_t step, const sim::Word &word) {
 int64_t Packer::place(const MicroOp &op, int64_t earliest) {
     end_when_stopped(stop_, "compiling");
     operations_++;
-    derive(op);
+    derive_accesses(op);
     if (packing_ == Packing::Counted) {
         const int64_t step = std::max(earliest, ready());
         tally_.operations++;
         for (int p = 0; p < op.parts(); p++) tally_.add(op.word(p), units_[size_t(p)], accesses_[size_t(p)], step + p);
-        touch(step);
+        record_accesses(step);
         return step;
     }
     if (packing_ == Packing::Naive) earliest = std::max(earliest, last_ + 1);
     const int64_t step = first_fit(units_, std::max(earliest, ready()));
     for (int p = 0; p < op.parts(); p++) {
         commit(op.word(p), units_[size_t(p)], step + p);
-        note(step + p, op.word(p));
+        log_operation(step + p, op.word(p));
     }
-    touch(step);
+    record_accesses(step);
     last_ = step + op.parts() - 1;
     return step;
 }
@@ -225,7 +225,7 @@ int64_t Packer::ready(const std::vector<Mv> &moves) const {
     return from;
 }
 
-void Packer::touch(const Mv &m, int64_t issued, int64_t done) {
+void Packer::record_accesses(const Mv &m, int64_t issued, int64_t done) {
     const bool load = is_load(m);
     const int64_t end = m.l2bm + words_of(m, config_);
     for (int64_t a = m.l2bm; a < end; a++) {
@@ -245,14 +245,14 @@ void Packer::touch(const Mv &m, int64_t issued, int64_t done) {
 }
 
 // All are issued at once; queues never fill up.
-int64_t Packer::count(const std::vector<Mv> &moves, int64_t from) {
+int64_t Packer::count_moves(const std::vector<Mv> &moves, int64_t from) {
     int64_t done = from;
     for (const Mv &m : moves) {
         operations_++;
         tally_.add(m, config_);
         done = std::max(done, Tally::done(m, from, config_));
     }
-    for (const Mv &m : moves) touch(m, from, done);
+    for (const Mv &m : moves) record_accesses(m, from, done);
     tally_.flow = std::max(tally_.flow, done);
     return done;
 }
@@ -261,29 +261,29 @@ int64_t Packer::place(const std::vector<Mv> &moves, int64_t earliest) {
     end_when_stopped(stop_, "compiling");
     int64_t from = packing_ == Packing::Naive ? std::max(earliest, last_ + 1) : earliest;
     from = std::max(from, ready(moves));
-    if (packing_ == Packing::Counted) return count(moves, from);
+    if (packing_ == Packing::Counted) return count_moves(moves, from);
     // One tag, and one wait after the last of them; several if no tag is free for that long.
     std::vector<int64_t> issued;
     int64_t all = 0;
     for (size_t next = 0; next < moves.size();) {
-        Together together;
-        while (next < moves.size() && place_move(moves[next], from, together)) next++;
-        const int64_t done = first_fit({bit(Unit::Control)}, together.done);
-        const int tag = free_tag(together.first, done);
-        tags_[size_t(tag)][together.first] = done;
+        MoveBatch batch;
+        while (next < moves.size() && place_move(moves[next], from, batch)) next++;
+        const int64_t done = first_fit({bit(Unit::Control)}, batch.done);
+        const int tag = free_tag(batch.first, done);
+        tags_[size_t(tag)][batch.first] = done;
         sim::Word wait;
         wait.control.wait = uint8_t(tag);
         commit(wait, bit(Unit::Control), done);
-        for (const int64_t s : together.issued) {
+        for (const int64_t s : batch.issued) {
             words_[size_t(s)].mv.tag = uint8_t(tag);
             sim::Word issue;
             issue.mv = words_[size_t(s)].mv;
-            note(s, issue);
+            log_operation(s, issue);
         }
-        issued.insert(issued.end(), together.issued.begin(), together.issued.end());
+        issued.insert(issued.end(), batch.issued.begin(), batch.issued.end());
         all = std::max(all, done);
     }
-    for (size_t i = 0; i < moves.size(); i++) touch(moves[i], issued[i], all);
+    for (size_t i = 0; i < moves.size(); i++) record_accesses(moves[i], issued[i], all);
     last_ = all;
     return all;
 }
@@ -295,7 +295,7 @@ int64_t Packer::movable(int64_t at, int64_t words) const {
     return step * sim::cycles_per_step + config_.moves.dram_start;
 }
 
-bool Packer::place_move(const Mv &move, int64_t from, Together &together) {
+bool Packer::place_move(const Mv &move, int64_t from, MoveBatch &batch) {
     const int near = config_.moves.issue_steps - 1;
     for (int64_t s = from;;) {
         bool room = packing_ == Packing::Full || s >= int64_t(used_.size()) || !used_[size_t(s)];
@@ -306,7 +306,7 @@ bool Packer::place_move(const Mv &move, int64_t from, Together &together) {
             s++;
             continue;
         }
-        Together with = together;
+        MoveBatch with = batch;
         bool tagged = true;
         // The wait is placed in the first word after the last end that has room for it.
         const auto times = moves_.enter(move, s, [&](const sim::MoveTimes &t) {
@@ -317,13 +317,13 @@ bool Packer::place_move(const Mv &move, int64_t from, Together &together) {
             return tagged;
         });
         // Later would take still longer.
-        if (!times && !tagged && !together.issued.empty()) return false;
+        if (!times && !tagged && !batch.issued.empty()) return false;
         if (!times) {
             s = moves_.next_try(s);
             continue;
         }
-        together = std::move(with);
-        together.issued.push_back(s);
+        batch = std::move(with);
+        batch.issued.push_back(s);
         sim::Word issue;
         issue.mv = move;
         commit(issue, bit(Unit::Mv), s);

@@ -26,7 +26,7 @@ namespace kumiko::chip {
 
 class Packer {
 public:
-    // When *stop is true, the next place() throws UserError; null: it is not looked at.
+    // When *stop is true, the next place() throws UserError; null: never.
     explicit Packer(const sim::Config &config, Packing packing = Packing::Full,
                     const std::atomic<bool> *stop = nullptr);
 
@@ -79,7 +79,8 @@ private:
     int64_t operations_ = 0;
     std::string first_;
     Tally tally_;
-    void note(int64_t step, const sim::Word &word);
+    // Adds a line to first_operations().
+    void log_operation(int64_t step, const sim::Word &word);
 
     // Of the micro-op that is being placed: the accesses of each part, and the units that it
     // occupies in two consecutive steps.
@@ -87,26 +88,37 @@ private:
     std::array<sim::Accesses, 2> accesses_;
     Units units_{};
 
+    // Makes room for this number of steps.
     void reserve(int64_t steps);
-    void derive(const MicroOp &op);
+    // Sets accesses_ and units_ to those of the operation.
+    void derive_accesses(const MicroOp &op);
+    // The earliest step that the data dependences of the operation allow.
     int64_t ready() const;
+    // The same for one access.
     int64_t ready(const sim::Access &access) const;
+    // Whether the units are free in two consecutive steps.
     bool fits(const Units &units, int64_t step) const;
+    // Whether they are free in one step, with the gaps of LM around it.
     bool fits_part(uint32_t units, int64_t step) const;
+    // The first such step from `from` on.
     int64_t first_fit(const Units &units, int64_t from);
+    // Merges a word into a step.
     void commit(const sim::Word &word, uint32_t units, int64_t step);
     // Records the accesses for later operations, the first part being in that step.
-    void touch(int64_t step);
+    void record_accesses(int64_t step);
+    // The same for the L2BM words of moves.
     int64_t ready(const std::vector<sim::Mv> &moves) const;
-    void touch(const sim::Mv &move, int64_t issued, int64_t done);
-    int64_t count(const std::vector<sim::Mv> &moves, int64_t from);
-    struct Together { // moves with a common wait
+    // Records a move that is issued and complete at these steps.
+    void record_accesses(const sim::Mv &move, int64_t issued, int64_t done);
+    // Counts moves, all issued at once; returns the step at which they are complete.
+    int64_t count_moves(const std::vector<sim::Mv> &moves, int64_t from);
+    struct MoveBatch { // moves with a common tag and wait
         // Steps: of the first issue; from which all are complete.
         int64_t first = INT64_MAX, done = 0;
         std::vector<int64_t> issued;
     };
     // False if no tag is free from the first of them to the end of this one.
-    bool place_move(const sim::Mv &move, int64_t from, Together &together);
+    bool place_move(const sim::Mv &move, int64_t from, MoveBatch &batch);
     // A tag not in use in any of these steps; −1 if there is none.
     int free_tag(int64_t begin, int64_t end) const;
 };

@@ -37,7 +37,7 @@ void Tally::add(const Mv &m, const sim::Config &config) {
     all.count++;
     all.indirect += m.indirect;
     all.dram_words += n * groups;
-    all.l2bm_words += info(m.op).dealt ? n * groups : n * l2bs;
+    all.l2bm_words += info(m.op).distributes ? n * groups : n * l2bs;
     all.cycles += cycles * groups;
     reducing_moves += info(m.op).reduces;
     for (uint32_t left = demand.groups; left; left &= left - 1) dram_cycles[size_t(std::countr_zero(left))] += cycles;

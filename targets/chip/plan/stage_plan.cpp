@@ -126,8 +126,9 @@ void StagePlan::add_loops(const Extents &extents, bool nested) {
                 if (l.unit == level_names[size_t(v)]) p.level = Tier(v);
             }
             if (l.reduction && !nested && p.level != Tier::Mab && !(stage.tensorize && p.level == Tier::L1b))
-                throw Unsupported("stage " + stage.name() + ": reduction loop " + name + " is bound to " + l.unit +
-                                  "; a tree reduction is built over MABs, that of a product over L1Bs too");
+                throw Unsupported(
+                    "stage " + stage.name() + ": reduction loop " + name + " is bound to " + l.unit +
+                    "; reductions over units are supported over MABs, and those of products over L1Bs too");
         } else if (l.kind == LoopKind::Parallel) {
             throw UserError("stage " + stage.name() + ": loop " + name +
                             " is parallel; on the chip, bind it to a level");
@@ -236,8 +237,8 @@ Affine StagePlan::affine(const Expr &e) const {
         for (const Joined &j : joined_) {
             if (std::find(j.axes.begin(), j.axes.end(), v->name) != j.axes.end())
                 throw Unsupported("stage " + stage_->name() + " reads at " + v->name +
-                                  ", which a fused loop joins with other axes; on the chip all that a stage reads has "
-                                  "joined axes side by side, or none of them");
+                                  ", which a fused loop joins with other axes; on the chip, a tensor that the stage "
+                                  "reads has all of the joined axes side by side, or none of them");
         }
     }
     if (const Add *op = e.as<Add>()) {

@@ -32,7 +32,7 @@ Chain::Chain(Context &c, const ScheduleState &state, const StageState &root) : c
     collect(root);
     for (ChainStage &s : stages_) read_all(s);
     make_store();
-    place_homes();
+    allocate_results();
     std::vector<std::pair<const TransferPath *, std::pair<bool, bool>>> users;
     for (const Loaded &l : loaders_) users.push_back({&l.loader->path(), {true, l.loader->through_l2()}});
     users.push_back({store_.get(), {true, true}});
@@ -46,7 +46,7 @@ Chain::Chain(Context &c, const ScheduleState &state, const StageState &root) : c
 }
 
 // Allocates the results of the stages before the root, sums in progress, and intermediate values.
-void Chain::place_homes() {
+void Chain::allocate_results() {
     const auto parts = [&](kumiko::Type t) { return four_ && t.bits() == 32 ? 2 : 1; };
     const auto in_steps = [](int64_t points) {
         return (points + cycles_per_step - 1) / cycles_per_step * cycles_per_step;
@@ -62,7 +62,7 @@ void Chain::place_homes() {
         }
         if (!found)
             throw Unsupported("stage " + s.name + " is kept in " + level +
-                              "; results of a chain stand in GRF0, GRF1, LM0 or LM1");
+                              "; results of a chain can be in GRF0, GRF1, LM0 or LM1");
         s.at = c_.planner.take(s.home, in_steps(s.points) * parts(s.type), s.name);
         if (!s.fold) continue;
         sums = std::max(sums, in_steps(s.points) * parts(s.type) * chains(s));
@@ -92,12 +92,12 @@ void Chain::run() {
     walk(outer_, [&] {
         for (ChainStage &s : stages_) {
             if (&s == root_) break;
-            begin(s);
+            load_copies(s);
             s.fold ? reduce(s) : compute(s);
         }
-        walk(tiles_, [&] { tile(); });
+        walk(tiles_, [&] { compute_tile(); });
     });
-    leave();
+    place_pending_store();
 }
 
 void Chain::walk(const std::vector<size_t> &loops, const std::function<void()> &inside, size_t depth) {
@@ -112,21 +112,21 @@ void Chain::walk(const std::vector<size_t> &loops, const std::function<void()> &
     outer_values_[loops[depth]] = 0;
 }
 
-void Chain::leave() {
-    if (leaving_) leaving_->place(~0u);
-    leaving_.reset();
+void Chain::place_pending_store() {
+    if (pending_store_) pending_store_->place(~0u);
+    pending_store_.reset();
 }
 
-void Chain::begin(ChainStage &s) {
+void Chain::load_copies(ChainStage &s) {
     const Values values = group(s, 0).values[0];
     for (const ChainRead &r : s.reads) {
-        if (r.loader) r.loader->ensure(of_loader(r, values));
+        if (r.loader) r.loader->ensure(loader_values(r, values));
     }
 }
 
-void Chain::tile() {
+void Chain::compute_tile() {
     ChainStage &r = *root_;
-    begin(r);
+    load_copies(r);
     const int n_parts = code_->parts(vector_type(r.type, r.name));
     std::optional<std::pair<int64_t, Operand>> made; // both words of four points
     const auto gather = [&](int64_t n, int w, int64_t l1bm) {
@@ -142,8 +142,8 @@ void Chain::tile() {
         MicroOp m;
         if (n_parts == 1) { // the last operation's forward is the result
             Group g = group(r, n * cycles_per_step);
-            m = code_->run_to_last(r.program, [&](int which, int part) { return word(g, which, part); });
-            done(g);
+            m = code_->run_to_last(r.program, [&](int which, int part) { return read_word(g, which, part); });
+            release(g);
             l1.from = VectorEmitter::forward(m);
             m.next();
         } else {
@@ -152,13 +152,13 @@ void Chain::tile() {
                 made = {n, code_->take(2, 1)};
                 Group g = group(r, n * cycles_per_step);
                 code_->run(
-                    r.program, [&](int which, int part) { return word(g, which, part); },
+                    r.program, [&](int which, int part) { return read_word(g, which, part); },
                     [&](int part) {
                         Operand o = made->second;
                         o.address.at[0] = uint16_t(o.address.at[0] + part);
                         return o;
                     });
-                done(g);
+                release(g);
             }
             Operand o = made->second;
             o.address.at[0] = uint16_t(o.address.at[0] + w);
@@ -171,9 +171,9 @@ void Chain::tile() {
     for (int64_t part = 0; part < store_parts(*store_, store_rings_); part++) {
         // A part's move is placed after the loads of the next part, if L2BM has room for both.
         StoredPart stored = store_part(c_, *store_, store_rings_, store_dram_, key, part, gather);
-        leave();
-        leaving_ = std::move(stored);
-        if (store_ahead(*store_, store_rings_) < 1) leave();
+        place_pending_store();
+        pending_store_ = std::move(stored);
+        if (store_ahead(*store_, store_rings_) < 1) place_pending_store();
     }
     if (made) code_->give_back(made->second);
 }
@@ -184,13 +184,13 @@ void Chain::compute(ChainStage &s) {
     for (int64_t p = compute_in_runs(s); p < s.points; p += cycles_per_step) {
         Group g = group(s, p);
         code_->run(
-            s.program, [&](int which, int part) { return word(g, which, part); },
+            s.program, [&](int which, int part) { return read_word(g, which, part); },
             [&](int part) {
                 Four at;
                 for (int t = 0; t < cycles_per_step; t++) at[size_t(t)] = s.at + (p + t) * n + part;
                 return words_at(c_.config, s.home, at);
             });
-        done(g);
+        release(g);
     }
 }
 

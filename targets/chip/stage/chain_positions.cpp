@@ -11,13 +11,49 @@ namespace kumiko::chip {
 
 using namespace sim;
 
-bool Chain::stands_still(const ChainStage &s, size_t axis) const {
+bool Chain::is_uniform(const ChainStage &s, size_t axis) const {
     const auto &loops = s.plan->loops();
     const Affine &index = s.plan->axis(s.stage->def.reduction_axes[axis].name());
     for (size_t l = 0; l < loops.size(); l++) {
         if (loops[l].kind != PlannedLoop::Kind::Time && loops[l].extent > 1 && index.depends(l)) return false;
     }
     return true;
+}
+
+Chain::UnitIndexFields Chain::unit_index_fields(const ChainStage &s, size_t axis) const {
+    const StagePlan &plan = *s.plan;
+    const Affine &index = plan.axis(s.stage->def.reduction_axes[axis].name());
+    // $id has 16 bits for each unit number: PE, MAB, L1B, and L2B over all groups. Shifts and masks
+    // extract the values of the loops.
+    UnitIndexFields fields;
+    auto &[shift, mask, factor] = fields;
+    const auto refuse = [&](const PlannedLoop &p) {
+        throw Unsupported(fmt::format(
+            "stage {}: reduction axis {} ends inside the part that loop {} of {} iterations distributes over {}; this "
+            "is supported if one loop for each level distributes the axis, in powers of two, and the loop over groups "
+            "is next to that over all of their L2Bs",
+            s.name, s.stage->def.reduction_axes[axis].name(), p.name, p.extent, level_names[size_t(p.level)]));
+    };
+    for (const Tier tier : {Tier::Pe, Tier::Mab, Tier::L1b, Tier::L2b, Tier::Group}) {
+        const size_t lane = size_t(Tier::Pe) - size_t(std::max(tier, Tier::L2b));
+        int64_t stride = tier == Tier::Group ? c_.config.l2bs : 1, count = 0;
+        for (size_t l = plan.loops().size(); l-- > 0;) {
+            const PlannedLoop &p = plan.loops()[l];
+            if (p.kind != PlannedLoop::Kind::Unit || p.level != tier) continue;
+            if (index.depends(l)) {
+                const int64_t step = index.coefficients[l];
+                if (count++ || !std::has_single_bit(uint64_t(stride)) || !std::has_single_bit(uint64_t(p.extent)))
+                    refuse(p);
+                if (!mask[lane])
+                    shift[lane] = uint64_t(std::countr_zero(uint64_t(stride))), factor[lane] = float(step);
+                else if (shift[lane] || int64_t(mask[lane]) + 1 != stride || step != stride * int64_t(factor[lane]))
+                    refuse(p); // a group's number does not continue where its L2Bs' numbers end
+                mask[lane] |= uint64_t(p.extent - 1) * uint64_t(stride) >> shift[lane];
+            }
+            stride *= p.extent;
+        }
+    }
+    return fields;
 }
 
 Operand Chain::positions(const ChainStage &s, size_t axis, bool small) {
@@ -39,35 +75,7 @@ Operand Chain::positions(const ChainStage &s, size_t axis, bool small) {
         code_->give_back(pair);
         return positions_[text] = narrow;
     }
-    // $id has 16 bits for each unit number: PE, MAB, L1B, and L2B over all groups. Shifts and masks
-    // extract the values of the loops.
-    std::array<uint64_t, 4> shift{}, mask{};
-    std::array<float, 4> times{};
-    const auto refuse = [&](const PlannedLoop &p) {
-        throw Unsupported(fmt::format(
-            "stage {}: reduction axis {} ends inside what loop {} of {} iterations deals out over {}; "
-            "ends are found where one loop of a level deals it out, in powers of two, groups next to all of their L2Bs",
-            s.name, s.stage->def.reduction_axes[axis].name(), p.name, p.extent, level_names[size_t(p.level)]));
-    };
-    for (const Tier tier : {Tier::Pe, Tier::Mab, Tier::L1b, Tier::L2b, Tier::Group}) {
-        const size_t lane = size_t(Tier::Pe) - size_t(std::max(tier, Tier::L2b));
-        int64_t stride = tier == Tier::Group ? c_.config.l2bs : 1, count = 0;
-        for (size_t l = plan.loops().size(); l-- > 0;) {
-            const PlannedLoop &p = plan.loops()[l];
-            if (p.kind != PlannedLoop::Kind::Unit || p.level != tier) continue;
-            if (index.depends(l)) {
-                const int64_t step = index.coefficients[l];
-                if (count++ || !std::has_single_bit(uint64_t(stride)) || !std::has_single_bit(uint64_t(p.extent)))
-                    refuse(p);
-                if (!mask[lane])
-                    shift[lane] = uint64_t(std::countr_zero(uint64_t(stride))), times[lane] = float(step);
-                else if (shift[lane] || int64_t(mask[lane]) + 1 != stride || step != stride * int64_t(times[lane]))
-                    refuse(p); // a group's number does not continue where its L2Bs' numbers end
-                mask[lane] |= uint64_t(p.extent - 1) * uint64_t(stride) >> shift[lane];
-            }
-            stride *= p.extent;
-        }
-    }
+    const UnitIndexFields fields = unit_index_fields(s, axis);
     const auto quarters = [](const std::array<uint64_t, 4> &v) {
         return immediate(v[0] | v[1] << 16 | v[2] << 32 | v[3] << 48);
     };
@@ -88,13 +96,13 @@ Operand Chain::positions(const ChainStage &s, size_t axis, bool small) {
         c_.packer.place(m);
     };
     const Operand id = code_->take(1, 0), wide = code_->take(2, 1), pair = code_->take(2, 0);
-    alu(AluOp::Shr, sim::Type::U16, unit_id(), quarters(shift), id);
-    alu(AluOp::And, sim::Type::U16, id, quarters(mask), id);
+    alu(AluOp::Shr, sim::Type::U16, unit_id(), quarters(fields.shift), id);
+    alu(AluOp::And, sim::Type::U16, id, quarters(fields.mask), id);
     alu(AluOp::Widen, sim::Type::I16, id, std::nullopt, wide);
     for (int w = 0; w < 2; w++)
         alu(AluOp::ToFloat, sim::Type::I32, next_word(wide, w), std::nullopt, next_word(wide, w));
-    fused(next_word(wide, 1), floats(times[2], times[3]), std::nullopt, pair);
-    fused(next_word(wide, 0), floats(times[0], times[1]), pair, pair);
+    fused(next_word(wide, 1), floats(fields.factor[2], fields.factor[3]), std::nullopt, pair);
+    fused(next_word(wide, 0), floats(fields.factor[0], fields.factor[1]), pair, pair);
     const Operand other = swapped_lanes(pair);
     const Folding add{"sum", sim::Type::F32};
     MicroOp sum;

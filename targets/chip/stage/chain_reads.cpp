@@ -59,7 +59,7 @@ Chain::Group Chain::group(ChainStage &s, int64_t first) const {
     return g;
 }
 
-Values Chain::of_loader(const ChainRead &r, const Values &values) {
+Values Chain::loader_values(const ChainRead &r, const Values &values) {
     size_t size = values.size();
     for (const auto &[own, path] : r.loops) size = std::max(size, path + 1);
     Values v(size, 0);
@@ -67,14 +67,14 @@ Values Chain::of_loader(const ChainRead &r, const Values &values) {
     return v;
 }
 
-Operand Chain::word(Group &g, int which, int part) {
+Operand Chain::read_word(Group &g, int which, int part) {
     ChainRead &r = g.stage->reads[size_t(which)];
-    if (r.from) return of_stage(g, r, which, part);
+    if (r.from) return result_of(g, r, which, part);
     const TransferPath &path = r.loader->path();
     Four at;
     int64_t last = 0;
     for (size_t t = 0; t < at.size(); t++) {
-        const int64_t index = path.index(of_loader(r, g.values[t]));
+        const int64_t index = path.index(loader_values(r, g.values[t]));
         last = std::max(last, index);
         at[t] = r.loader->base() + index * path.words() + part;
     }
@@ -226,7 +226,7 @@ void Chain::select_words(sim::Type type, const Operand &a, const Operand *b, int
 
 // A read of another stage's result. Unit and lane loops must contribute the same to the index in
 // both stages. If the result is the same in all lanes or PEs, each selects the one that it needs.
-Operand Chain::of_stage(Group &g, const ChainRead &r, int which, int part) {
+Operand Chain::result_of(Group &g, const ChainRead &r, int which, int part) {
     if (const auto known = g.chosen.find(which); known != g.chosen.end()) {
         Operand o = known->second;
         o.address.at[0] = uint16_t(o.address.at[0] + part);
@@ -261,7 +261,7 @@ Operand Chain::of_stage(Group &g, const ChainRead &r, int which, int part) {
     return o;
 }
 
-void Chain::done(Group &g) {
+void Chain::release(Group &g) {
     for (const auto &[key, registers] : g.chosen) code_->give_back(registers);
     g.chosen.clear();
 }

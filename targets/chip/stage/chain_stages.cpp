@@ -30,7 +30,7 @@ std::vector<const StageState *> Chain::stages_inside(const StageState &root) con
         if (!nested.empty() && nested.front()->placement.loop != s.placement.loop)
             throw Unsupported("stages " + nested.front()->name() + " and " + s.name() + " are computed at loops " +
                               nested.front()->placement.loop + " and " + s.placement.loop + " of " + root.name() +
-                              "; the chip computes all of a chain at one");
+                              "; the chip computes all stages of a chain at one loop");
         nested.push_back(&s);
     }
     return nested;
@@ -107,15 +107,15 @@ void Chain::classify_loops(bool nested) {
                 "stage " + s.name +
                 " has lanes along a reduction axis and along another axis; on the chip lanes are along one of these");
         if (n > 1 && lanes > 1 && n != lanes)
-            throw Unsupported(fmt::format("stage {} has {} lanes, another one of its chain {}", s.name, n, lanes));
+            throw Unsupported(
+                fmt::format("stage {} has {} lanes, and another stage of its chain has {}", s.name, n, lanes));
         if (n > 1) lanes = n;
         for (const size_t l : s.time) s.points *= loops[l].extent;
     }
     if (lanes != 2 && lanes != 4)
-        throw UserError(
-            fmt::format("stage {}: its vectorized loops have {} iterations; vectors of the chip have 4, or 2 "
-                        "where nothing has 16 bits",
-                        root_->name, lanes));
+        throw UserError(fmt::format("stage {}: its vectorized loops have {} iterations; vectors of the chip have 4, or "
+                                    "2 if no element has 16 bits",
+                                    root_->name, lanes));
     four_ = lanes == 4;
 }
 

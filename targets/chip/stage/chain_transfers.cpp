@@ -52,8 +52,8 @@ int64_t Chain::transposed(const ChainStage &s, const TransferPathShape &shape) c
     }
     const int64_t side = sim::pes_per_mab * (four_ ? 4 : 2);
     if (run % side != 0)
-        throw Unsupported(fmt::format("{}: its lanes are not along its last axis, of which a unit computes {} elements "
-                                      "one after the other; the matrix unit transposes multiples of {}",
+        throw Unsupported(fmt::format("{}: its lanes are not along its last axis, along which a unit computes {} "
+                                      "consecutive elements; the matrix unit transposes multiples of {}",
                                       shape.name, run, side));
     return run;
 }
@@ -66,10 +66,10 @@ void Chain::place_copy(const ChainStage &s, const std::vector<Copy> &copies, Tra
     const size_t own = s.plan->first_own(), at = copies.front().at;
     for (size_t l = own; &s != root_ && l < loops.size() && l <= at; l++) {
         if (loops[l].kind == PlannedLoop::Kind::Time && loops[l].extent > 1 && !loops[l].reduction)
-            throw Unsupported(
-                "copy " + shape.name + " is made inside loop " + loops[l].name + " of " + s.name +
-                ", which is computed at a loop of " + root_->name +
-                "; the chip copies what the stages of a chain read around those of their loops that do not reduce");
+            throw Unsupported("copy " + shape.name + " is made inside loop " + loops[l].name + " of " + s.name +
+                              ", which is computed at a loop of " + root_->name +
+                              "; on the chip, copies for the stages of a chain are outside of their own loops, except "
+                              "for loops that reduce");
     }
     for (size_t l = 0; l < loops.size(); l++) {
         if (loops[l].kind != PlannedLoop::Kind::Time || !shape.access.depends(l)) continue;
@@ -123,8 +123,8 @@ bool Chain::share_loader(ChainRead &r, const Loaded &made, const Copy &copy) con
         const StageState &a = *known.loader->copy().stage, &b = *copy.stage;
         if (a.buffers != b.buffers && std::max(a.buffers, b.buffers) > 2)
             throw Unsupported(
-                fmt::format("copies {} and {}, which hold the same words and are one on the chip, are kept "
-                            "{} and {} times; say the same for both",
+                fmt::format("copies {} and {}, which hold the same words and are merged on the chip, have "
+                            "{} and {} buffers; give both the same number",
                             a.name(), b.name(), a.buffers, b.buffers));
         r.loader = known.loader;
         for (size_t i = 0; i < made.loops.size(); i++) r.loops.push_back({made.loops[i], known.loops[i]});
@@ -202,7 +202,7 @@ void Chain::make_store() {
         if (loops[l].kind != PlannedLoop::Kind::Time) continue;
         const bool around = std::find(outer_.begin(), outer_.end(), l) != outer_.end() ||
                             std::find(tiles_.begin(), tiles_.end(), l) != tiles_.end();
-        if (!s.access.depends(l)) throw InternalError("a loop over nothing");
+        if (!s.access.depends(l)) throw InternalError("a loop without iterations");
         (around ? s.keys : s.digits).push_back(l);
         if (!around) r.time.push_back(l), r.points *= loops[l].extent;
     }

@@ -72,7 +72,7 @@ Bank memory_named(const std::string &level, const std::string &who) {
         if (level == memory_name(m)) return m;
     }
     throw Unsupported(who + " is placed in " + level +
-                      "; copies of inputs may stand in L2BM, L1BM, LM, LM0, LM1 and GRF1");
+                      "; copies of inputs may be in L2BM, L1BM, LM, LM0, LM1 and GRF1");
 }
 
 } // namespace
@@ -106,7 +106,7 @@ std::vector<Copy> copies_of(const ScheduleState &state, const StagePlan &plan, c
             }
             if (!same)
                 throw Unsupported("stage " + plan.stage().name() + " reads " + source +
-                                  "; of paddings the chip knows zeros around an input");
+                                  "; the only padding on the chip is zeros around an input");
             if (border) *border = Border::Zeros;
             source = read->name;
             continue;
@@ -117,9 +117,9 @@ std::vector<Copy> copies_of(const ScheduleState &state, const StagePlan &plan, c
             continue;
         }
         if (!s || !s->is_copy)
-            throw Unsupported(
-                "stage " + plan.stage().name() + " reads " + source +
-                ", which another stage computes; the chip runs one stage with what is inlined or finished in it");
+            throw Unsupported("stage " + plan.stage().name() + " reads " + source +
+                              ", which another stage computes; the chip runs one stage, with those that are inlined or "
+                              "finished in it");
         if (!s->relations.empty() || !s->layout.empty())
             throw Unsupported("copy " + s->name() +
                               " has loops or a layout of its own; on the chip the stage that reads it determines them");
@@ -139,17 +139,17 @@ std::vector<Copy> copies_of(const ScheduleState &state, const StagePlan &plan, c
                         "\", …) copies it to a memory that units read");
     if (all.size() > 2 || (all.size() == 2 && (all[1].memory != Bank::L2bm || all[1].at > all[0].at)))
         throw Unsupported("the copies of " + source + " for stage " + plan.stage().name() +
-                          " stand in another order than L2BM at a loop outside, then LM or L1BM");
+                          " have another order than L2BM at an outer loop, then LM or L1BM");
     return all;
 }
 
-int kept(const Copy &copy, int most) {
+int buffers_of(const Copy &copy, int most) {
     const int n = copy.stage->buffers;
     if (n > most)
-        throw Unsupported(fmt::format("copy {} in {} is kept {} times in turn; here {}", copy.stage->name(),
+        throw Unsupported(fmt::format("copy {} in {} has {} buffers; here {}", copy.stage->name(),
                                       memory_name(copy.memory), n,
                                       most == 1 ? "its rows pass through a ring that needs no second copy"
-                                                : fmt::format("at most {} are built", most)));
+                                                : fmt::format("at most {} are supported", most)));
     return n;
 }
 
@@ -247,10 +247,9 @@ Loader::Loader(Context &c, std::shared_ptr<const TransferPath> path, std::vector
         return copy.stage->name() + (i == 0 ? "" : i == 1 ? " (second)" : fmt::format(" (copy {})", i + 1));
     };
     if (own.stage->buffers > 2 && (own.memory == Bank::Lm0 || own.memory == Bank::Lm1))
-        throw Unsupported(
-            fmt::format("copy {} is kept {} times in turn, and {} has one port; LM0 and LM1 hold one each, "
-                        "so 2 are built there, and more in LM, L1BM and L2BM",
-                        own.stage->name(), own.stage->buffers, memory_name(own.memory)));
+        throw Unsupported(fmt::format("copy {} has {} buffers, and {} has one port; LM0 and LM1 hold one each, "
+                                      "so 2 are supported there, and more in LM, L1BM and L2BM",
+                                      own.stage->name(), own.stage->buffers, memory_name(own.memory)));
     for (int i = 0; i < own.stage->buffers; i++) {
         Bank m = own.memory;
         // An LM has one port: the second copy goes to the other one.
@@ -260,13 +259,13 @@ Loader::Loader(Context &c, std::shared_ptr<const TransferPath> path, std::vector
     }
     if (path_->shape().transposed) {
         const Bank m = own.memory == Bank::Lm1 ? Bank::Lm0 : Bank::Lm1;
-        as_it_came_ = c.planner.take(m, words, own.stage->name() + " as it lies") + (m == Bank::Lm1 ? lm : 0);
+        untransposed_ = c.planner.take(m, words, own.stage->name() + " as it lies") + (m == Bank::Lm1 ? lm : 0);
     }
     if (copies_.size() < 2) return;
     const Copy &l2 = copies_.back();
-    between_ = path_->shape().together;
+    tiles_per_l2_tile_ = path_->shape().together;
     for (int i = 0; i < l2.stage->buffers; i++) {
-        const int64_t at = c.planner.take(Bank::L2bm, between_ * path_->l2_words(), nth(l2, i));
+        const int64_t at = c.planner.take(Bank::L2bm, tiles_per_l2_tile_ * path_->l2_words(), nth(l2, i));
         l2_slots_.push_back({at});
     }
 }
@@ -317,19 +316,19 @@ void Loader::load(Slot &slot, int64_t until) {
     int64_t resident = -1;
     if (!through_l2()) {
         bool there;
-        const int64_t tile = key / between_;
+        const int64_t tile = key / tiles_per_l2_tile_;
         const Slot &l2 = l2_slots_[size_t(find(l2_slots_, tile, there))];
         const int64_t tiles = std::max<int64_t>(1, rings_.move / r.l1_words());
-        for (int64_t b = 0; b < between_ && !there; b += tiles) {
-            const int64_t key = tile * between_ + b, at = l2.at + b * r.l2_words();
+        for (int64_t b = 0; b < tiles_per_l2_tile_ && !there; b += tiles) {
+            const int64_t key = tile * tiles_per_l2_tile_ + b, at = l2.at + b * r.l2_words();
             if (r.l1_words() <= rings_.move) {
-                r.moves(p, key, 0, r.l1_words(), dram_, at, std::min(tiles, between_ - b));
+                r.moves(p, key, 0, r.l1_words(), dram_, at, std::min(tiles, tiles_per_l2_tile_ - b));
                 continue;
             }
             for (int64_t x = 0; x < r.l1_words(); x += rings_.move)
                 r.moves(p, key, x, std::min(rings_.move, r.l1_words() - x), dram_, at + x / r.chunk() * r.l2_chunk());
         }
-        resident = l2.at + key % between_ * r.l2_words();
+        resident = l2.at + key % tiles_per_l2_tile_ * r.l2_words();
     }
     while (slot.loaded < std::min(until, r.l1_words())) {
         const int64_t x = slot.loaded, n = std::min(rings_.move, r.l1_words() - x);
@@ -346,10 +345,10 @@ void Loader::load(Slot &slot, int64_t until) {
         for (int64_t y = 0; y < n; y += r.chunk()) {
             const int64_t l1bm = rings_.l1.next(r.chunk());
             r.l2(p, r.chunk(), l2bm + y / r.chunk() * r.l2_chunk(), l1bm);
-            r.l1_down(p, x + y, r.chunk(), l1bm, transposed ? as_it_came_ : at);
+            r.l1_down(p, x + y, r.chunk(), l1bm, transposed ? untransposed_ : at);
         }
     }
-    if (transposed) r.transpose(p, as_it_came_, at);
+    if (transposed) r.transpose(p, untransposed_, at);
 }
 
 int64_t store_parts(const TransferPath &r, const Rings &rings) { return (r.l1_words() + rings.move - 1) / rings.move; }

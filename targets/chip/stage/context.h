@@ -70,9 +70,8 @@ enum class Border : uint8_t { None, Zeros, Nearest };
 // Unsupported for other stages in between.
 std::vector<Copy> copies_of(const ScheduleState &state, const StagePlan &plan, const std::string &tensor,
                             std::string &source, const StageState **packed = nullptr, Border *border = nullptr);
-// The number of buffers of a copy. Throws Unsupported for more than `most`, which the stage could
-// not use.
-int kept(const Copy &copy, int most);
+// The number of buffers of a copy. Throws Unsupported for more than `most`.
+int buffers_of(const Copy &copy, int most);
 // The axes of an input as stored in DRAM, outermost first: in order, or as given by prepack. Throws
 // Unsupported for blocked axes.
 std::vector<size_t> storage_order(const ScheduleState &state, const std::string &input, const StageState *packed);
@@ -124,8 +123,8 @@ private:
     int64_t dram_;
     Rings rings_;
     std::vector<Slot> slots_, l2_slots_;
-    int64_t as_it_came_ = 0; // where a tile arrives before it is transposed
-    int64_t between_ = 1;    // tiles of a unit in one L2BM tile
+    int64_t untransposed_ = 0;      // address of a tile before it is transposed
+    int64_t tiles_per_l2_tile_ = 1; // tiles of a unit in one L2BM tile
     int current_ = 0;
     int64_t clock_ = 0, last_key_ = 0;
 

@@ -14,15 +14,15 @@ void Contraction::run() {
     for (int bank = 0; spare_ && bank < (stage_.write_back.empty() ? 1 : 2); bank++)
         pass(c_.packer, immediate(0), sums(sum_words_ * store_->accesses(), sum_words_, bank_ ^ bool(bank)),
              sum_words_);
-    enter(SIZE_MAX);
+    load_copies_at(SIZE_MAX);
     walk(0);
-    nothing_comes_ = true;
+    all_loaded_ = true;
     drain_pending();
     release_stores(0);
 }
 
 // Loads the copies made at the loop at position `at` (SIZE_MAX: outside of all time loops).
-void Contraction::enter(size_t at) {
+void Contraction::load_copies_at(size_t at) {
     for (Loader *l : {x_.get(), w_.get()}) {
         size_t place = SIZE_MAX; // the innermost time loop not inside the copy's
         for (const size_t t : time_) {
@@ -34,21 +34,21 @@ void Contraction::enter(size_t at) {
 
 void Contraction::walk(size_t depth) {
     if (depth == time_.size() - vectors_.size()) {
-        block();
+        multiply_block();
         return;
     }
     const size_t loop = time_[depth];
     for (int64_t v = 0; v < plan_->loops()[loop].extent; v++) {
         values_[loop] = v;
-        enter(loop);
+        load_copies_at(loop);
         walk(depth + 1);
-        if (loop == accumulate_at_) leave();
+        if (loop == accumulate_at_) finish_tile();
     }
     values_[loop] = 0;
 }
 
 // Processes one matrix and its vectors.
-void Contraction::block() {
+void Contraction::multiply_block() {
     w_->need(w_->path().index(values_));
     const int64_t from = w_->base() + w_->path().index(values_) * w_->path().access_words();
     for (int h = 0; h < (single_ ? 1 : 2); h++) {
@@ -66,17 +66,17 @@ void Contraction::block() {
         c_.packer.place(m);
     }
     // For f32, first the even columns of the matrix, then the odd ones.
-    for (int half = 0; half < (single_ ? 2 : 1); half++) vectors(half);
+    for (int half = 0; half < (single_ ? 2 : 1); half++) multiply_vectors(half);
     face_ ^= 1;
     block_++;
     release_stores(INT64_MAX);
-    if (pending_ && ++blocks_ % pace_ == 0)
+    if (pending_ && ++blocks_ % drain_interval_ == 0)
         drain_part();
     else if (!pending_)
         blocks_++;
 }
 
-void Contraction::vectors(int half) {
+void Contraction::multiply_vectors(int half) {
     bool first = half == 0;
     for (const size_t t : time_) first = first && (!plan_->loops()[t].reduction || values_[t] == 0);
     const int64_t x = x_->path().index(values_), sum = store_->index(values_), lm = c_.config.sizes.lm;
@@ -109,11 +109,11 @@ void Contraction::vectors(int half) {
 }
 
 // The sums of a tile are complete.
-void Contraction::leave() {
+void Contraction::finish_tile() {
     drain_pending(); // of the previous tile
     pending_ = Drain{store_->key(values_), bank_, values_};
     // Distribute the drain over the first half of the next tile's blocks.
-    pace_ = std::max<int64_t>(1, blocks_ / (2 * store_parts(*store_, store_rings_)));
+    drain_interval_ = std::max<int64_t>(1, blocks_ / (2 * store_parts(*store_, store_rings_)));
     blocks_ = 0;
     if (stage_.write_back.empty())
         drain_pending();
@@ -132,7 +132,7 @@ void Contraction::release_stores(int64_t keep) {
         stores_.front().part.place(stores_.front().groups);
         stores_.pop_front();
     }
-    if (nothing_comes_) return; // one move per group would take one tag each
+    if (all_loaded_) return; // one move per group would take one tag each
     if ((reading & all) != all) {
         // Groups that are not being read are free until their turn comes again.
         const TransferPath &w = w_->path();

@@ -57,25 +57,28 @@ private:
     };
     std::vector<PointOffset> points_;
     bool spare_ = false; // partial groups of four write unused words after the sums
+    // The number of blocks so far; after how many of them the moves of a part of the results are
+    // due.
     int64_t block_ = 0, lag_ = 0;
-    bool nothing_comes_ = false; // all operands are loaded
+    bool all_loaded_ = false;
     // The blocks of the tile so far, and the number of blocks between two drain parts.
-    int64_t blocks_ = 0, pace_ = 1;
+    int64_t blocks_ = 0, drain_interval_ = 1;
 
     // The epilogue of the sums if it is more than a cast: an f32 expression and its other operands.
-    struct EndOperand {
+    struct EpilogueOperand {
         Expr read; // the read in the expression, with its cast to f32 if it is narrower
         std::shared_ptr<StageState> copy;
         std::unique_ptr<Loader> loader;
     };
-    Expr end_;
-    std::vector<EndOperand> end_operands_;
+    Expr epilogue_;
+    std::vector<EpilogueOperand> epilogue_operands_;
     std::unique_ptr<VectorEmitter> code_;
-    VectorProgram end_program_;
-    Expr end_value_; // including its cast
+    VectorProgram epilogue_program_;
+    Expr epilogue_value_; // including its cast
     // Finished words, both parts, being drained.
-    std::optional<sim::Operand> end_made_;
-    std::array<Values, sim::cycles_per_step> end_values_; // of the four accesses being finished
+    std::optional<sim::Operand> epilogue_words_;
+    // Of the four accesses that are being finished.
+    std::array<Values, sim::cycles_per_step> epilogue_values_;
 
     std::string output_name() const { return finished_ ? finished_->name() : stage_.name(); }
     sim::Type precision() const { return single_ ? sim::Type::F32 : sim::Type::F16; }
@@ -84,26 +87,42 @@ private:
     }
     // contraction_plan.cpp
     void analyze(const ScheduleState &state);
+    // Allocates operands, sums and rings.
     void take_memory(const ScheduleState &state);
+    // The loader of an operand; throws Unsupported for a memory that is not among `legal`.
     std::unique_ptr<Loader> loader(const ScheduleState &state, const TensorAccess &access, Form form,
                                    const std::vector<Bank> &legal, const std::string &names);
+    // The path of the results.
     std::shared_ptr<const TransferPath> store_path();
+    // Finds the vectors that one matrix is multiplied with.
     void find_points();
+    // Prints the loops for the level l2.
     void describe();
     // contraction.cpp
-    void enter(size_t at);
+    void load_copies_at(size_t at);
+    // Runs the time loops from `depth` inwards.
     void walk(size_t depth);
-    void block();
-    void vectors(int half);
-    void leave();
+    // Writes one matrix to a face, and multiplies its vectors.
+    void multiply_block();
+    // The products of one half of the matrix's columns (f32), or of all.
+    void multiply_vectors(int half);
+    // Begins to drain the complete sums of a tile.
+    void finish_tile();
+    // Drains all that is pending.
     void drain_pending();
+    // Places the moves that are due, and all but `keep` of the others.
     void release_stores(int64_t keep);
-    // contraction_end.cpp
+    // contraction_epilogue.cpp
     void begin_epilogue(const ScheduleState &state);
-    sim::Operand end_operand(const EndOperand &o, int part);
+    // A part of an operand for the current four accesses.
+    sim::Operand epilogue_operand(const EpilogueOperand &o, int part);
+    // The loops' values at an access of the results.
     Values values_of_access(int64_t access) const;
-    std::function<sim::Operand(int, int)> end_reader(int64_t n, bool bank);
+    // The reads of the epilogue's program for four accesses.
+    std::function<sim::Operand(int, int)> epilogue_reader(int64_t n, bool bank);
+    // Drains the next part of the pending tile.
     void drain_part();
+    // Transfers word w of the finished results of four accesses to L1BM.
     void gather(int64_t n, int w, int64_t l1bm);
 };
 

@@ -1,6 +1,6 @@
 // Stores the sums of a packed contraction: epilogue, assembly in L1BM, moves to DRAM.
 #include "targets/chip/stage/contraction.h"
-#include "targets/chip/stage/end_program.h"
+#include "targets/chip/stage/epilogue_program.h"
 
 #include "dsl/print.h"
 #include "dsl/types.h"
@@ -15,7 +15,7 @@ namespace ir = Halide::Internal;
 
 // Epilogue operands are loaded to LM at the loop of the accumulators, double-buffered by tile.
 void Contraction::begin_epilogue(const ScheduleState &state) {
-    for (const Expr &e : reads_with_casts(end_)) {
+    for (const Expr &e : reads_with_casts(epilogue_)) {
         const ir::Cast *cast = e.as<ir::Cast>();
         const Expr read = cast ? cast->value : e;
         const std::string tensor = read.as<ir::Call>()->name;
@@ -24,11 +24,11 @@ void Contraction::begin_epilogue(const ScheduleState &state) {
             throw Unsupported("the end of " + stage_.name() + " reads " + tensor + ", which another stage computes");
         if ((read.type() != f32 && (read.type() != f16 || single_)) || (cast && cast->type != f32))
             throw Unsupported("the end of " + stage_.name() + " reads elements of " + type_name(read.type()) +
-                              (single_ ? "; f32 is built" : "; f16 and f32 are built"));
+                              (single_ ? "; f32 is supported" : "; f16 and f32 are supported"));
         bool known = false;
-        for (const EndOperand &o : end_operands_) known = known || ir::equal(o.read, read);
+        for (const EpilogueOperand &o : epilogue_operands_) known = known || ir::equal(o.read, read);
         if (known) continue;
-        EndOperand o;
+        EpilogueOperand o;
         o.read = read;
         o.copy = std::make_shared<StageState>();
         o.copy->def.name = tensor + ".LM";
@@ -47,30 +47,30 @@ void Contraction::begin_epilogue(const ScheduleState &state) {
         const int64_t dram = c_.take_dram(plan_, path, tensor, false);
         o.loader = std::make_unique<Loader>(c_, path, std::vector<Copy>{{o.copy.get(), Bank::Lm, accumulate_at_}}, dram,
                                             *plan_);
-        end_operands_.push_back(std::move(o));
+        epilogue_operands_.push_back(std::move(o));
     }
     std::array<RegisterRange, 2> registers;
     for (int b = 0; b < 2; b++) {
         const Bank bank = b ? Bank::Grf1 : Bank::Grf0;
         const int64_t words = std::clamp<int64_t>(c_.planner.free_words(bank), 24, 96);
-        registers[size_t(b)] = {int(c_.planner.take(bank, words, "values of the end of " + stage_.name())), int(words)};
+        registers[size_t(b)] = {int(c_.planner.take(bank, words, "epilogue values of " + stage_.name())), int(words)};
     }
-    const std::string who = "the end of stage " + stage_.name();
+    const std::string who = "the epilogue of stage " + stage_.name();
     code_ = std::make_unique<VectorEmitter>(c_.packer, who, registers, !single_);
     std::vector<Expr> reads;
-    for (const EndOperand &o : end_operands_) reads.push_back(o.read);
-    const bool cast = end_value_.type() == f16;
-    end_program_ = end_program(cast ? end_value_ : end_, stage_.name(), reads, who);
+    for (const EpilogueOperand &o : epilogue_operands_) reads.push_back(o.read);
+    const bool cast = epilogue_value_.type() == f16;
+    epilogue_program_ = epilogue_program(cast ? epilogue_value_ : epilogue_, stage_.name(), reads, who);
 }
 
 // The four words, or `part` of them, of an epilogue operand for the current four accesses.
-Operand Contraction::end_operand(const EndOperand &o, int part) {
+Operand Contraction::epilogue_operand(const EpilogueOperand &o, int part) {
     const TransferPath &r = o.loader->path();
-    o.loader->ensure(end_values_[0]);
+    o.loader->ensure(epilogue_values_[0]);
     Four at;
     int64_t last = 0;
     for (size_t t = 0; t < at.size(); t++) {
-        at[t] = r.index(end_values_[t]);
+        at[t] = r.index(epilogue_values_[t]);
         last = std::max(last, at[t]);
     }
     o.loader->need(last);
@@ -108,8 +108,8 @@ void Contraction::gather(int64_t n, int w, int64_t l1bm) {
     L1 l1;
     l1.op = L1Op::Gather;
     l1.at.at = uint16_t(l1bm);
-    if (end_.defined() && one_word) {
-        m = code_->run_to_last(end_program_, end_reader(n, bank));
+    if (epilogue_.defined() && one_word) {
+        m = code_->run_to_last(epilogue_program_, epilogue_reader(n, bank));
         l1.from = VectorEmitter::forward(m);
         m.next();
     } else if (one_word && !single_) {
@@ -120,28 +120,31 @@ void Contraction::gather(int64_t n, int w, int64_t l1bm) {
         m.word().alu = alu;
         m.next();
         l1.from = Source::Aluf;
-    } else if (end_.defined()) {
+    } else if (epilogue_.defined()) {
         if (w == 0) {
-            end_made_ = code_->take(2, 1);
-            code_->run(end_program_, end_reader(n, bank), [&](int part) { return next_word(*end_made_, part); });
+            epilogue_words_ = code_->take(2, 1);
+            code_->run(epilogue_program_, epilogue_reader(n, bank),
+                       [&](int part) { return next_word(*epilogue_words_, part); });
         }
-        l1.from = m.read(next_word(*end_made_, w));
+        l1.from = m.read(next_word(*epilogue_words_, w));
     } else {
         l1.from = m.read(sums(at + w, sum_words_, bank));
     }
     m.word().l1 = l1;
     c_.packer.place(m);
-    if (end_made_ && w == 1) {
-        code_->give_back(*end_made_);
-        end_made_.reset();
+    if (epilogue_words_ && w == 1) {
+        code_->give_back(*epilogue_words_);
+        epilogue_words_.reset();
     }
 }
 
 // The reads of the epilogue for four accesses: their sums and the other operands.
-std::function<Operand(int, int)> Contraction::end_reader(int64_t n, bool bank) {
-    for (int64_t t = 0; t < cycles_per_step; t++) end_values_[size_t(t)] = values_of_access(n * cycles_per_step + t);
+std::function<Operand(int, int)> Contraction::epilogue_reader(int64_t n, bool bank) {
+    for (int64_t t = 0; t < cycles_per_step; t++)
+        epilogue_values_[size_t(t)] = values_of_access(n * cycles_per_step + t);
     return [this, bank, at = sum_words_ * cycles_per_step * n](int which, int part) {
-        return which ? end_operand(end_operands_[size_t(which - 1)], part) : sums(at + part, sum_words_, bank);
+        return which ? epilogue_operand(epilogue_operands_[size_t(which - 1)], part)
+                     : sums(at + part, sum_words_, bank);
     };
 }
 

@@ -28,7 +28,7 @@ void Contraction::analyze(const ScheduleState &state) {
     }
     const Component &component = stage_.def.components.front();
     const std::vector<Expr> reads = reads_in(component.term);
-    if (reads.size() != 2) throw InternalError("a tensorized block reads other than two operands");
+    if (reads.size() != 2) throw InternalError("a tensorized block must read two operands");
     for (const Expr &e : reads) {
         const TensorAccess a = plan_->access(state, e);
         (a.depends(row_) ? matrix_ : vector_) = a;
@@ -51,14 +51,13 @@ void Contraction::analyze(const ScheduleState &state) {
     }
     for (const size_t v : vectors_) {
         if (!result_.depends(v))
-            throw Unsupported(fmt::format(
-                "stage {}: the matrix of {} is used for vectors of the loops inside those on which it depends; "
-                "all of them have to run over the result, {} does not",
-                stage_.name(), matrix_.tensor, loops[v].name));
+            throw Unsupported(fmt::format("stage {}: the matrix of {} is used for vectors of the loops inside those on "
+                                          "which it depends; each must be a loop of the result, and {} does not",
+                                          stage_.name(), matrix_.tensor, loops[v].name));
     }
     if (stage_.accumulate->level != "GRF0" && stage_.accumulate->level != "GRF1")
         throw Unsupported("stage " + stage_.name() + " accumulates in " + stage_.accumulate->level +
-                          "; the matrix unit's sums stand in GRF0 or GRF1");
+                          "; the matrix unit's sums can be in GRF0 or GRF1");
     bank_ = stage_.accumulate->level == "GRF1";
     single_ = matrix_.type == f32;
     if (single_ != (vector_.type == f32) || (!single_ && (matrix_.type != f16 || vector_.type != f16)))
@@ -77,14 +76,14 @@ void Contraction::take_memory(const ScheduleState &state) {
     const int banks = stage_.write_back.empty() ? 1 : 2;
     for (int b = 0; b < banks; b++)
         c_.planner.take((bank_ ^ b) ? Bank::Grf1 : Bank::Grf0, sums, stage_.name() + (b ? " (second)" : ""));
-    if (end_.defined()) begin_epilogue(state);
+    if (epilogue_.defined()) begin_epilogue(state);
     std::vector<std::pair<const TransferPath *, std::pair<bool, bool>>> users = {
         {&x_->path(), {true, x_->through_l2()}},
         {&w_->path(), {false, w_->through_l2()}},
         {store_.get(), {true, true}}};
-    for (const EndOperand &o : end_operands_) users.push_back({&o.loader->path(), {true, true}});
+    for (const EpilogueOperand &o : epilogue_operands_) users.push_back({&o.loader->path(), {true, true}});
     const auto rings = share_rings(c_, users);
-    for (size_t i = 0; i < end_operands_.size(); i++) end_operands_[i].loader->set_rings(rings[3 + i]);
+    for (size_t i = 0; i < epilogue_operands_.size(); i++) epilogue_operands_[i].loader->set_rings(rings[3 + i]);
     x_->set_rings(rings[0]);
     w_->set_rings(rings[1]);
     store_rings_ = rings[2];
@@ -100,10 +99,10 @@ std::unique_ptr<Loader> Contraction::loader(const ScheduleState &state, const Te
     const StageState *packed = nullptr;
     const std::vector<Copy> copies = copies_of(state, *plan_, access.tensor, source, &packed);
     if (!packed)
-        throw Unsupported(fmt::format("{} of {} lies in DRAM row-major, and the units would take it in another order; "
-                                      "prepack(\"{}\", …) has it packed ahead of time, and products of matrices whose "
-                                      "reduction is bound to MABs take rows as they are",
-                                      source, stage_.name(), source));
+        throw Unsupported(
+            fmt::format("{} of {} is row-major in DRAM, and the units read it in another order; prepack(\"{}\", …) "
+                        "makes the host pack it, and products whose reduction is bound to MABs read rows",
+                        source, stage_.name(), source));
     if (std::find(legal.begin(), legal.end(), copies.front().memory) == legal.end())
         throw Unsupported(fmt::format("{} of {} is placed in {}; the matrix unit takes its {} from {}", source,
                                       stage_.name(), memory_name(copies.front().memory),
@@ -133,13 +132,14 @@ std::shared_ptr<const TransferPath> Contraction::store_path() {
     if (finished_) {
         const Expr &v = finished_->def.value;
         type = v.type();
-        end_ = end_value_ = v;
-        if (const ir::Cast *cast = v.as<ir::Cast>(); cast && type == f16) end_ = cast->value;
-        if (end_.type() != f32 || (type != f16 && type != f32))
-            throw Unsupported("stage " + finished_->name() + " finishes " + stage_.name() + " with " + to_string(v) +
-                              "; behind the matrix unit elements of f32 are computed, and cast to f16 at last");
-        if (const ir::Call *read = end_.as<ir::Call>(); read && read->name == stage_.name())
-            end_ = Expr(); // the sum itself
+        epilogue_ = epilogue_value_ = v;
+        if (const ir::Cast *cast = v.as<ir::Cast>(); cast && type == f16) epilogue_ = cast->value;
+        if (epilogue_.type() != f32 || (type != f16 && type != f32))
+            throw Unsupported(
+                "stage " + finished_->name() + " finishes " + stage_.name() + " with " + to_string(v) +
+                "; the epilogue of a product is computed in f32, and its last operation may be a cast to f16");
+        if (const ir::Call *read = epilogue_.as<ir::Call>(); read && read->name == stage_.name())
+            epilogue_ = Expr(); // the sum itself
     }
     for (size_t l = 0; l < plan_->loops().size(); l++) {
         const PlannedLoop &p = plan_->loops()[l];
@@ -148,7 +148,8 @@ std::shared_ptr<const TransferPath> Contraction::store_path() {
                               ", bound to " + level_names[size_t(p.level)]);
     }
     if (single_ && type == f16)
-        throw Unsupported("stage " + stage_.name() + ": products of f32 with results of f16; results of f32 are built");
+        throw Unsupported("stage " + stage_.name() +
+                          ": products of f32 with results of f16; results of f32 are supported");
     TransferPathShape s;
     s.name = output_name();
     s.access = result_;

@@ -1,4 +1,4 @@
-#include "targets/chip/stage/end_program.h"
+#include "targets/chip/stage/epilogue_program.h"
 
 #include "dsl/print.h"
 #include "support/error.h"
@@ -8,8 +8,8 @@ namespace kumiko::chip {
 
 namespace ir = Halide::Internal;
 
-VectorProgram end_program(const Halide::Expr &value, const std::string &name, const std::vector<Halide::Expr> &operands,
-                          const std::string &who) {
+VectorProgram epilogue_program(const Halide::Expr &value, const std::string &name,
+                               const std::vector<Halide::Expr> &operands, const std::string &who) {
     VectorBuilder b;
     const Id sums = b.read(0, sim::Type::F32);
     if (!value.defined()) {
@@ -23,7 +23,7 @@ VectorProgram end_program(const Halide::Expr &value, const std::string &name, co
         for (size_t o = 0; o < operands.size(); o++) {
             if (ir::equal(operands[o], e)) return b.read(int(o) + 1, vector_type(e.type(), who));
         }
-        throw InternalError(who + " reads what it does not know: " + to_string(e));
+        throw InternalError(who + " reads an unknown tensor: " + to_string(e));
     }));
     return b.program();
 }

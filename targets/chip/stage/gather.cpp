@@ -34,9 +34,10 @@ struct GatherForm {
 
 GatherForm form_of(const StageState &s) {
     const auto refuse = [&](const std::string &what) -> GatherForm {
-        throw Unsupported("stage " + s.name() + " " + what +
-                          "; with an index that is read the chip runs Y(i, …, j) = X(clamp(index(i, …), 0, rows - 1), "
-                          "j), X of two axes and index, of i32, an input too");
+        throw Unsupported(
+            "stage " + s.name() + " " + what +
+            "; if an index is read from a tensor, the chip runs Y(i, …, j) = X(clamp(index(i, …), 0, rows - 1), "
+            "j), where X has two axes and index is an input of i32");
     };
     GatherForm f;
     const ir::Call *table = read_of(s.def.value);

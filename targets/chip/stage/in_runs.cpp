@@ -11,8 +11,45 @@ namespace kumiko::chip {
 
 using namespace sim;
 
+namespace {
+
+constexpr int64_t run_points = 2 * cycles_per_step; // of an access with two words per cycle
+
+} // namespace
+
+std::optional<std::array<int64_t, 2>> Chain::consecutive_operands(ChainStage &s) {
+    const auto &ops = s.program.ops;
+    if (s.points < run_points) return std::nullopt;
+    std::array<int64_t, 2> base{};
+    for (size_t r = 0; r < 2; r++) {
+        if (ops[r].kind != VectorOp::Kind::Read) return std::nullopt;
+        for (int64_t p = 0; p < s.points; p += cycles_per_step) {
+            const int64_t first = std::min(p, s.points - cycles_per_step);
+            Group g = group(s, first);
+            const Operand o = read_word(g, int(ops[r].bits), 0);
+            if ((o.source != Source::Lm0 && o.source != Source::Lm1) || o.address.listed || o.address.stride != 1)
+                return std::nullopt;
+            const int64_t at = o.address.at[0] + (o.source == Source::Lm1 ? c_.config.sizes.lm : 0) - first;
+            if (p == 0) base[r] = at;
+            if (at != base[r]) return std::nullopt;
+        }
+    }
+    return base;
+}
+
+void Chain::copy_pairs(const Operand &from, const Operand &to) {
+    MicroOp m;
+    Alu u;
+    u.op = AluOp::Pass;
+    u.type = sim::Type::I32;
+    u.width = 2;
+    u.a = m.read(from);
+    u.to = m.write(to);
+    m.word().alu = u;
+    c_.packer.place(m);
+}
+
 int64_t Chain::compute_in_runs(ChainStage &s) {
-    constexpr int64_t run_points = 2 * cycles_per_step; // of an access with two words per cycle
     const auto &ops = s.program.ops;
     const VectorOp &op = ops.back();
     if (op.kind != VectorOp::Kind::Mau || op.from[1] >= 0 || ops.size() != 3 ||
@@ -21,22 +58,9 @@ int64_t Chain::compute_in_runs(ChainStage &s) {
     for (const VectorOp &o : ops) {
         if (code_->parts(o.type) != 1) return 0;
     }
-    // The operands' points must be consecutive words.
-    std::array<int64_t, 2> base{};
-    for (size_t r = 0; r < 2; r++) {
-        if (ops[r].kind != VectorOp::Kind::Read) return 0;
-        for (int64_t p = 0; p < s.points; p += cycles_per_step) {
-            Group g = group(s, std::min(p, s.points - cycles_per_step));
-            const Operand o = word(g, int(ops[r].bits), 0);
-            if ((o.source != Source::Lm0 && o.source != Source::Lm1) || o.address.listed || o.address.stride != 1 ||
-                s.points < run_points)
-                return 0;
-            const int64_t at = o.address.at[0] + (o.source == Source::Lm1 ? c_.config.sizes.lm : 0) -
-                               std::min(p, s.points - cycles_per_step);
-            if (p == 0) base[r] = at;
-            if (at != base[r]) return 0;
-        }
-    }
+    const auto operands = consecutive_operands(s);
+    if (!operands) return 0;
+    const std::array<int64_t, 2> &base = *operands;
     const int64_t lm = c_.config.sizes.lm;
     const auto bank = [&](int64_t at) { return at >= lm; };
     const int64_t home = s.at + (s.home == Bank::Lm1 ? lm : 0);
@@ -44,22 +68,11 @@ int64_t Chain::compute_in_runs(ChainStage &s) {
     const size_t shared = bank(base[0]) == bank(home) ? 0 : 1; // is loaded into registers
     const int64_t runs = s.points / run_points, together = std::min(code_->room(0), code_->room(1)) / 2;
     if (together < 1) return 0;
-    const auto pass = [&](const Operand &from, const Operand &to) {
-        MicroOp m;
-        Alu u;
-        u.op = AluOp::Pass;
-        u.type = sim::Type::I32;
-        u.width = 2;
-        u.a = m.read(from);
-        u.to = m.write(to);
-        m.word().alu = u;
-        c_.packer.place(m);
-    };
     std::deque<Operand> loaded, made; // registers
     const auto load = [&](int64_t first) {
         for (int64_t r = first; r < std::min(runs, first + together); r++) {
             loaded.push_back(code_->take(2, 0));
-            pass(lm_operand(c_.config, base[shared] + r * run_points, 2), loaded.back());
+            copy_pairs(lm_operand(c_.config, base[shared] + r * run_points, 2), loaded.back());
         }
     };
     load(0);
@@ -95,7 +108,7 @@ int64_t Chain::compute_in_runs(ChainStage &s) {
             loaded.pop_front();
         }
         for (int64_t r = first; r < end; r++) {
-            pass(made.front(), lm_operand(c_.config, home + r * run_points, 2));
+            copy_pairs(made.front(), lm_operand(c_.config, home + r * run_points, 2));
             code_->give_back(made.front());
             made.pop_front();
         }

@@ -37,7 +37,7 @@ void require_rates(const sim::Config &c) {
         c.moves.table != 1024)
         throw Unsupported(fmt::format(
             "chip {} has L2 links of {} and {} LW a cycle (broadcast, scatter), moves of {} LW, granules of {} "
-            "and tables of {} entries; the compiler is built for 16 and 8, 64, 16, 1024",
+            "and tables of {} entries; the compiler supports 16 and 8, 64, 16, 1024",
             c.name, c.links.l2_broadcast, c.links.l2_scatter, c.moves.block, c.moves.granule, c.moves.table));
 }
 
@@ -47,7 +47,7 @@ void require_program(const Schedule &schedule, const sim::Config &config) {
     schedule.require_applied();
     const Op &op = schedule.op();
     if (schedule.machine().architecture != "chip")
-        throw UserError("the schedule is one for machine " + schedule.machine().name + ", not for the chip");
+        throw UserError("the schedule is for machine " + schedule.machine().name + ", not for the chip");
     require_rates(config);
     if (!op.sizes().empty())
         throw UserError("op " + op.name() + " has size " + op.sizes().front() +
@@ -88,7 +88,7 @@ void require_program(const Schedule &schedule, const sim::Config &config) {
                               "; on the chip a maximum is complete before sums use it");
         if (s.waiting)
             throw Unsupported("partial results of stage " + s.name() + " wait in " + s.waiting->level +
-                              " between rounds; on the chip all of a sum is made in one round");
+                              " between rounds; on the chip a sum is computed in one round");
     }
 }
 
@@ -100,7 +100,7 @@ sim::Bounds lower_stages(Context &c, const Op &op, const ScheduleState &state) {
                               "; on the chip a copy has the type of the tensor that it copies");
         if (s.computed)
             throw Unsupported("stage " + s.name() + " is computed in the loops of " + s.computed->consumer +
-                              "; on the chip stages are computed where they are kept");
+                              "; on the chip stages are computed where they are stored");
         if (s.shared)
             throw Unsupported("stage " + s.name() + " runs in the loops of " + s.shared->stage +
                               "; on the chip each stage has its own");
@@ -120,9 +120,8 @@ sim::Bounds lower_stages(Context &c, const Op &op, const ScheduleState &state) {
         if (!leaves)
             throw Unsupported(
                 "stage " + s.name() +
-                " stands at the root and is read by another stage; on the chip results stay where they "
-                "are made: compute_at a loop of the stage that reads it, inline it, or finish it in the reduction "
-                "before");
+                " is at the root and is read by another stage; on the chip results stay where they are computed: use "
+                "compute_at at a loop of the reader, inline it, or fuse it into the preceding reduction by finish_in");
         const size_t before = c.tensors.size();
         if (!s.def.is_reduction() && is_gather(s))
             lower_gather(c, state, s);

@@ -84,7 +84,7 @@ const VectorProgram &Chain::folding(const ChainStage &s, bool first, const std::
         size_t a = 0;
         while (axes[a].name() != position_axis(e)) a++;
         const Id begin = b.number(double(now[a]));
-        return stands_still(s, a) ? begin : b.add(b.read(position_read + int(a), sim::Type::F32), begin);
+        return is_uniform(s, a) ? begin : b.add(b.read(position_read + int(a), sim::Type::F32), begin);
     };
     Id term = take_expression(b, s.value, who, read);
     for (const Limit &l : limits) {
@@ -112,9 +112,9 @@ const VectorProgram &Chain::folding(const ChainStage &s, bool first, const std::
     return foldings_[{&s, first, limits, now}] = b.program();
 }
 
-Chain::Reducing Chain::reducing(const ChainStage &s) const {
+Chain::ReductionPlan Chain::plan_reduction(const ChainStage &s) const {
     const StagePlan &plan = *s.plan;
-    Reducing r;
+    ReductionPlan r;
     r.type = vector_type(s.type, "stage " + s.name);
     if (r.type != sim::Type::F32 && r.type != sim::Type::F16 && r.type != sim::Type::I32)
         throw Unsupported("stage " + s.name + " reduces elements of " + kumiko::type_name(s.type) +
@@ -131,7 +131,7 @@ Chain::Reducing Chain::reducing(const ChainStage &s) const {
         if (p.reduction && p.extent > 1) {
             if ((p.extent != 2 && p.extent != 4) || stride * p.extent != plan.used(Tier::Pe))
                 throw Unsupported(fmt::format(
-                    "stage {}: reduction loop {} of {} iterations is bound to PE; 2 or 4 are built, outside of "
+                    "stage {}: reduction loop {} of {} iterations is bound to PE; 2 or 4 are supported, outside of "
                     "other loops bound to PE",
                     s.name, p.name, p.extent));
             for (int64_t half = p.extent / 2; half > 0; half /= 2) r.rotations.push_back(int(half * stride));
@@ -143,19 +143,19 @@ Chain::Reducing Chain::reducing(const ChainStage &s) const {
     return r;
 }
 
-Operand Chain::accumulator(const Reducing &r, int64_t chain, int64_t group) const {
+Operand Chain::accumulator(const ReductionPlan &r, int64_t chain, int64_t group) const {
     return grf0(int(accumulators_ + (chain * r.groups + group) * cycles_per_step * r.parts), r.parts);
 }
 
 // The location of one part of the results of four points.
-Operand Chain::home_of(const ChainStage &s, const Reducing &r, int64_t group, int part) const {
+Operand Chain::home_of(const ChainStage &s, const ReductionPlan &r, int64_t group, int part) const {
     Four at;
     for (int t = 0; t < cycles_per_step; t++) at[size_t(t)] = s.at + (group * cycles_per_step + t) * r.parts + part;
     return words_at(c_.config, s.home, at);
 }
 
 void Chain::reduce(ChainStage &s) {
-    const Reducing r = reducing(s);
+    const ReductionPlan r = plan_reduction(s);
     reduce_over_time(s, r);
     if (r.direct) return;
     const Folding f{s.stage->def.reduction_kind, r.type == sim::Type::F16 ? sim::Type::F32 : r.type};
@@ -173,7 +173,7 @@ void Chain::reduce(ChainStage &s) {
 
 // Folds the terms of all time steps into accumulators. With `direct`, the last step writes the
 // results.
-void Chain::reduce_over_time(ChainStage &s, const Reducing &r) {
+void Chain::reduce_over_time(ChainStage &s, const ReductionPlan &r) {
     const StagePlan &plan = *s.plan;
     int64_t steps = 1;
     for (const size_t l : s.reduced) steps *= plan.loops()[l].extent;
@@ -188,7 +188,7 @@ void Chain::reduce_over_time(ChainStage &s, const Reducing &r) {
                 }
             }
             for (const ChainRead &read : s.reads) { // a copy inside of reduction loops
-                if (read.loader) read.loader->ensure(of_loader(read, four.values[0]));
+                if (read.loader) read.loader->ensure(loader_values(read, four.values[0]));
             }
             const Operand to = accumulator(r, q % r.chains, g);
             const auto beyond = limits(s, four.values[0]);
@@ -224,7 +224,8 @@ void Chain::fold_forwarded(const Folding &f, AluOp op, int rotate, const Operand
 
 // Folds the accumulators of four points, then the lanes of a word and the PEs of a MAB, into
 // `pair`. Returns the number of its words that hold values: one if lanes were folded.
-int Chain::combine_in_mab(const ChainStage &s, const Reducing &r, const Folding &f, int64_t g, const Operand &pair) {
+int Chain::combine_in_mab(const ChainStage &s, const ReductionPlan &r, const Folding &f, int64_t g,
+                          const Operand &pair) {
     const bool widened = r.widened();
     const int words = r.words();
     const Operand first = accumulator(r, 0, g);
@@ -264,7 +265,7 @@ int Chain::combine_in_mab(const ChainStage &s, const Reducing &r, const Folding 
 }
 
 // Writes combined values to the results' location; for fp16, pairs of words are narrowed first.
-void Chain::store_result(const ChainStage &s, const Reducing &r, int64_t g, const Operand &pair, int left) {
+void Chain::store_result(const ChainStage &s, const ReductionPlan &r, int64_t g, const Operand &pair, int left) {
     if (r.widened()) {
         if (left == 1) alu(AluOp::Pass, sim::Type::I32, pair, std::nullopt, next_word(pair, 1));
         alu(AluOp::Narrow, sim::Type::F32, pair, std::nullopt, home_of(s, r, g, 0));
@@ -275,8 +276,8 @@ void Chain::store_result(const ChainStage &s, const Reducing &r, int64_t g, cons
 }
 
 // Combines the values of all units, which the tree broadcasts to the results' location.
-void Chain::combine_over_units(const ChainStage &s, const Reducing &r, const Folding &f, int64_t g, const Operand &pair,
-                               int left) {
+void Chain::combine_over_units(const ChainStage &s, const ReductionPlan &r, const Folding &f, int64_t g,
+                               const Operand &pair, int left) {
     std::vector<Operand> values;
     for (int w = 0; w < left; w++) values.push_back(next_word(pair, w));
     const Operand back = code_->take(2, 0);

@@ -22,7 +22,7 @@ bool RowProduct::is_one(const StageState &stage) {
 RowProduct::RowProduct(Context &c, const ScheduleState &state, const StageState &stage, const StageState *finished)
     : c_(c), f_(c.config, state, stage, finished), epilogue_(c, f_, m_), faces_(c, f_) {
     if (block_words % (pes_per_mab * f_.mabs) != 0)
-        throw Unsupported(fmt::format("an L1B of {} has {} MABs; products of rows are built for 1, 2, 4, 8 and 16",
+        throw Unsupported(fmt::format("an L1B of {} has {} MABs; row products are supported for 1, 2, 4, 8 and 16",
                                       c.config.name, f_.mabs));
     ProductAnalysis(c, f_).analyze(state);
     ProductPlanner(c, f_, m_, epilogue_).plan(state);
@@ -35,15 +35,15 @@ RowProduct::RowProduct(Context &c, const ScheduleState &state, const StageState 
     panels_ = f_.panels;
     for (size_t p = 0; p < panels_.size(); p++) {
         panels_[p].at = m_.panel_slots[p % m_.panel_slots.size()];
-        panels_[p].there.assign(size_t(f_.blocks), std::vector<bool>(size_t(columns_->pieces())));
+        panels_[p].loaded.assign(size_t(f_.blocks), std::vector<bool>(size_t(columns_->pieces())));
     }
     describe();
 }
 
 // Computes the sets of k in [begin, end) of a row tile with some pieces of the columns. Its sums
 // are loaded from LM1 unless they begin here, and stored there at sums_at; −1: they stay in GRF0.
-void RowProduct::part(size_t number, ColumnPanel &panel, PieceSpan pieces, int64_t begin, int64_t end,
-                      int64_t sums_at) {
+void RowProduct::compute_part(size_t number, ColumnPanel &panel, PieceSpan pieces, int64_t begin, int64_t end,
+                              int64_t sums_at) {
     rows_->begin(end - begin < f_.sets);
     for (int64_t s = begin; s < end; s++) {
         for (int64_t t = 0; t < f_.matrices; t++) {
@@ -97,16 +97,17 @@ void RowProduct::multiply(int64_t t, int64_t s, bool first, bool last, int64_t s
 
 // Computes the first tiles of a panel block by block of k while its columns are loaded, except for
 // the last blocks; returns the first of these.
-int64_t RowProduct::under_columns(ColumnPanel &panel) {
+int64_t RowProduct::compute_while_loading(ColumnPanel &panel) {
     int64_t block = 0;
     for (; (block + 1) * f_.sets_of_block + 1 < f_.sets;
          block++) { // at least two sets: a step cannot read and write the same sums
-        for (int64_t n = 0; n < m_.kept; n++) {
-            part(panel.first + size_t(n), panel, f_.all_pieces(), block * f_.sets_of_block,
-                 (block + 1) * f_.sets_of_block, kept_at(n));
+        for (int64_t n = 0; n < m_.spilled_tiles; n++) {
+            compute_part(panel.first + size_t(n), panel, f_.all_pieces(), block * f_.sets_of_block,
+                         (block + 1) * f_.sets_of_block, spilled_sums_at(n));
             // A share of the next blocks' loads.
             const int64_t now = columns_->loads_until(block + 1), next = columns_->loads_until(block + 2);
-            while (int64_t(panel.brought) < now + (next - now) * (n + 1) / m_.kept) columns_->load_next(panel);
+            while (int64_t(panel.loads_done) < now + (next - now) * (n + 1) / m_.spilled_tiles)
+                columns_->load_next(panel);
         }
     }
     return block;
@@ -125,12 +126,12 @@ void RowProduct::zero_sums(PieceSpan pieces) {
 
 // Computes the first tiles of a panel with all columns but the late ones, which are loaded
 // meanwhile.
-void RowProduct::under_late(ColumnPanel &panel) {
+void RowProduct::compute_before_late(ColumnPanel &panel) {
     if (!panel.first) zero_sums(m_.late_pieces(f_));
     const Ring loads = m_.l1_loads;
     for (int64_t n = 0; n < m_.before_late; n++) {
         const size_t number = panel.first + size_t(n);
-        part(number, panel, m_.early_pieces(f_), 0, f_.sets, m_.complete);
+        compute_part(number, panel, m_.early_pieces(f_), 0, f_.sets, m_.complete);
         drain_->drain(f_.tiles[number], m_.complete, m_.early_pieces(f_));
         drain_->store_waiting();
         if (n) continue;
@@ -144,7 +145,7 @@ void RowProduct::under_late(ColumnPanel &panel) {
 
 // Computes a tile from a block of k on, and queues its sums.
 void RowProduct::finish_tile(ColumnPanel &panel, size_t n, PieceSpan pieces, int64_t block, int64_t sums_at) {
-    part(panel.first + n, panel, pieces, block * f_.sets_of_block, f_.sets, sums_at);
+    compute_part(panel.first + n, panel, pieces, block * f_.sets_of_block, f_.sets, sums_at);
     drain_->drain(f_.tiles[panel.first + n], sums_at, pieces);
 }
 
@@ -155,9 +156,9 @@ void RowProduct::run_panel(size_t p) {
         drain_->store_all();
     }
     const size_t loads = size_t(columns_->loads_until(f_.blocks)); // of a panel
-    const size_t begun = size_t(m_.late ? m_.before_late : m_.kept), others = panel.tiles - begun;
-    const int64_t last = m_.kept ? under_columns(panel) : 0;
-    if (m_.late) under_late(panel);
+    const size_t begun = size_t(m_.late ? m_.before_late : m_.spilled_tiles), others = panel.tiles - begun;
+    const int64_t last = m_.spilled_tiles ? compute_while_loading(panel) : 0;
+    if (m_.late) compute_before_late(panel);
     // Tiles that have been started are finished between the others, so that there is work while
     // results are stored and rows are loaded.
     size_t ended = 0;
@@ -165,12 +166,12 @@ void RowProduct::run_panel(size_t p) {
         if (n < others) finish_tile(panel, begun + n, f_.all_pieces(), 0, m_.complete);
         // A share of the next columns' loads, if there is room beside these.
         if (m_.ahead > 1 && p + 1 < panels_.size()) {
-            while (panels_[p + 1].brought < loads * (n + 1) / panel.tiles) columns_->load_next(panels_[p + 1]);
+            while (panels_[p + 1].loads_done < loads * (n + 1) / panel.tiles) columns_->load_next(panels_[p + 1]);
         }
         drain_->store_waiting();
         for (const size_t until = others ? begun * (n + 1) / others : begun; ended < until; ended++) {
             m_.late ? finish_tile(panel, ended, m_.late_pieces(f_), 0, m_.complete)
-                    : finish_tile(panel, ended, f_.all_pieces(), last, kept_at(int64_t(ended)));
+                    : finish_tile(panel, ended, f_.all_pieces(), last, spilled_sums_at(int64_t(ended)));
             drain_->store_waiting();
         }
     }
@@ -200,11 +201,12 @@ void RowProduct::describe() {
         if (l == f_.panel_at)
             line(fmt::format(
                 "  move {} to LM: {} matrices of {} sets{}", f_.w.access.tensor, f_.matrices, f_.sets,
-                m_.late ? fmt::format("; a quarter of them comes while the first {} tiles pass under the others",
-                                      m_.before_late)
+                m_.late ? fmt::format(
+                              "; a quarter of them is loaded while the first {} tiles are multiplied with the others",
+                              m_.before_late)
                         : ""));
         if (f_.stage.accumulate->loop == p.name)
-            line(fmt::format("  sums in GRF0, {} LW; at the end: joined over {}, moved to DRAM by rows of {} LW",
+            line(fmt::format("  sums in GRF0, {} LW; at the end: reduced over {}, moved to DRAM by rows of {} LW",
                              f_.sum_words * f_.vectors * f_.matrices, f_.parts > 1 ? "halves of the L1Bs" : "MABs",
                              f_.row_words));
     }

@@ -63,15 +63,27 @@ private:
     std::unique_ptr<ProductDrain> drain_;
     std::vector<ColumnPanel> panels_;
 
-    void part(size_t number, ColumnPanel &panel, PieceSpan pieces, int64_t begin, int64_t end, int64_t sums_at);
+    // Computes the sets [begin, end) of a tile with some pieces of the columns.
+    void compute_part(size_t number, ColumnPanel &panel, PieceSpan pieces, int64_t begin, int64_t end, int64_t sums_at);
+    // Loads a group of sets of the rows, and places a share of the other transfers.
     void begin_group(const Values &tile, int64_t group);
+    // Multiplies the matrix in the current face with the vectors of a set.
     void multiply(int64_t t, int64_t s, bool first, bool last, int64_t sums_at);
-    int64_t kept_at(int64_t tile) const { return m_.kept_sums + tile * f_.sum_words * f_.vectors * f_.matrices; }
-    int64_t under_columns(ColumnPanel &panel);
-    void under_late(ColumnPanel &panel);
+    int64_t spilled_sums_at(int64_t tile) const {
+        return m_.spilled_sums + tile * f_.sum_words * f_.vectors * f_.matrices;
+    }
+    // Computes the first tiles block by block while columns are loaded; returns the first block
+    // left.
+    int64_t compute_while_loading(ColumnPanel &panel);
+    // Computes the first tiles without the late columns, which are loaded meanwhile.
+    void compute_before_late(ColumnPanel &panel);
+    // Sets the sums of these pieces to zero.
     void zero_sums(PieceSpan pieces);
+    // Computes all tiles of a panel.
     void run_panel(size_t p);
+    // Computes a tile from a block of k on, and queues its sums.
     void finish_tile(ColumnPanel &panel, size_t n, PieceSpan pieces, int64_t block, int64_t sums_at);
+    // Prints the loops for the level l2.
     void describe();
 };
 

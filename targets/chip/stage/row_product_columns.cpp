@@ -29,7 +29,7 @@ void MatrixFaces::write(int64_t at) {
 }
 
 void ProductColumns::require(ColumnPanel &panel, int64_t block, int64_t piece) {
-    while (!panel.there[size_t(block)][size_t(piece)]) pending_.empty() ? load_next(panel) : transfer_next();
+    while (!panel.loaded[size_t(block)][size_t(piece)]) pending_.empty() ? load_next(panel) : transfer_next();
 }
 
 void ProductColumns::transfer_all() {
@@ -49,7 +49,7 @@ int64_t PieceColumns::loads_until(int64_t blocks) const {
 // so that moves are short and come from all groups round-robin; a scatter then serves all L1Bs.
 // During computation, when L2 time is scarce, two at a time: one for each half of the L1Bs, from
 // different groups if possible.
-PieceColumns::PendingLoad PieceColumns::coming(ColumnPanel &panel, int64_t block, int64_t piece, bool late) {
+PieceColumns::PendingLoad PieceColumns::begin_load(ColumnPanel &panel, int64_t block, int64_t piece, bool late) {
     // The very first moves are shorter, so that they arrive sooner.
     const int64_t most = !panel.first && !block && !piece ? 8 : f_.side;
     PendingLoad c{panel,
@@ -68,7 +68,7 @@ PieceColumns::PendingLoad PieceColumns::coming(ColumnPanel &panel, int64_t block
     for (int64_t part = 0; part < f_.l1bs * f_.of_piece; part++)
         c.groups.push_back(f_.w.order->place(column_classes(c, part, 0, 1).front().rows.front(), 0).group);
     const auto group = [&](int64_t part) { return c.groups[size_t(part)]; };
-    if ((m_.kept || late) && f_.l1bs % 2 == 0 &&
+    if ((m_.spilled_tiles || late) && f_.l1bs % 2 == 0 &&
         c.loads.words() >= 4 * f_.of_piece * c.w_rows * m_.w_blocks * block_words) {
         const int64_t half = f_.l1bs / 2;
         std::vector<int64_t> others(static_cast<size_t>(half));
@@ -77,19 +77,19 @@ PieceColumns::PendingLoad PieceColumns::coming(ColumnPanel &panel, int64_t block
             auto other = std::find_if(others.begin(), others.end(),
                                       [&](int64_t o) { return group(o * f_.of_piece) != group(l * f_.of_piece); });
             if (other == others.end()) other = others.begin();
-            c.turns.emplace_back();
+            c.batches.emplace_back();
             for (int64_t e = 0; e < f_.of_piece; e++)
-                c.turns.back().insert(c.turns.back().end(), {l * f_.of_piece + e, *other * f_.of_piece + e});
+                c.batches.back().insert(c.batches.back().end(), {l * f_.of_piece + e, *other * f_.of_piece + e});
             others.erase(other);
         }
         return c;
     }
     std::vector<int64_t> before(size_t(c_.config.groups)), turn;
     for (int64_t part = 0; part < f_.l1bs * f_.of_piece; part++) {
-        c.turns.push_back({part});
+        c.batches.push_back({part});
         turn.push_back(before[size_t(group(part))]++);
     }
-    std::stable_sort(c.turns.begin(), c.turns.end(),
+    std::stable_sort(c.batches.begin(), c.batches.end(),
                      [&](const auto &a, const auto &b) { return turn[size_t(a[0])] < turn[size_t(b[0])]; });
     return c;
 }
@@ -107,7 +107,7 @@ std::vector<L2bRows> PieceColumns::column_classes(const PendingLoad &c, int64_t 
 }
 
 // Transfers the current rows of one matrix of one L1B, or of pairs of them, to L1BM.
-void PieceColumns::load_turn(PendingLoad &c, const std::vector<int64_t> &parts) {
+void PieceColumns::transfer_to_l1(PendingLoad &c, const std::vector<int64_t> &parts) {
     std::vector<int64_t> loads = parts;
     std::stable_sort(loads.begin(), loads.end(),
                      [&](int64_t a, int64_t b) { return c.groups[size_t(a)] < c.groups[size_t(b)]; });
@@ -141,7 +141,7 @@ void PieceColumns::distribute_matrix(const PendingLoad &c, int64_t e) {
             for (int64_t h = 0; h < f_.sets_of_block; h += f_.sets_of_step) {
                 const int64_t first = (c.block + b) * f_.sets_of_block + h;
                 if (first >= f_.sets) break;
-                moves_.deal(
+                moves_.distribute(
                     c.l1bm[size_t(e)] + (b * c.l1_rows + r) * block_words + h * f_.distribution,
                     [&](int64_t row, int64_t set) {
                         return f_.face_at(c.panel, matrix.number, first + set) +
@@ -153,36 +153,36 @@ void PieceColumns::distribute_matrix(const PendingLoad &c, int64_t e) {
     }
 }
 
-void PieceColumns::has_arrived(const PendingLoad &c) {
-    for (int64_t b = c.block; b < c.block + c.count; b++) c.panel.there[size_t(b)][size_t(c.piece)] = true;
+void PieceColumns::mark_loaded(const PendingLoad &c) {
+    for (int64_t b = c.block; b < c.block + c.count; b++) c.panel.loaded[size_t(b)][size_t(c.piece)] = true;
 }
 
 void PieceColumns::load_piece(ColumnPanel &panel, int64_t block, int64_t piece) {
-    PendingLoad c = coming(panel, block, piece, false);
+    PendingLoad c = begin_load(panel, block, piece, false);
     for (; c.begin < f_.side; c.begin += c.l1_rows) {
         for (int64_t &at : c.l1bm) at = c.l1_loads.next(c.l1_rows * c.count * block_words);
-        for (const std::vector<int64_t> &parts : c.turns) load_turn(c, parts);
+        for (const std::vector<int64_t> &parts : c.batches) transfer_to_l1(c, parts);
         for (int64_t e = 0; e < f_.of_piece; e++) distribute_matrix(c, e);
     }
-    has_arrived(c);
+    mark_loaded(c);
 }
 
 // In short steps.
 void PieceColumns::queue_late(ColumnPanel &panel) {
     for (int64_t block = 0; block < f_.blocks; block += m_.w_blocks) {
         for (int64_t piece = m_.late_pieces(f_).begin; piece < m_.late_pieces(f_).end; piece++) {
-            const auto c = std::make_shared<PendingLoad>(coming(panel, block, piece, true));
+            const auto c = std::make_shared<PendingLoad>(begin_load(panel, block, piece, true));
             for (int64_t begin = 0; begin < f_.side; begin += c->l1_rows) {
                 pending_.emplace_back([this, c, begin] {
                     c->begin = begin;
                     for (int64_t &at : c->l1bm) at = c->l1_loads.next(c->l1_rows * c->count * block_words);
                 });
-                for (const std::vector<int64_t> &parts : c->turns)
-                    pending_.emplace_back([this, c, &parts] { load_turn(*c, parts); });
+                for (const std::vector<int64_t> &parts : c->batches)
+                    pending_.emplace_back([this, c, &parts] { transfer_to_l1(*c, parts); });
                 for (int64_t e = 0; e < f_.of_piece; e++)
                     pending_.emplace_back([this, c, e] { distribute_matrix(*c, e); });
             }
-            pending_.emplace_back([this, c] { has_arrived(*c); });
+            pending_.emplace_back([this, c] { mark_loaded(*c); });
         }
     }
     late_steps_ = int64_t(pending_.size()), late_groups_ = 0;
@@ -196,14 +196,14 @@ void PieceColumns::share_late() {
 }
 
 void PieceColumns::load_next(ColumnPanel &panel) {
-    const int64_t pieces = m_.early_pieces(f_).count(), number = int64_t(panel.brought++);
+    const int64_t pieces = m_.early_pieces(f_).count(), number = int64_t(panel.loads_done++);
     load_piece(panel, number / pieces * m_.w_blocks, number % pieces);
 }
 
 int64_t AcrossColumns::loads_until(int64_t blocks) const { return blocks * (f_.pieces / f_.chunk_pieces); }
 
 void AcrossColumns::load_next(ColumnPanel &panel) {
-    const int64_t chunks = f_.pieces / f_.chunk_pieces, number = int64_t(panel.brought++);
+    const int64_t chunks = f_.pieces / f_.chunk_pieces, number = int64_t(panel.loads_done++);
     load_across(panel, number / chunks, number % chunks);
 }
 
@@ -256,7 +256,7 @@ void AcrossColumns::load_across(ColumnPanel &panel, int64_t block, int64_t chunk
             }
         }
     }
-    for (int64_t p = first; p < first + f_.chunk_pieces; p++) panel.there[size_t(block)][size_t(p)] = true;
+    for (int64_t p = first; p < first + f_.chunk_pieces; p++) panel.loaded[size_t(block)][size_t(p)] = true;
 }
 
 std::unique_ptr<ProductColumns> make_columns(Context &c, const ProductForm &form, ProductMemory &memory,

@@ -10,7 +10,7 @@
 
 namespace kumiko::chip {
 
-// The two faces of each matrix unit, which take matrices in turn.
+// The two faces of each matrix unit, which take matrices alternately.
 class MatrixFaces {
 public:
     MatrixFaces(Context &c, const ProductForm &form) : c_(c), f_(form) {}
@@ -39,6 +39,7 @@ public:
     virtual int64_t pieces() const { return f_.pieces; }
     // The number of loads for the first `blocks` blocks of k, without late columns.
     virtual int64_t loads_until(int64_t blocks) const = 0;
+    // Places the next load.
     virtual void load_next(ColumnPanel &panel) = 0;
     // Loads until a piece of a block is in LM.
     void require(ColumnPanel &panel, int64_t block, int64_t piece);
@@ -48,6 +49,7 @@ public:
     virtual void share_late() {}
     // Called before each matrix is written to a face, which needs the port of LM.
     virtual void before_matrix() {}
+    // Places all pending transfers.
     void transfer_all();
 
 protected:
@@ -56,6 +58,7 @@ protected:
     ProductMemory &m_;
     ProductMoves moves_;
     std::deque<std::function<void()>> pending_;
+    // Places the oldest pending transfer.
     void transfer_next();
 };
 
@@ -80,16 +83,22 @@ private:
         std::vector<int64_t> l2bm, l1bm; // by L1B and matrix; by matrix
         std::vector<int> groups;         // of DRAM, by L1B and matrix
         // L1B-and-matrix numbers that are transferred together: one, or a pair.
-        std::vector<std::vector<int64_t>> turns;
+        std::vector<std::vector<int64_t>> batches;
     };
     // The number of late transfers; groups of sets since they were queued.
     int64_t late_steps_ = 0, late_groups_ = 0;
 
-    PendingLoad coming(ColumnPanel &panel, int64_t block, int64_t piece, bool late);
+    // Starts loading a piece of some blocks.
+    PendingLoad begin_load(ColumnPanel &panel, int64_t block, int64_t piece, bool late);
+    // The rows that each L2B needs of a matrix.
     std::vector<L2bRows> column_classes(const PendingLoad &c, int64_t part, int64_t begin, int64_t n) const;
-    void load_turn(PendingLoad &c, const std::vector<int64_t> &parts);
+    // Transfers the current rows of one matrix, or of a pair, to L1BM.
+    void transfer_to_l1(PendingLoad &c, const std::vector<int64_t> &parts);
+    // Distributes the current rows of a matrix to LM.
     void distribute_matrix(const PendingLoad &c, int64_t e);
-    static void has_arrived(const PendingLoad &c);
+    // Marks the blocks as loaded.
+    static void mark_loaded(const PendingLoad &c);
+    // Loads a piece of the columns.
     void load_piece(ColumnPanel &panel, int64_t block, int64_t piece);
 };
 
@@ -105,6 +114,7 @@ public:
 
 private:
     MatrixFaces &faces_;
+    // Loads a chunk of columns of B [k][j].
     void load_across(ColumnPanel &panel, int64_t block, int64_t chunk);
 };
 
@@ -115,13 +125,14 @@ public:
     using ProductColumns::ProductColumns;
     int64_t pieces() const override { return f_.mabs; }
     int64_t loads_until(int64_t blocks) const override;
-    void load_next(ColumnPanel &panel) override { load_half(panel, int64_t(panel.brought++)); }
+    void load_next(ColumnPanel &panel) override { load_half(panel, int64_t(panel.loads_done++)); }
     void before_matrix() override;
 
 private:
     int64_t pending_pieces_ = 0;  // number of pieces with pending transfers
     std::deque<int64_t> columns_; // addresses in L1BM of columns being loaded
 
+    // Loads the columns of one MAB.
     void load_half(ColumnPanel &panel, int64_t number);
 };
 

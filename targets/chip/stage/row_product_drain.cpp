@@ -18,7 +18,7 @@ void ProductDrain::drain(const Values &tile, int64_t sums_at, PieceSpan pieces) 
 // different groups.
 void MabDrain::next() {
     TileDrain &d = drains_.front();
-    if (!d.done && f_.end.defined()) epilogue_.load(d.tile);
+    if (!d.done && f_.epilogue.defined()) epilogue_.load(d.tile);
     if (d.rows.empty()) {
         store_waiting();
         d.l2bm = m_.results.next(m_.store_rows * f_.row_words);
@@ -29,7 +29,7 @@ void MabDrain::next() {
     d.sums = d.out = m_.l1_sums.next(words);
     if (m_.l1_results.words()) d.out = m_.l1_results.next(f_.narrows ? words / 2 : words);
     for (int64_t v = first; v < first + m_.drain_rows; v++) d.rows.push_back(v);
-    join(d, first);
+    reduce_over_mabs(d, first);
     finish_rows(d, first);
     d.done += m_.drain_rows;
     if (int64_t(d.rows.size()) == m_.store_rows) store(d);
@@ -51,8 +51,8 @@ void ProductDrain::store_until(int64_t number) {
         c_.packer.place(stores_.front().moves);
 }
 
-// Queues the stores. If sums need not leave GRF0 soon, they are split so that each group is busy
-// for about the same time.
+// Queues the stores. If GRF0 is not needed soon, they are split so that the groups have about the
+// same work.
 void ProductDrain::store(TileDrain &d) {
     std::vector<Mv> all;
     Values values = d.tile;
@@ -116,7 +116,7 @@ void ProductDrain::store(TileDrain &d) {
 // Reduces sums of rows over the MABs into L1BM. A step reduces four rows of a matrix, or four
 // matrices of a row: [rows collected in a MAB][matrix][row group], or in plain order. The order is
 // that in which the next tile's sums overwrite them.
-void MabDrain::join(const TileDrain &d, int64_t first) {
+void MabDrain::reduce_over_mabs(const TileDrain &d, int64_t first) {
     const bool of_one = f_.narrows || f_.sides > 1;
     const int64_t matrices = f_.l1b_matrices(), quads = m_.drain_rows * matrices / cycles_per_step,
                   of_rows = of_one ? f_.apart : quads, turns = quads / of_rows, deinterleaved = of_one ? matrices : 1;
@@ -153,7 +153,7 @@ void MabDrain::join(const TileDrain &d, int64_t first) {
 // Appends pieces of the current rows to L2BM. A step transfers four pieces. If some of them must
 // not be stored, they are written where other rows' pieces follow: those after the stored ones to
 // the next row's place, those before them to the last row's.
-void MabDrain::up(const TileDrain &d, int64_t piece, int64_t pieces) {
+void MabDrain::move_up(const TileDrain &d, int64_t piece, int64_t pieces) {
     const int64_t rows = int64_t(d.rows.size()) - m_.drain_rows, steps = pieces / cycles_per_step;
     for (int64_t i = 0; i < steps; i++) {
         const int64_t p = piece + (d.backwards() ? steps - 1 - i : i) * cycles_per_step, begin = p % f_.pieces;
@@ -197,7 +197,7 @@ void NarrowDrain::finish_rows(const TileDrain &d, int64_t first) {
             l1.at.at = uint16_t(d.out + piece * 8);
             m.word().l1 = l1;
             c_.packer.place(m);
-            up(d, piece, 4 * half);
+            move_up(d, piece, 4 * half);
         }
     }
 }
@@ -215,7 +215,7 @@ void WideDrain::finish_rows(const TileDrain &d, int64_t first) {
         for (int64_t i = 0; i < turns; i++) {
             const int64_t piece = f_.sides > 1 ? (v + i) * f_.pieces + t : n;
             Operand result = epilogue_.joined(regs + 2 * four * i, 2);
-            if (f_.end.defined()) result = epilogue_.finished(result, first * f_.pieces + piece);
+            if (f_.epilogue.defined()) result = epilogue_.finished(result, first * f_.pieces + piece);
             MicroOp m;
             L1 l1;
             l1.op = L1Op::MabReduce;
@@ -225,10 +225,10 @@ void WideDrain::finish_rows(const TileDrain &d, int64_t first) {
             l1.at.at = uint16_t(d.out + piece * 8);
             m.word().l1 = l1;
             c_.packer.place(m);
-            if (f_.end.defined()) epilogue_.code().give_back(result);
+            if (f_.epilogue.defined()) epilogue_.code().give_back(result);
         }
     }
-    up(d, 0, count);
+    move_up(d, 0, count);
 }
 
 std::unique_ptr<ProductDrain> make_drain(Context &c, const ProductForm &form, ProductMemory &memory,

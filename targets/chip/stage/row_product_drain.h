@@ -21,9 +21,11 @@ public:
     bool waiting() const { return !drains_.empty(); }
     // Drains some rows of the first waiting tile.
     virtual void next() = 0;
+    // Drains all waiting tiles.
     void finish();
     // Groups of rows between two stores that are placed while rows are loaded.
     virtual int64_t store_each() const { return 2; }
+    // Places the moves of the oldest stored rows.
     void store_next();
     // Stores the results up to the one `lag` before the last, or all.
     void store_waiting() { store_until(drained_ - 1 - m_.lag); }
@@ -70,10 +72,12 @@ public:
 protected:
     // Finishes rows whose reduced sums are in L1BM, and assembles them in L2BM.
     virtual void finish_rows(const TileDrain &d, int64_t first) = 0;
-    void up(const TileDrain &d, int64_t piece, int64_t pieces);
+    // Appends pieces of the current rows to L2BM.
+    void move_up(const TileDrain &d, int64_t piece, int64_t pieces);
 
 private:
-    void join(const TileDrain &d, int64_t first);
+    // Reduces the sums of rows over the MABs into L1BM.
+    void reduce_over_mabs(const TileDrain &d, int64_t first);
 };
 
 // Results of f16.
@@ -105,11 +109,16 @@ private:
     struct Chunk { // addresses
         int64_t begin, sums, back, staged, registers, out;
     };
+    // Gathers the sums in L1BM, and adds those of both halves in L2BM.
     void reduce(const TileDrain &d, const Chunk &chunk);
+    // Scatters both words of a sum to one PE.
     void reload(const Chunk &chunk);
+    // Rounds the sums to f16.
     void finish_narrow(const TileDrain &d, const Chunk &chunk);
+    // Orders the sums of f32.
     void finish_wide(const TileDrain &d, const Chunk &chunk);
-    void up(int64_t l1bm, int64_t l2bm);
+    // Appends a row of results to L2BM.
+    void move_up(int64_t l1bm, int64_t l2bm);
 };
 
 std::unique_ptr<ProductDrain> make_drain(Context &c, const ProductForm &form, ProductMemory &memory,

@@ -3,7 +3,7 @@
 
 #include "dsl/types.h"
 #include "support/error.h"
-#include "targets/chip/stage/end_program.h"
+#include "targets/chip/stage/epilogue_program.h"
 
 #include <algorithm>
 #include <numeric>
@@ -25,27 +25,27 @@ Operand words_in(Bank bank, int64_t at, int stride) {
 
 void ProductEpilogue::begin(const ScheduleState &state) {
     c_.planner.take(Bank::Grf0, f_.sum_words * f_.vectors * f_.matrices, "sums of " + f_.stage.name());
-    if (f_.narrows || f_.end.defined() || f_.sides > 1) take_registers();
+    if (f_.narrows || f_.epilogue.defined() || f_.sides > 1) take_registers();
     take_operands(state);
     Planner &plan = c_.planner;
     const int64_t words = int64_t(operands_.size()) * (f_.narrows ? 4 : 8);
     if (words) {
         if (plan.free_words(Bank::Grf1) >= words + m_.set_words + 24) operands_bank_ = Bank::Grf1;
-        operands_ring_ = Ring(plan.take(operands_bank_, words, "operands of the end"), words);
+        operands_ring_ = Ring(plan.take(operands_bank_, words, "epilogue operands"), words);
     }
-    if (!f_.end.defined() && !f_.narrows) return;
+    if (!f_.epilogue.defined() && !f_.narrows) return;
     std::array<RegisterRange, 2> registers;
-    for (int b = 0; b < 2 && f_.end.defined(); b++) {
+    for (int b = 0; b < 2 && f_.epilogue.defined(); b++) {
         const Bank bank = b ? Bank::Grf1 : Bank::Grf0;
         const int64_t free = plan.free_words(bank) - (b ? m_.set_words : 0), size = std::clamp<int64_t>(free, 8, 96);
-        registers[size_t(b)] = {int(plan.take(bank, size, "values of the end of " + f_.stage.name())), int(size)};
+        registers[size_t(b)] = {int(plan.take(bank, size, "epilogue values of " + f_.stage.name())), int(size)};
     }
-    const std::string who = "the end of stage " + f_.stage.name();
+    const std::string who = "the epilogue of stage " + f_.stage.name();
     code_ = std::make_unique<VectorEmitter>(c_.packer, who, registers, f_.narrows);
     std::vector<Expr> reads;
-    for (const EndOperand &o : operands_) reads.push_back(o.read);
-    const Expr value = f_.end.defined() && f_.narrows ? f_.finished->def.value : f_.end;
-    program_ = end_program(value, f_.stage.name(), reads, who);
+    for (const EpilogueOperand &o : operands_) reads.push_back(o.read);
+    const Expr value = f_.epilogue.defined() && f_.narrows ? f_.finished->def.value : f_.epilogue;
+    program_ = epilogue_program(value, f_.stage.name(), reads, who);
 }
 
 void ProductEpilogue::take_registers() {
@@ -60,7 +60,7 @@ void ProductEpilogue::take_registers() {
 }
 
 void ProductEpilogue::take_operands(const ScheduleState &state) {
-    for (const Expr &e : f_.end.defined() ? reads_with_casts(f_.end) : std::vector<Expr>()) {
+    for (const Expr &e : f_.epilogue.defined() ? reads_with_casts(f_.epilogue) : std::vector<Expr>()) {
         const ir::Cast *cast = e.as<ir::Cast>();
         const Expr read = cast ? cast->value : e;
         const std::string tensor = read.as<ir::Call>()->name;
@@ -69,11 +69,11 @@ void ProductEpilogue::take_operands(const ScheduleState &state) {
             throw Unsupported("the end of " + f_.stage.name() + " reads " + tensor + ", which another stage computes");
         if (read.type() != f_.type || (cast && cast->type != f32))
             throw Unsupported("the end of " + f_.stage.name() + " reads elements of " + type_name(read.type()) +
-                              "; those of the result's type, " + type_name(f_.type) + ", are built");
+                              "; those of the result's type, " + type_name(f_.type) + ", are supported");
         if (std::any_of(operands_.begin(), operands_.end(),
-                        [&](const EndOperand &o) { return ir::equal(o.read, read); }))
+                        [&](const EpilogueOperand &o) { return ir::equal(o.read, read); }))
             continue;
-        EndOperand o;
+        EpilogueOperand o;
         o.read = read;
         const TensorAccess access = f_.plan->access(state, read);
         std::vector<size_t> order(access.index.size());
@@ -81,15 +81,15 @@ void ProductEpilogue::take_operands(const ScheduleState &state) {
         const Affine &last = access.index.back(), &own = f_.y.access.index.back();
         if (last.coefficients != own.coefficients || last.constant != own.constant)
             throw Unsupported("the end of " + f_.stage.name() + " reads " + tensor +
-                              " at another last index than its own; rows of columns are built");
+                              " at another last index than its own; rows of columns are supported");
         o.view = dram_view(c_, access, tensor, false, order);
         operands_.push_back(std::move(o));
     }
 }
 
 void ProductEpilogue::load(const Values &tile) {
-    for (EndOperand &o : operands_) {
-        o.l2bm = m_.end_loads.next(f_.vectors * f_.row_words);
+    for (EpilogueOperand &o : operands_) {
+        o.l2bm = m_.epilogue_loads.next(f_.vectors * f_.row_words);
         const auto all = f_.classes(tile, [&](Values &values, L2bRows &c) {
             c.word = o.view.last(values) / o.view.order->per_word();
             for (int64_t v = 0; v < f_.vectors; v++) {
@@ -128,14 +128,14 @@ void ProductEpilogue::load(const Values &tile) {
 // Loads the words of an operand for four words of every MAB: pieces from `piece` on, in the
 // arrangement of the sums.
 void ProductEpilogue::load_pieces(int64_t piece) {
-    for (EndOperand &o : operands_) load_epilogue(o, piece);
+    for (EpilogueOperand &o : operands_) load_epilogue(o, piece);
 }
 
 Operand ProductEpilogue::joined(int64_t at, int stride) const { return words_in(registers_bank_, at, stride); }
 
-void ProductEpilogue::load_epilogue(EndOperand &o, int64_t piece) {
+void ProductEpilogue::load_epilogue(EpilogueOperand &o, int64_t piece) {
     const int64_t pieces = f_.narrows ? 2 * f_.mabs : cycles_per_step;
-    const int64_t l1bm = m_.l1_loads.next(f_.end_words());
+    const int64_t l1bm = m_.l1_loads.next(f_.epilogue_words());
     for (int64_t i = 0; i < pieces; i += cycles_per_step) {
         L2 s;
         s.op = L2Op::Scatter;

@@ -37,7 +37,7 @@ public:
     sim::Operand reload(int64_t l1bm, uint32_t mabs, int64_t at, int64_t stride);
 
 private:
-    struct EndOperand {
+    struct EpilogueOperand {
         Expr read;
         ProductView view;
         int64_t l2bm = 0;  // address of this tile's rows
@@ -47,7 +47,7 @@ private:
     const ProductForm &f_;
     ProductMemory &m_;
     ProductMoves moves_;
-    std::vector<EndOperand> operands_;
+    std::vector<EpilogueOperand> operands_;
     std::unique_ptr<VectorEmitter> code_;
     VectorProgram program_; // read 0: the sums; from 1 on: the operands
     Bank operands_bank_ = Bank::Grf0, registers_bank_ = Bank::Grf1;
@@ -55,7 +55,7 @@ private:
 
     void take_registers();
     void take_operands(const ScheduleState &state);
-    void load_epilogue(EndOperand &o, int64_t piece);
+    void load_epilogue(EpilogueOperand &o, int64_t piece);
 };
 
 } // namespace kumiko::chip

@@ -109,12 +109,11 @@ void ProductAnalysis::analyze_units() {
             f_.sides *= loops[l].extent;
     }
     if (f_.parts > 1 && (f_.parts != 2 || f_.l1bs != 8 || f_.mabs != 16 || f_.sides != 16))
-        refuse(fmt::format(
-            "{} parts of its reduction are dealt to the {} L1Bs; two halves of 8 can be, of 16 MABs each, with "
-            "columns of their own",
-            f_.parts, f_.l1bs));
+        refuse(fmt::format("{} parts of its reduction are distributed to the {} L1Bs; supported are two parts, for 8 "
+                           "L1Bs of 16 MABs each, and MABs with columns of their own",
+                           f_.parts, f_.l1bs));
     if (f_.parts == 1 && f_.sides != 1 && (f_.sides != 4 || f_.mabs % 4))
-        refuse(fmt::format("{} neighbouring MABs have columns of their own; 4 can", f_.sides));
+        refuse(fmt::format("{} neighbouring MABs have columns of their own; 4 are supported", f_.sides));
     f_.distribution = pes_per_mab * f_.mabs / f_.sides;
     f_.sets_of_block = block_words / f_.distribution;
     const int64_t of_step = cycles_per_step * (f_.sides > 1 ? 2 : 1); // LW per PE
@@ -132,9 +131,9 @@ void ProductAnalysis::analyze_operands(const ScheduleState &state) {
     std::vector<Copy> x_copies;
     f_.w = view(state, w, {Bank::Lm, Bank::Lm0, Bank::Lm1}, "LM, LM0 or LM1", f_.columns_copies, true);
     f_.panel_at = f_.columns_copies.front().at;
-    f_.twice = kept(f_.columns_copies.front(), 2) == 2;
+    f_.two_panels = buffers_of(f_.columns_copies.front(), 2) == 2;
     f_.x = view(state, x, {Bank::Grf1}, "GRF1, through which its rows pass", x_copies, false);
-    kept(x_copies.front(), 1);
+    buffers_of(x_copies.front(), 1);
     f_.single = f_.x.access.type == f32;
     if (f_.single != (f_.w.access.type == f32) || (!f_.single && (f_.x.access.type != f16 || f_.w.access.type != f16)))
         throw Unsupported(f_.who() + "the matrix unit multiplies f16 by f16 and f32 by f32, not " +
@@ -184,19 +183,19 @@ void ProductAnalysis::analyze_time() {
             f_.tile_loops.push_back(l);
             f_.matrices *= loops[l].extent;
         } else {
-            if (f_.vector != SIZE_MAX) refuse("several loops of rows stand inside");
+            if (f_.vector != SIZE_MAX) refuse("several loops of rows are inside");
             f_.vector = l;
             f_.vectors = loops[l].extent;
         }
     }
     if (f_.vector == SIZE_MAX || f_.vectors % cycles_per_step != 0)
-        refuse("no loop of rows, a multiple of 4, stands inside");
+        refuse("no loop of rows, a multiple of 4, is inside");
     for (size_t l = 0; l < loops.size(); l++) {
         if (loops[l].kind == PlannedLoop::Kind::Unit && loops[l].level == Tier::L1b && l != f_.part &&
             f_.x.access.depends(l))
             refuse("loop " + loops[l].name + ", bound to L1B, divides the rows");
         if (loops[l].kind == PlannedLoop::Kind::Time && l > f_.panel_at && l <= accumulate_at && f_.w.access.depends(l))
-            refuse("loop " + loops[l].name + " is inside of the copy of the matrices, and chooses them");
+            refuse("loop " + loops[l].name + " is inside the copy of the matrices and selects them");
     }
 }
 
@@ -225,17 +224,18 @@ void ProductAnalysis::analyze_result(const ScheduleState &state) {
     if (f_.finished) {
         const Expr &v = f_.finished->def.value;
         f_.type = v.type();
-        f_.end = v;
-        if (const ir::Cast *cast = v.as<ir::Cast>(); cast && f_.type == f16) f_.end = cast->value;
-        if (f_.end.type() != f32 || (f_.type != f16 && f_.type != f32))
-            throw Unsupported("stage " + f_.finished->name() + " finishes " + f_.stage.name() + " with " +
-                              to_string(v) +
-                              "; behind the matrix unit elements of f32 are computed, and cast to f16 at last");
-        if (const ir::Call *read = f_.end.as<ir::Call>(); read && read->name == f_.stage.name()) f_.end = Expr();
+        f_.epilogue = v;
+        if (const ir::Cast *cast = v.as<ir::Cast>(); cast && f_.type == f16) f_.epilogue = cast->value;
+        if (f_.epilogue.type() != f32 || (f_.type != f16 && f_.type != f32))
+            throw Unsupported(
+                "stage " + f_.finished->name() + " finishes " + f_.stage.name() + " with " + to_string(v) +
+                "; the epilogue of a product is computed in f32, and its last operation may be a cast to f16");
+        if (const ir::Call *read = f_.epilogue.as<ir::Call>(); read && read->name == f_.stage.name())
+            f_.epilogue = Expr();
     }
     f_.narrows = f_.type == f16;
     if (f_.narrows && f_.single)
-        throw Unsupported(f_.who() + "products of f32 with results of f16; results of f32 are built");
+        throw Unsupported(f_.who() + "products of f32 with results of f16; results of f32 are supported");
     f_.of_piece = f_.parts == 1 && (f_.narrows || f_.single) ? 2 : 1;
     if (f_.sides > 1 && f_.single) throw Unsupported(f_.who() + "products of f32 whose columns are bound to MABs");
     f_.pieces = f_.parts > 1 ? (f_.narrows ? 4 : 8) : f_.l1b_matrices() / f_.of_piece;
@@ -243,7 +243,7 @@ void ProductAnalysis::analyze_result(const ScheduleState &state) {
     const int64_t granule = c_.config.moves.granule;
     if (f_.row_words % (c_.config.groups > 1 ? block_words : granule))
         throw Unsupported(fmt::format(
-            "{}an L2B has {} LW of each row of {}; multiples of {} LW are built, and of {} LW on "
+            "{}an L2B has {} LW of each row of {}; multiples of {} LW are supported, and of {} LW on "
             "chips of one group",
             f_.who(), f_.row_words, f_.finished ? f_.finished->name() : f_.stage.name(), block_words, granule));
     TensorAccess own = f_.plan->own();
@@ -299,8 +299,9 @@ void ProductAnalysis::columns_of_l1bs() {
         const int64_t of_block = std::max<int64_t>(1, block_words / (8 * f_.l1bs));
         if (!f_.narrows || f_.sides > 1 || block_words % (8 * f_.l1bs) || f_.pieces % of_block)
             throw Unsupported(fmt::format(
-                "{}{} lies in DRAM with its columns contiguous; that is built for results of f16 with a multiple of {} "
-                "columns for each L1B, k over all MABs; prepack(\"{}\", …) with {} last lays it otherwise",
+                "{}{} is stored in DRAM with contiguous columns; that is supported for results of f16 with a multiple "
+                "of {} "
+                "columns for each L1B, k over all MABs; prepack(\"{}\", …) with {} last stores it otherwise",
                 f_.who(), f_.w.access.tensor, 32 * of_block, f_.w.access.tensor,
                 f_.stage.def.reduction_axes.front().name()));
         f_.chunk_pieces = of_block > 1 || f_.pieces % 2 ? of_block : 2;
@@ -330,13 +331,12 @@ void ProductAnalysis::columns_of_halves() {
                         f_.stage.name(), f_.narrows ? "256·p + 16·m" : "128·p + 16·(m / 2) + 512·(m mod 2)"));
     if (f_.vectors % half_chunk || f_.vectors * f_.sets_of_step > c_.config.sizes.grf)
         throw Unsupported(
-            fmt::format("stage {}: tiles of {} rows under halves of the L1Bs; multiples of {} up to {} are built",
+            fmt::format("stage {}: tiles of {} rows under halves of the L1Bs; multiples of {} up to {} are supported",
                         f_.stage.name(), f_.vectors, half_chunk, c_.config.sizes.grf / f_.sets_of_step));
     if (f_.w.across)
-        throw Unsupported(
-            fmt::format("stage {}: {} lies in DRAM with its columns contiguous; under halves of the L1Bs its "
-                        "reduction does",
-                        f_.stage.name(), f_.w.access.tensor));
+        throw Unsupported(fmt::format("stage {}: {} is stored in DRAM with contiguous columns; with halves of the "
+                                      "L1Bs, the reduction must be contiguous",
+                                      f_.stage.name(), f_.w.access.tensor));
     f_.piece_of.resize(size_t(f_.mabs));
     std::iota(f_.piece_of.begin(), f_.piece_of.end(), 0);
 }
@@ -404,8 +404,8 @@ ProductView ProductAnalysis::view(const ScheduleState &state, const Expr &read, 
     }
     v.across = v.k != order.back() && same(access.index[order.back()], f_.plan->own().index.back());
     if (order.size() < 2 || v.k == SIZE_MAX || (v.k != order.back() && !(v.across && columns)))
-        throw Unsupported(fmt::format("{} of {} lies in DRAM with another axis than {} contiguous; prepack(\"{}\", …) "
-                                      "with that axis last lays it so",
+        throw Unsupported(fmt::format("{} of {} is stored in DRAM with another axis than {} contiguous; "
+                                      "prepack(\"{}\", …) with that axis last stores it so",
                                       source, f_.stage.name(), k, source));
     return v;
 }

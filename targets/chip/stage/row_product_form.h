@@ -45,10 +45,10 @@ struct PieceSpan {
 
 // The columns that are in LM at one time.
 struct ColumnPanel {
-    size_t first = 0, tiles = 0;          // row tiles that use it: the first, the number
-    int64_t at = 0;                       // address in LM
-    std::vector<std::vector<bool>> there; // loaded: by block of 64 LW along k, and piece
-    size_t brought = 0;                   // number of loads done, in order
+    size_t first = 0, tiles = 0;           // row tiles that use it: the first, the number
+    int64_t at = 0;                        // address in LM
+    std::vector<std::vector<bool>> loaded; // by block of 64 LW along k, and piece
+    size_t loads_done = 0;                 // number of loads done, in order
 };
 
 struct ProductForm {
@@ -64,10 +64,10 @@ struct ProductForm {
     std::vector<size_t> outer, set_loops, tile_loops;
     size_t panel_at = 0;
     std::vector<Copy> columns_copies;
-    bool twice = false; // two panels fit in LM
+    bool two_panels = false; // two panels fit in LM
     ProductView x, w, y;
     kumiko::Type type; // of the result
-    Expr end;          // the epilogue, if it is more than a cast
+    Expr epilogue;     // the epilogue, if it is more than a cast
 
     // LW of a row in a set; the sets and the rows that one step distributes to the PEs; sets in a
     // block of 64 LW.
@@ -99,7 +99,7 @@ struct ProductForm {
     int64_t l1b_matrices() const { return matrices * sides; }
     PieceSpan all_pieces() const { return {0, pieces}; }
     // LW of an epilogue operand in L1BM.
-    int64_t end_words() const { return (narrows ? 2 * mabs : 4) * 8; }
+    int64_t epilogue_words() const { return (narrows ? 2 * mabs : 4) * 8; }
     // The MABs of a side, or all.
     uint32_t mabs_of(int64_t of_side) const;
     void set_tile(Values &values, int64_t tile) const;
@@ -118,6 +118,7 @@ class ProductAnalysis {
 public:
     // The form takes the DRAM of its tensors from the context.
     ProductAnalysis(Context &c, ProductForm &form) : c_(c), f_(form) {}
+    // Analyses the loops, in the order of the methods below.
     void analyze(const ScheduleState &state);
 
 private:
@@ -126,18 +127,30 @@ private:
 
     [[noreturn]] void refuse(const std::string &what) const;
     int64_t set_of_k() const { return f_.side * f_.mabs / f_.sides; } // elements of k
+    // The distribution of the reduction and the columns.
     void analyze_units();
+    // The two operands, and where the schedule puts them.
     void analyze_operands(const ScheduleState &state);
+    // Checks that k is distributed in elements of each MAB, set after set.
     void check_mabs() const;
+    // Checks that blocks of k alternate between the halves.
     void check_halves() const;
+    // The sequential loops.
     void analyze_time();
+    // The sets along k.
     void count_sets();
+    // The result and its epilogue.
     void analyze_result(const ScheduleState &state);
+    // Assigns pieces of a result row to L1Bs.
     void columns_of_l1bs();
+    // The same for halves of the L1Bs.
     void columns_of_halves();
+    // The order of the row tiles, and their panels.
     void order_tiles();
+    // The view of an operand, whose copies are returned.
     ProductView view(const ScheduleState &state, const Expr &read, const std::vector<Bank> &legal,
                      const std::string &names, std::vector<Copy> &copies, bool columns);
+    // LW of a result row in DRAM, including padding.
     int64_t result_pitch(const TensorAccess &own) const;
 };
 

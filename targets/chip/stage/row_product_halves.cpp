@@ -63,7 +63,7 @@ void HalvesColumns::load_half(ColumnPanel &panel, int64_t number) {
     const auto mab_of = [&](int64_t n) { // the order in which groups alternate
         return int(f_.narrows ? n % f_.mabs : n % (f_.mabs / 2) * 2 + n / (f_.mabs / 2) % 2);
     };
-    while (pending_pieces_ > m_.dealt_wait) transfer_next();
+    while (pending_pieces_ > m_.pending_limit) transfer_next();
     if (number < all) columns_.push_back(m_.l1_loads.next(f_.side * block_words));
     std::vector<std::vector<std::vector<Mv>>> loads;
     std::vector<std::array<int64_t, 3>> down; // L1B, address in L2BM, in L1BM
@@ -118,7 +118,7 @@ void HalvesColumns::load_half(ColumnPanel &panel, int64_t number) {
         }
     }
     pending_.emplace_back([this, &panel, block, mab] {
-        panel.there[size_t(block)][size_t(mab)] = true;
+        panel.loaded[size_t(block)][size_t(mab)] = true;
         pending_pieces_--;
     });
     pending_pieces_++;
@@ -147,7 +147,7 @@ void HalvesDrain::next() {
     if (d.done == f_.vectors) drains_.pop_front();
 }
 
-void HalvesDrain::up(int64_t l1bm, int64_t l2bm) {
+void HalvesDrain::move_up(int64_t l1bm, int64_t l2bm) {
     L2 s;
     s.op = L2Op::Gather;
     moves_.l2_step(s, l2bm, l1bm);
@@ -204,7 +204,7 @@ void HalvesDrain::finish_narrow(const TileDrain &d, const Chunk &chunk) {
     l1.at.at = uint16_t(chunk.out);
     m.word().l1 = l1;
     c_.packer.place(m);
-    for (int64_t r = 0; r < half_chunk; r++) up(chunk.out + r * 32, d.l2bm + r * f_.row_words);
+    for (int64_t r = 0; r < half_chunk; r++) move_up(chunk.out + r * 32, d.l2bm + r * f_.row_words);
 }
 
 void HalvesDrain::finish_wide(const TileDrain &d, const Chunk &chunk) {
@@ -220,7 +220,7 @@ void HalvesDrain::finish_wide(const TileDrain &d, const Chunk &chunk) {
             l1.at.at = uint16_t(l1bm);
             m.word().l1 = l1;
             c_.packer.place(m);
-            up(l1bm, d.l2bm + r * f_.row_words + h * 32 * f_.l1bs);
+            move_up(l1bm, d.l2bm + r * f_.row_words + h * 32 * f_.l1bs);
         }
     }
 }

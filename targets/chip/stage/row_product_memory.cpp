@@ -22,7 +22,7 @@ void ProductPlanner::plan(const ScheduleState &state) {
 void ProductPlanner::take_columns(const ScheduleState &state) {
     const Bank bank = f_.columns_copies.front().memory;
     const int64_t words = ceil_div(f_.sets, f_.sets_of_step) * f_.sets_of_step * f_.matrices * f_.side;
-    m_.ahead = f_.twice && f_.panels.size() > 1 ? 2 : 1;
+    m_.ahead = f_.two_panels && f_.panels.size() > 1 ? 2 : 1;
     for (int64_t n = 0; n < m_.ahead; n++)
         m_.panel_slots.push_back(
             c_.planner.take(bank, words, f_.columns_copies.front().stage->name() + (n ? " (second)" : "")) +
@@ -39,17 +39,17 @@ void ProductPlanner::take_columns(const ScheduleState &state) {
     if (f_.parts > 1 && m_.ahead > 1)
         throw Unsupported(f_.who() + "double_buffer of the columns with halves of the L1Bs; leave out double_buffer");
     epilogue_.begin(state);
-    if (f_.parts > 1 && f_.end.defined())
+    if (f_.parts > 1 && f_.epilogue.defined())
         throw Unsupported(f_.who() + "an epilogue with halves of the L1Bs; only a cast to f16 is supported");
     m_.drain_rows = m_.store_rows = f_.vectors;
     if (m_.complete < 0) return stream_late();
     m_.drain_rows = cycles_per_step * f_.apart;
     m_.store_rows = f_.vectors / m_.drain_rows % 2 ? m_.drain_rows : 2 * m_.drain_rows;
-    keep_sums(beside - sums - epilogue_.registers().words());
+    plan_sums(beside - sums - epilogue_.registers().words());
 }
 
 // The cycles needed to load `rows` rows of a tensor into every L2B.
-double ProductPlanner::come(const ProductView &view, double rows) const {
+double ProductPlanner::load_cycles(const ProductView &view, double rows) const {
     const double rate = double(c_.config.moves.dram_rate * c_.config.groups);
     std::vector<L2bRows> all =
         f_.classes(f_.tiles.front(), [&](Values &values, L2bRows &c) { c.rows.push_back(view.row(values)); });
@@ -63,8 +63,8 @@ void ProductPlanner::stream_late() {
     const int64_t late = f_.pieces / 4;
     if (m_.ahead > 1 || f_.sides > 1 || f_.w.across || f_.pieces % 4 || late * 8 * f_.l1bs % block_words) return;
     const double work = 0.75 * double(f_.sets * f_.matrices * f_.vectors) * (f_.single ? 2 : 1),
-                 x = come(f_.x, double(f_.vectors)),
-                 w = 0.25 * come(f_.w, double(f_.l1bs * f_.l1b_matrices() * f_.side));
+                 x = load_cycles(f_.x, double(f_.vectors)),
+                 w = 0.25 * load_cycles(f_.w, double(f_.l1bs * f_.l1b_matrices() * f_.side));
     const double first = 1.25 * w / std::max(work - x, 1.0) + 2;
     for (const ColumnPanel &p : f_.panels) {
         if (double(p.tiles) < 3 * first) return;
@@ -75,16 +75,17 @@ void ProductPlanner::stream_late() {
 // Complete sums of a tile are kept in LM1, where the L1Bs reduce them while the next ones are
 // computed. If LM1 has more room, the sums of the first tiles are kept there while the columns of a
 // panel are loaded: as many tiles as provide work for that time.
-void ProductPlanner::keep_sums(int64_t words) {
+void ProductPlanner::plan_sums(int64_t words) {
     const int64_t sums = f_.sum_words * f_.vectors * f_.matrices;
     // Cycles: to compute a tile, to load its rows, and to load the columns.
-    const double work = double(f_.sets * f_.matrices * f_.vectors), x = come(f_.x, double(f_.vectors)),
-                 w = come(f_.w, double(f_.l1bs / f_.parts * f_.l1b_matrices() * f_.side));
+    const double work = double(f_.sets * f_.matrices * f_.vectors), x = load_cycles(f_.x, double(f_.vectors)),
+                 w = load_cycles(f_.w, double(f_.l1bs / f_.parts * f_.l1b_matrices() * f_.side));
     int64_t room = std::min<int64_t>(int64_t(f_.panels.front().tiles), words / sums);
     if (work > x) room = std::min(room, int64_t(w / (work - x)) + 1);
     if (m_.ahead > 1 || room < 2 || f_.blocks < 2) return;
-    m_.kept = room;
-    m_.kept_sums = c_.planner.take(Bank::Lm1, m_.kept * sums, "sums while " + f_.w.access.tensor + " comes");
+    m_.spilled_tiles = room;
+    m_.spilled_sums =
+        c_.planner.take(Bank::Lm1, m_.spilled_tiles * sums, "sums while " + f_.w.access.tensor + " is loaded");
 }
 
 void ProductPlanner::begin_memory() {
@@ -97,9 +98,9 @@ void ProductPlanner::begin_memory() {
     // results of one; the rest is for loads.
     const int64_t sums = m_.drain_rows * f_.l1b_matrices() * 4 * f_.sum_words;
     // If sums are reloaded into the PEs, results have a place of their own.
-    const bool reloads = f_.narrows || f_.end.defined() || f_.sides > 1;
+    const bool reloads = f_.narrows || f_.epilogue.defined() || f_.sides > 1;
     const int64_t out = reloads ? sums / (f_.narrows ? 2 : 1) : 0;
-    const int64_t step = std::max(f_.rows_of_step * block_words, !epilogue_.operands() ? 0 : f_.end_words()),
+    const int64_t step = std::max(f_.rows_of_step * block_words, !epilogue_.operands() ? 0 : f_.epilogue_words()),
                   part = 16 * 8 * f_.chunk_pieces; // transposed columns: of an L1B
     const int64_t times =
         2 * (sums + out) + std::max(4 * step, f_.w.across ? 2 * part : 0) <= plan.free_words(Bank::L1bm) ? 2 : 1;
@@ -109,7 +110,7 @@ void ProductPlanner::begin_memory() {
     const int64_t late = f_.of_piece * f_.side * block_words;
     const int64_t l1 = std::max(step, std::min(plan.free_words(Bank::L1bm), 64 * step) / step * step);
     if (l1 < 2 * late) m_.late = 0;
-    m_.l1_loads = Ring(plan.take(Bank::L1bm, l1, "operands on their way"), l1);
+    m_.l1_loads = Ring(plan.take(Bank::L1bm, l1, "operands in transit"), l1);
     if (m_.late) m_.late_l1 = Ring(m_.l1_loads.begin() + l1 - late, late);
     // L2BM: results of some tiles, and moves of about 256 cycles.
     const int64_t result = m_.store_rows * f_.row_words;
@@ -124,18 +125,18 @@ void ProductPlanner::begin_memory() {
     const auto w_room = [&] { return l1 / ((f_.of_piece + 1) * m_.l1_rows * block_words); };
     if (!f_.w.across) {
         while (m_.l1_rows > f_.rows_of_step && (w_room() < 1 || m_.l1_rows * block_words > room / 8)) m_.l1_rows /= 2;
-        m_.w_blocks = m_.kept || m_.late ? 1 : std::clamp<int64_t>(w_room(), 1, blocks_in(m_.l1_rows, 128));
+        m_.w_blocks = m_.spilled_tiles || m_.late ? 1 : std::clamp<int64_t>(w_room(), 1, blocks_in(m_.l1_rows, 128));
     }
     if ((f_.w.across ? part : f_.of_piece * m_.l1_rows * m_.w_blocks * block_words) > l1)
-        throw UserError(fmt::format("stage {}: L1BM has {} LW for operands on their way; smaller tiles leave more",
+        throw UserError(fmt::format("stage {}: L1BM has {} LW for operands in transit; smaller tiles leave more",
                                     f_.stage.name(), l1));
     const int64_t w = f_.w.across ? part * f_.l1bs : m_.w_blocks * m_.l1_rows * block_words;
     const int64_t end = epilogue_.operands() * f_.vectors * f_.row_words;
-    const int64_t x = (m_.kept ? 1 : m_.whole_x_blocks) * f_.vectors * block_words;
+    const int64_t x = (m_.spilled_tiles ? 1 : m_.whole_x_blocks) * f_.vectors * block_words;
     const auto slots_beside = [&] { return (room - 4 * x - 2 * w - end) / result; };
     const int64_t slots = std::clamp<int64_t>(slots_beside(), 1, m_.complete < 0 ? 3 : 4);
     m_.lag = f_.stage.write_back.empty() ? 0 : slots - 1;
-    if (end) m_.end_loads = Ring(plan.take(Bank::L2bm, end, "operands of the end"), end);
+    if (end) m_.epilogue_loads = Ring(plan.take(Bank::L2bm, end, "epilogue operands"), end);
     const int64_t spare = plan.free_words(Bank::L2bm) - slots * result - w;
     const int64_t most_x = std::clamp<int64_t>(spare / x / (m_.ahead > 1 ? 2 : 1), 1, 4) * x;
     m_.whole_x_blocks = std::min(m_.whole_x_blocks, most_x / (f_.vectors * block_words));
@@ -164,25 +165,24 @@ void ProductPlanner::begin_halves() {
         return Ring(plan.take(bank, words, name), words);
     };
     // L1BM: rows are freed in the order in which they arrived.
-    m_.x_rows = ring(Bank::L1bm, f_.vectors * block_words, "rows on their way");
+    m_.x_rows = ring(Bank::L1bm, f_.vectors * block_words, "rows in transit");
     const int64_t piece = f_.side * block_words, l1 = plan.free_words(Bank::L1bm) / piece * piece;
     const auto require = [&](const std::string &memory, int64_t has, int64_t needs) {
         if (has < needs)
-            throw UserError(
-                fmt::format("stage {}: under halves of the L1Bs, {} LW of {} are left for operands and results on "
-                            "their way, which take {}; smaller tiles of rows leave more",
-                            f_.stage.name(), has, memory, needs));
+            throw UserError(fmt::format("stage {}: under halves of the L1Bs, {} LW of {} are left for operands and "
+                                        "results in transit, which take {}; smaller tiles of rows leave more",
+                                        f_.stage.name(), has, memory, needs));
     };
     const int64_t sums = half_chunk * 2 * block_words, back = half_chunk * block_words,
                   out = half_chunk * f_.pieces * 8;
     require("L1BM", l1, std::max((half_loads + 1) * piece, sums + back + out));
-    m_.l1_loads = ring(Bank::L1bm, l1, "columns on their way, and sums of " + f_.stage.name());
+    m_.l1_loads = ring(Bank::L1bm, l1, "columns in transit, and sums of " + f_.stage.name());
     const int64_t at = m_.l1_loads.begin(), times = std::min<int64_t>(l1 / (sums + back + out), 2);
     m_.l1_sums = Ring(at, times * sums);
     m_.reloaded = Ring(at + times * sums, times * back);
     m_.l1_results = Ring(at + times * (sums + back), times * out);
     // Columns are loaded in groups of four; some wait for the faces.
-    m_.dealt_wait = l1 / piece - half_loads;
+    m_.pending_limit = l1 / piece - half_loads;
     m_.drain_each = std::max<int64_t>(1, ceil_div(f_.sets, f_.sets_of_step) * half_chunk / f_.vectors);
     // L2BM, in the same way.
     const int64_t x = f_.vectors * f_.parts * block_words, w = f_.side * f_.parts * block_words,

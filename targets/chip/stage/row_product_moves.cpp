@@ -121,8 +121,8 @@ void ProductMoves::to_pes(L1Op op, int width, int64_t l1bm, std::array<int, 4> a
 }
 
 // Distributes rows of 64 LW, whose words belong to some sets of some rows.
-void ProductMoves::deal(int64_t l1bm, const std::function<int64_t(int64_t row, int64_t set)> &to, bool to_lm,
-                        uint32_t mabs) {
+void ProductMoves::distribute(int64_t l1bm, const std::function<int64_t(int64_t row, int64_t set)> &to, bool to_lm,
+                              uint32_t mabs) {
     std::array<int, 4> at;
     const int64_t a_cycle = f_.sides > 1 ? 2 : 1, of_row = f_.sets_of_step / a_cycle;
     for (int t = 0; t < cycles_per_step; t++) at[size_t(t)] = int(to(t / of_row, t % of_row * a_cycle));

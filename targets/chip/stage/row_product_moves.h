@@ -21,17 +21,20 @@ public:
     // class's.
     std::vector<std::vector<sim::Mv>> loads(const ProductView &view, std::vector<L2bRows> classes, int64_t block,
                                             int64_t blocks, int64_t l2bm) const;
+    // Places these moves.
     void load(const ProductView &view, const std::vector<L2bRows> &classes, int64_t block, int64_t blocks,
               int64_t l2bm);
     // Moves rows with fewer than 64 LW in an L2B by granules, through a table that the host writes.
     // The excess of a whole block of 64 LW goes to a dummy destination.
     void granules(const ProductView &view, const std::vector<DramPlace> &at, int64_t l2bm, uint32_t l2bs, bool store,
                   std::vector<sim::Mv> &all);
+    // One L2 step between these addresses.
     void l2_step(sim::L2 slot, int64_t l2bm, int64_t l1bm);
     // One L1 step to four addresses.
     void to_pes(sim::L1Op op, int width, int64_t l1bm, std::array<int, 4> at, bool to_lm, uint32_t mabs);
     // Distributes rows of 64 LW, whose words belong to some sets of some rows.
-    void deal(int64_t l1bm, const std::function<int64_t(int64_t row, int64_t set)> &to, bool to_lm, uint32_t mabs);
+    void distribute(int64_t l1bm, const std::function<int64_t(int64_t row, int64_t set)> &to, bool to_lm,
+                    uint32_t mabs);
 
 private:
     Context &c_;

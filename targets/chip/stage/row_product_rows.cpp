@@ -40,7 +40,7 @@ void MabRows::transfer(int64_t l2bm, int64_t blocks, int64_t within) {
             s.op = L2Op::Broadcast;
             moves_.l2_step(s, l2bm + (r + i) * blocks * block_words, l1bm + i * block_words);
         }
-        moves_.deal(
+        moves_.distribute(
             l1bm + within, [&](int64_t row, int64_t set) { return at(set, r + row); }, false, all_units);
     }
 }

@@ -15,7 +15,7 @@ namespace kumiko::chip {
 void lower_contraction(Context &c, const ScheduleState &state, const StageState &stage, const StageState *finished);
 
 // Element-wise vector stages, including the stages computed at their loops, which may be reductions
-// (stage/chain.h). Operands are copied to LM0 and LM1; results leave by forwards.
+// (stage/chain.h). Operands are copied to LM0 and LM1; results are forwarded to L1BM.
 void lower_pointwise(Context &c, const ScheduleState &state, const StageState &stage);
 
 } // namespace kumiko::chip

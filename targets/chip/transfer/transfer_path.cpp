@@ -59,25 +59,27 @@ void TransferPath::arrange_l1() {
     const StagePlan &plan = plan_;
     const int64_t pes = config_.pes_per_l1b();
     if (s.form == Form::Face) {
-        distribution_ = Deal::Face;
+        distribution_ = Distribution::Face;
         l1_words_ = round_up(accesses_ * s.face_words(), chunk_);
         unit_words_ = l1_words_;
     } else {
         const int64_t mabs = plan.parts(s.access, Tier::Mab);
         if (!s.store && mabs == 1)
             distribution_ = s.form == Form::Vector || s.form == Form::Result || plan.parts(s.access, Tier::Pe) > 1
-                                ? Deal::Mab
-                                : Deal::Pe;
-        if (s.store && s.form == Form::Pe && plan.used(Tier::Mab) == 1) distribution_ = Deal::Mab;
+                                ? Distribution::Mab
+                                : Distribution::Pe;
+        if (s.store && s.form == Form::Pe && plan.used(Tier::Mab) == 1) distribution_ = Distribution::Mab;
         by_mab_ = s.transposed && mabs > 1;
-        if (s.transposed) distribution_ = Deal::Mab;
-        per_address_ = distribution_ == Deal::Scatter ? pes : distribution_ == Deal::Mab ? pes_per_mab : 1;
+        if (s.transposed) distribution_ = Distribution::Mab;
+        per_address_ = distribution_ == Distribution::Scatter ? pes
+                       : distribution_ == Distribution::Mab   ? pes_per_mab
+                                                              : 1;
         chunk_ = std::lcm<int64_t>(64, cycles_per_step * per_address_);
         const int64_t addresses = round_up(accesses_, s.store ? cycles_per_step : 1) * words_;
         l1_words_ = segment_ = round_up(addresses * per_address_, chunk_);
         // Of a chunk larger than all PEs need, they take only that part.
-        unit_words_ =
-            s.store || distribution_ != Deal::Pe ? l1_words_ / per_address_ : round_up(addresses, cycles_per_step);
+        unit_words_ = s.store || distribution_ != Distribution::Pe ? l1_words_ / per_address_
+                                                                   : round_up(addresses, cycles_per_step);
         if (by_mab_) l1_words_ *= mabs;
     }
 }
@@ -377,12 +379,12 @@ std::string TransferPath::to_string() const {
         for (const size_t l : d.loops) names += (names.empty() ? "" : "+") + loops[l].name;
         add(d.extent, names);
     }
-    if (l2_times_ > 1) add(l2_times_, interleaved_ ? "L1B (dealt by 8 LW)" : "L1B");
-    if (distribution_ == Deal::Face)
+    if (l2_times_ > 1) add(l2_times_, interleaved_ ? "L1B (distributed by 8 LW)" : "L1B");
+    if (distribution_ == Distribution::Face)
         add(shape_.face_words(), "matrix");
-    else if (distribution_ == Deal::Scatter)
+    else if (distribution_ == Distribution::Scatter)
         add(config_.mabs, "MAB"), add(pes_per_mab, "PE");
-    else if (distribution_ == Deal::Mab)
+    else if (distribution_ == Distribution::Mab)
         add(pes_per_mab, "PE");
     if (words_ > 1) add(words_, "word");
     add(per_word_, "lane");

@@ -1,5 +1,5 @@
-// The path of a tensor is its transfer path between DRAM and the units, for one stage: the order of
-// its words in DRAM, L2BM and L1BM, and the operations that transfer them.
+// The transfer path of a tensor between DRAM and the units, for one stage: the order of its words
+// in DRAM, L2BM and L1BM, and the operations that transfer them.
 //
 // Host-packed tensors are stored in consumption order. The loops of the stage inside the copy are
 // the addresses in a unit's memory; L1BM, L2BM and DRAM hold the same words in the order in which
@@ -101,12 +101,13 @@ public:
     // Whether the loops read whole blocks of a tensor with this layout.
     bool takes_row_major(const DramOrder &order) const;
     // A store for which all MABs have the same data.
-    bool from_one_mab() const { return shape_.store && distribution_ == Deal::Mab; }
+    bool from_one_mab() const { return shape_.store && distribution_ == Distribution::Mab; }
 
     // The moves for words [x, x + n) of the tile in L1BM's order (multiples of chunk()), or for
     // `tiles` whole tiles from `key` on. A store may be restricted to some groups.
     void moves(Packer &p, int64_t key, int64_t x, int64_t n, int64_t dram, int64_t l2bm, int64_t tiles = 1,
                uint32_t groups = ~0u) const;
+    // From L2BM to L1BM, or for a store the reverse: n LW of L1BM.
     void l2(Packer &p, int64_t n, int64_t l2bm, int64_t l1bm) const;
     // From L1BM to LM: words [x, x + n) of a tile that begins at `at`, with LM0 and LM1 numbered
     // consecutively.
@@ -131,7 +132,8 @@ private:
     bool by_mab_ = false; // at L1: one MAB after the other
     int64_t segment_ = 0; // LW of a MAB in that case
     int64_t unit_ = 64;   // LW that are contiguous in DRAM: a block or a granule
-    enum class Deal { Scatter, Mab, Pe, Face } distribution_ = Deal::Scatter; // distribution at L1
+    // How L1 distributes words: one to each PE, or the same to each MAB, PE or face.
+    enum class Distribution { Scatter, Mab, Pe, Face } distribution_ = Distribution::Scatter;
     // Granules without a destination so far.
     mutable int64_t nowhere_ = 0;
     // Of a transposed tile, from address 0 of LM0 to 0 of LM1; planned when it is first needed.
@@ -158,15 +160,21 @@ private:
     // have different groups; rows of all groups alternate, so that all groups are busy.
     static std::pair<int64_t, int64_t> in_segment(int64_t x, int64_t segment, int64_t parts, int64_t piece,
                                                   int64_t groups);
+    // Sets the number of words of an access.
     void set_words();
+    // Decides how L1 distributes the words.
     void arrange_l1();
+    // Decides how L2 distributes the parts.
     void arrange_l2();
+    // Finds moves for a row-major tensor.
     void arrange_rows();
     std::vector<bool> shared_; // by loop: whether it shares a digit with others
+    // Finds the digits of a tile.
     void find_digits();
     // Parts that L2 sends at once; second: −1, or the part for the upper half.
     std::vector<std::pair<int64_t, int64_t>> pairs_;
     std::vector<int> l1b_of_part_;
+    // The L1Bs that hold a part.
     uint32_t l1bs_of_part(int64_t part) const;
     int64_t slots() const; // of a tile in one group's DRAM, in units of l2_words()
     struct Home {
@@ -174,24 +182,30 @@ private:
         int64_t slot;
         int g, l; // an L2B that owns the data
     };
+    // Where the groups store the tile.
     std::vector<Home> homes(int64_t key) const;
+    // The address in L2BM of word x of a part.
     int64_t l2_offset(int64_t part, int64_t x) const;
+    // Sets the loops to the values of a tile.
     void set_key(Values &values, int64_t key) const;
     // Sets the loops to the values of a word of a tile in L1BM's order, and the lane loops to those
     // of its element e. Returns the access and the index of the word in it.
     void set_lane(Values &values, int64_t w, int64_t e) const;
     std::pair<int64_t, int64_t> set_word(Values &values, int64_t part, int64_t x, int64_t e = 0) const;
+    // Sets the loops to the values of an access.
     void set_digits(Values &values, int64_t access) const;
+    // The MABs that hold a part.
     uint32_t mabs_of_part(int64_t part) const;
     // For a row-major tensor. "" if each `unit` LW of L2BM are contiguous in DRAM; otherwise the
     // reason.
     std::string why_not_row_major(const DramOrder &order, bool interleaved, int64_t unit = 64) const;
+    // The moves of a row-major tensor for some words of L2BM.
     void row_moves(Packer &p, int64_t key, int64_t begin, int64_t words, int64_t dram, int64_t l2bm,
                    uint32_t groups) const;
     // The position in DRAM of the words at y in L2BM's order; nullopt for a store beyond the
-    // tensor.
-    // `there`: whether it holds elements.
+    // tensor. `has_elements` is set to whether it holds elements.
     std::optional<DramPlace> block(Values &values, int64_t y, bool &there) const;
+    // Moves of granules through a table.
     void granules(const std::vector<std::optional<DramPlace>> &places, sim::Mv move, int64_t dram,
                   std::vector<sim::Mv> &all) const;
 };

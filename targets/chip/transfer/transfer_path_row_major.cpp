@@ -1,4 +1,4 @@
-// Roads of row-major tensors: the unit of distribution has to be contiguous in DRAM, in blocks of
+// Paths of row-major tensors: the unit of distribution has to be contiguous in DRAM, in blocks of
 // 64 LW or granules of 16 LW.
 #include "targets/chip/transfer/transfer_path.h"
 
@@ -61,9 +61,9 @@ std::string TransferPath::why_not_row_major(const DramOrder &order, bool interle
         fits = fits && first[last] % (unit * per_word_) == 0;
         // Other tiles are alike if the other loops step over whole blocks.
         if (!fits)
-            return fmt::format("{} lies in DRAM row-major, and the loops do not take it by whole blocks of {} "
-                               "elements of a row; bind the last axis so that PEs, MABs and L1Bs have neighbours, "
-                               "or prepack it",
+            return fmt::format("{} is row-major in DRAM, and the loops do not read it in whole blocks of {} "
+                               "elements of a row; bind the last axis so that PEs, MABs and L1Bs have adjacent "
+                               "elements, or prepack it",
                                shape_.name, unit * per_word_);
     }
     for (size_t l = 0; l < plan_.loops().size(); l++) {
@@ -72,7 +72,7 @@ std::string TransferPath::why_not_row_major(const DramOrder &order, bool interle
                                  ? p.level < Tier::L1b
                                  : std::count(shape_.keys.begin(), shape_.keys.end(), l) > 0;
         if (outside && p.extent > 1 && index[last].coefficients[l] % (unit * per_word_) != 0)
-            return fmt::format("{} lies in DRAM row-major, and loop {} steps over parts of blocks of {} LW; prepack it",
+            return fmt::format("{} is row-major in DRAM, and loop {} steps over parts of blocks of {} LW; prepack it",
                                shape_.name, p.name, unit);
     }
     return "";

@@ -73,9 +73,9 @@ void TransferPath::l1_down(Packer &p, int64_t x, int64_t n, int64_t l1bm, int64_
         if (offset >= unit_words_) break;
         MicroOp m;
         L1 &l1 = m.word().l1;
-        l1.op = distribution_ == Deal::Scatter ? L1Op::Scatter
-                : distribution_ == Deal::Mab   ? L1Op::MabBroadcast
-                                               : L1Op::PeBroadcast;
+        l1.op = distribution_ == Distribution::Scatter ? L1Op::Scatter
+                : distribution_ == Distribution::Mab   ? L1Op::MabBroadcast
+                                                       : L1Op::PeBroadcast;
         if (by_mab_) l1.mabs = mabs_of_part(at_mab.first);
         l1.at.at = uint16_t(l1bm + i);
         const bool second = at + offset >= config_.sizes.lm;

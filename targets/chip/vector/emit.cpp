@@ -12,8 +12,8 @@ using Kind = VectorOp::Kind;
 
 namespace {
 
-// Two operands that one word cannot fetch: the same port with different addresses, or an immediate
-// together with LM0.
+// Whether one word cannot read both operands: they have the same port and different addresses, or
+// are an immediate and in LM0.
 bool clash(const Operand &a, const Operand &b) {
     if (a.source == b.source) return a.source == Source::Imm ? a.immediate != b.immediate : !(a.address == b.address);
     return (a.source == Source::Imm && b.source == Source::Lm0) || (a.source == Source::Lm0 && b.source == Source::Imm);
@@ -23,7 +23,7 @@ uint64_t filled(uint32_t bits, sim::Type t) {
     return bits_of(t) == 32 ? uint64_t(bits) << 32 | bits : uint64_t(bits & 0xffff) * 0x0001000100010001;
 }
 
-constexpr int dealt_words = 2 * cycles_per_step; // registers are allocated in this unit
+constexpr int allocation_words = 2 * cycles_per_step; // registers are allocated in this unit
 
 int bank_of(const Operand &o) { return o.source == Source::Grf1; }
 
@@ -50,7 +50,7 @@ VectorEmitter::VectorEmitter(Packer &packer, std::string who, std::array<Registe
                              int first_mask)
     : packer_(packer), who_(std::move(who)), four_(four) {
     for (size_t b = 0; b < 2; b++) {
-        for (int at = 0; at + dealt_words <= registers[b].words; at += dealt_words)
+        for (int at = 0; at + allocation_words <= registers[b].words; at += allocation_words)
             free_[b].push_back(registers[b].at + at);
     }
     for (int m = first_mask; m < 16; m++) free_masks_.push_back(m);
@@ -283,7 +283,7 @@ void VectorEmitter::place(Id id, const Place *to) {
     if (choices > 0) {
         for (int p = 0; p < n; p++) {
             if (free_masks_.empty())
-                throw Unsupported(who_ + ": the expression makes more choices than there are masks");
+                throw Unsupported(who_ + ": the expression has more selects than there are mask entries");
             v.masks[size_t(p)] = free_masks_.front();
             free_masks_.pop_front();
         }

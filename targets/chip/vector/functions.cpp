@@ -55,8 +55,8 @@ Id scaled_exp(VectorBuilder &b, Id x, double c = 1) {
 // max(x, 0), -0 where x is negative; NaN stays.
 Id positive_part(VectorBuilder &b, Id x) { return b.select(b.less(x, b.number(0)), b.number(-0.0), x); }
 
-// value · e^(factor · a²): what the square rounds off goes to the value, as 1 + rest, since it is
-// below 2^-16.
+// value · e^(factor · a²). The rounding error of the square, below 2^-16, is applied to the value
+// as a factor of 1 + rest.
 Id times_exp_of_square(VectorBuilder &b, Id value, Id a, double factor) {
     const Id s = b.mul(a, a);
     const Id rest = b.mul(b.fma(a, a, b.negated(s)), b.number(factor));
@@ -205,8 +205,8 @@ Id gelu(VectorBuilder &b, Id x) {
 }
 
 Id gelu_tanh(VectorBuilder &b, Id x) {
-    // c z, z = a (a² + k), is twice the argument of tanh. w is a² + k, and both products have what
-    // they round off beside them.
+    // c z, z = a (a² + k), is twice the argument of tanh. w is a² + k. `rest` is the sum of the
+    // rounding errors of both products.
     const double c = 0.071354816272600249, k = 1.5957691216057307 / c, k_high = double(float(k));
     const Id a = b.alu(AluOp::Min, b.absolute(x), b.number(10.9));
     const Id w = b.fma(a, a, b.number(k_high)), square = b.sub(w, b.number(k_high));
@@ -215,8 +215,8 @@ Id gelu_tanh(VectorBuilder &b, Id x) {
     rest = b.add(rest, b.number(k - k_high));
     const Id z = b.mul(a, w);
     rest = b.fma(a, rest, b.fma(a, w, b.negated(z)));
-    // e^(−c rest) goes to a, as 1 − c rest: where e^(−c z) counts beside 1, c rest is below half a
-    // unit.
+    // a is multiplied with e^(−c rest), as 1 − c rest: where e^(−c z) is significant relative to 1,
+    // c rest is below half a unit.
     return times_sigmoid(b, x, b.fnma(b.mul(a, b.number(c)), rest, a), z, -c);
 }
 
@@ -245,7 +245,7 @@ Id sqrt(VectorBuilder &b, Id x) {
 }
 
 Id divide(VectorBuilder &b, Id a, Id d) {
-    // s ≈ 1/sqrt(|d|). Everything is scaled by s twice, so that no value leaves fp32's range before
+    // s ≈ 1/sqrt(|d|). All values are scaled by s twice, so that none exceeds fp32's range unless
     // the quotient does.
     const Id s = b.alu(AluOp::Rsqrt, b.absolute(d));
     const Id t = b.fnma(b.mul(b.absolute(d), s), s, b.number(1)); // 1 − |d| s²: below 2^-6

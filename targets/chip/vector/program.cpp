@@ -170,7 +170,7 @@ Id VectorBuilder::select(Id condition, Id a, Id b) {
     if (!is_comparison(ops_[size_t(condition)])) // the mask is written by a comparison
         condition = alu(AluOp::Ne, condition, bits(0, type(condition)));
     if (bits_of(type(condition)) != bits_of(type(a)))
-        throw InternalError("a choice between elements of another width than those compared");
+        throw InternalError("a select between elements of another width than the compared ones");
     VectorOp op;
     op.kind = Kind::Alu;
     op.alu = AluOp::Select;

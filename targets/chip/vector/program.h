@@ -51,6 +51,7 @@ uint32_t evaluate(const VectorProgram &program, const std::vector<uint32_t> &rea
 // become fp16 operations, which are exact and have twice the rate.
 class VectorBuilder {
 public:
+    // The read with this number, counted from 0: one of the values that `evaluate` is given.
     Id read(int which, sim::Type type);
     Id number(double value, sim::Type type = sim::Type::F32);
     Id bits(uint32_t bits, sim::Type type);
