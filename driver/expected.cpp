@@ -22,7 +22,7 @@ void CheckArrays::check(const std::vector<Buffer<>> &actual) const {
 CheckArrays make_check_arrays(const Op &op, const Sizes &sizes, uint64_t seed) {
     for (const std::string &s : op.sizes()) {
         if (!sizes.count(s))
-            throw UserError("op \"" + op.name() + "\": size " + s + " has no value; give it one, as --sizes " + s +
+            throw UserError("op \"" + op.name() + "\": size " + s + " has no value; give it a value, as --sizes " + s +
                             "=100");
     }
     const Stopwatch watch;

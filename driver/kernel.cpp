@@ -200,7 +200,7 @@ namespace {
 std::shared_ptr<Kernel::Contents> compile_contents(const Schedule &schedule, const Target &target,
                                                    const CompileOptions &options) {
     if (schedule.machine().architecture == "chip")
-        throw UserError("the schedule is one for " + schedule.machine().name +
+        throw UserError("the schedule is for " + schedule.machine().name +
                         ", and compile makes code for processors; compile_chip makes programs for the chip");
     auto contents =
         std::make_shared<Kernel::Contents>(Kernel::Contents{schedule.op(), {}, {}, {}, nullptr, {}, false, {}});

@@ -180,17 +180,17 @@ void make_entries(std::vector<PackagedKernel> &kernels) {
         Entry main{k.symbol, k.kernel->any_shape ? any_shape_parameters(nest) : parameters_of(nest), {}};
         if (k.kernel->any_shape) {
             for (const PackagedKernel &other : kernels) {
-                if (const auto way = way_to_fixed(k, other, main.parameters)) main.ways.push_back(*way);
+                if (const auto way = way_to_fixed(k, other, main.parameters)) main.variants.push_back(*way);
             }
             // The most specific one first.
-            std::stable_sort(main.ways.begin(), main.ways.end(), [](const EntryVariant &a, const EntryVariant &b) {
-                return a.equals.size() > b.equals.size();
-            });
+            std::stable_sort(
+                main.variants.begin(), main.variants.end(),
+                [](const EntryVariant &a, const EntryVariant &b) { return a.equals.size() > b.equals.size(); });
         }
         for (const PackagedVariant &v : k.variants) {
             EntryVariant way = way_to(v.nest, k.symbol + "." + v.name(), main.parameters);
             way.features = v.features;
-            main.ways.push_back(way);
+            main.variants.push_back(way);
         }
         main.internal = k.kernel->internal;
         k.entries = {main};
@@ -202,10 +202,10 @@ void make_entries(std::vector<PackagedKernel> &kernels) {
                 const Nest &n = v.nest.packs[p];
                 EntryVariant way = way_to(n, n.name + "." + v.name(), pack.parameters);
                 way.features = v.features;
-                pack.ways.push_back(way);
+                pack.variants.push_back(way);
                 way = way_to(n, n.name + "_elements." + v.name(), elements.parameters, false);
                 way.features = v.features;
-                elements.ways.push_back(way);
+                elements.variants.push_back(way);
             }
             k.entries.push_back(pack);
             k.entries.push_back(elements);

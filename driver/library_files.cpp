@@ -122,7 +122,7 @@ std::string library_header(const LibraryDescription &library, const std::vector<
         while (!note.empty() && note.back() == '\n') note.pop_back();
         std::vector<std::string> targets, picks;
         for (const PackagedVariant &v : k.variants) targets.push_back(v.name());
-        for (const EntryVariant &way : k.entries[0].ways) {
+        for (const EntryVariant &way : k.entries[0].variants) {
             if (!way.equals.empty()) picks.push_back(way.symbol);
         }
         note += fmt::format("\nfor {}", fmt::join(targets, ", "));
@@ -244,7 +244,7 @@ Json library_manifest(const LibraryDescription &library, const std::vector<Targe
             tensors.push_back(tensor);
         }
         for (const EntryParameter &p : k.entries[0].parameters) arguments.push_back(p.name);
-        for (const EntryVariant &way : k.entries[0].ways) {
+        for (const EntryVariant &way : k.entries[0].variants) {
             if (!way.equals.empty()) picks.push_back(way.symbol);
         }
         for (size_t p = 0; p < k.nest().packs.size(); p++) {

@@ -191,8 +191,9 @@ void declare(std::ostream &out, const Nest &nest, const HeaderOptions &options) 
             << "\n";
     }
     if (is_pack(nest))
-        out << fmt::format(" *   {}_elements: the number of elements of {}, or -1 where no kernel fits the processor\n",
-                           nest.name, c_name(nest.tensors.back().name));
+        out << fmt::format(
+            " *   {}_elements: the number of elements of {}, or -1 if no kernel supports the processor\n", nest.name,
+            c_name(nest.tensors.back().name));
     out << " */\n";
     out << fmt::format("int {}({});\n", nest.name,
                        parameters.empty() ? "void" : fmt::format("{}", fmt::join(parameters, ", ")));

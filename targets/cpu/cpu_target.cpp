@@ -207,8 +207,8 @@ void limit_features(const std::string &level) {
     const CpuTarget most = CpuTarget::level(level);
     const std::string here = llvm::Triple(llvm::sys::getProcessTriple()).getArchName().str();
     if (most.architecture() != here)
-        throw UserError("features cannot be limited to " + level + ": that is of " + most.architecture() +
-                        ", this processor of " + here);
+        throw UserError("features cannot be limited to " + level + ": that level is of " + most.architecture() +
+                        ", and this processor is " + here);
     limit = most.required_features();
     kumiko_set_cpu_features([](uint64_t detected) { return detected & limit; });
 }

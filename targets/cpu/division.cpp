@@ -40,9 +40,9 @@ std::pair<Value *, Value *> Codegen::divide_floor(Type t, Value *a, Value *b) {
         safe = ir_.CreateSelect(by_minus_one, one, safe);
     }
     // Most processors divide vectors of floats, not of integers: RISC-V's vector unit does both.
-    // The quotient of two integers of n bits, truncated, is exact in a float of more than 2n - 1...
-    // bits only for n = 8 and 16 in f32 and n = 32 in f64: the distance of a/b from the next
-    // integer is at least 1/b, and the rounding error below 2^(n-p)/b, p the precision.
+    // The truncated quotient of two n-bit integers is exact in floats with p bits of precision if
+    // n < p: a/b is at least 1/b away from the next integer, and its rounding error is below
+    // 2^(n-p)/b. So f32 serves for n = 8 and 16, and f64 for n = 32.
     Value *quotient;
     if (t.is_vector() && t.bits() <= 32 && !options_.target.has("v")) {
         llvm::Type *f = with_lanes(t.bits() <= 16 ? ir_.getFloatTy() : ir_.getDoubleTy(), t.lanes());

@@ -14,17 +14,17 @@ public:
         : made_(made), context_(made.context), module_(made.module), prefix_(std::move(prefix)), ir_(context_) {}
 
     void add(const Entry &entry) {
-        if (entry.ways.empty() || !entry.ways.back().equals.empty())
-            throw InternalError("entry " + entry.name + " has no way that is always open");
+        if (entry.variants.empty() || !entry.variants.back().equals.empty())
+            throw InternalError("entry " + entry.name + " has no unconditional variant");
         llvm::Type *result = entry.counts ? ir_.getInt64Ty() : ir_.getInt32Ty();
         std::vector<llvm::Type *> types;
         for (const EntryParameter &p : entry.parameters) types.push_back(type_of(p));
         llvm::Function *f = begin(entry.name, result, types);
         for (size_t i = 0; i < types.size(); i++) f->getArg(unsigned(i))->setName(entry.parameters[i].name);
-        const auto first =
-            std::find_if(entry.ways.begin(), entry.ways.end(), [](const EntryVariant &w) { return w.features != 0; });
+        const auto first = std::find_if(entry.variants.begin(), entry.variants.end(),
+                                        [](const EntryVariant &w) { return w.features != 0; });
         llvm::Value *ready = nullptr;
-        if (first != entry.ways.end()) {
+        if (first != entry.variants.end()) {
             ready = ready_features();
             auto *ask = llvm::BasicBlock::Create(context_, "ask", f),
                  *choose = llvm::BasicBlock::Create(context_, "choose", f);
@@ -59,37 +59,37 @@ private:
         return ready;
     }
 
-    // The same entry, preceded by a query to the runtime, and a request for tile registers if a way
-    // needs AMX. It is a separate function because a function with calls saves registers even on
-    // paths without calls.
+    // The same entry, preceded by a query to the runtime, and a request for tile registers if a
+    // variant needs AMX. It is a separate function because a function with calls saves registers
+    // even on paths without calls.
     llvm::Function *asking_entry(const Entry &entry, llvm::Function *f) {
         std::vector<llvm::Type *> types(f->getFunctionType()->params().begin(), f->getFunctionType()->params().end());
         llvm::Function *asking = begin(entry.name + ".ask", f->getReturnType(), types);
         asking->setLinkage(llvm::GlobalValue::InternalLinkage);
         asking->addFnAttr(llvm::Attribute::NoInline);
         const uint64_t tiles = CpuTarget::feature_bit(made_.target.architecture(), "amx-tile");
-        if (std::any_of(entry.ways.begin(), entry.ways.end(),
+        if (std::any_of(entry.variants.begin(), entry.variants.end(),
                         [&](const EntryVariant &w) { return w.features & tiles; }))
             ir_.CreateCall(hook("request_tiles", ir_.getInt32Ty(), {}));
         choose(entry, asking, ir_.CreateCall(hook("cpu_features", ir_.getInt64Ty(), {})));
         return asking;
     }
 
-    // Calls the first way that applies to a processor with the features `have`.
+    // Calls the first variant that applies to a processor with the features `have`.
     void choose(const Entry &entry, llvm::Function *f, llvm::Value *have) {
-        for (const EntryVariant &way : entry.ways) {
+        for (const EntryVariant &variant : entry.variants) {
             // Applies unconditionally, so nothing follows it.
-            if (!way.features && way.equals.empty()) return take(way, f);
+            if (!variant.features && variant.equals.empty()) return take(variant, f);
             llvm::Value *open = ir_.getTrue();
-            for (const auto &[parameter, value] : way.equals)
+            for (const auto &[parameter, value] : variant.equals)
                 open = ir_.CreateAnd(open,
                                      ir_.CreateICmpEQ(f->getArg(unsigned(parameter)), ir_.getInt64(uint64_t(value))));
-            if (way.features) open = ir_.CreateAnd(open, has(have, way.features));
+            if (variant.features) open = ir_.CreateAnd(open, has(have, variant.features));
             auto *taken = llvm::BasicBlock::Create(context_, "take", f),
                  *next = llvm::BasicBlock::Create(context_, "next", f);
             ir_.CreateCondBr(open, taken, next);
             ir_.SetInsertPoint(taken);
-            take(way, f);
+            take(variant, f);
             ir_.SetInsertPoint(next);
         }
         if (entry.counts) {
@@ -97,8 +97,8 @@ private:
             return;
         }
         llvm::Function *require = hook("require_features", ir_.getInt32Ty(), {ir_.getInt64Ty(), ir_.getPtrTy()});
-        ir_.CreateRet(
-            ir_.CreateCall(require, {ir_.getInt64(entry.ways.back().features), ir_.CreateGlobalStringPtr(entry.name)}));
+        ir_.CreateRet(ir_.CreateCall(
+            require, {ir_.getInt64(entry.variants.back().features), ir_.CreateGlobalStringPtr(entry.name)}));
     }
 
     static std::vector<llvm::Value *> arguments_of(llvm::Function *f) {
@@ -129,14 +129,14 @@ private:
                 .getCallee());
     }
 
-    void take(const EntryVariant &way, llvm::Function *f) {
+    void take(const EntryVariant &variant, llvm::Function *f) {
         std::vector<llvm::Value *> arguments;
         std::vector<llvm::Type *> types;
-        for (size_t a : way.arguments) {
+        for (size_t a : variant.arguments) {
             arguments.push_back(f->getArg(unsigned(a)));
             types.push_back(arguments.back()->getType());
         }
-        take(module_.getOrInsertFunction(way.symbol, llvm::FunctionType::get(f->getReturnType(), types, false)),
+        take(module_.getOrInsertFunction(variant.symbol, llvm::FunctionType::get(f->getReturnType(), types, false)),
              arguments);
     }
     void take(llvm::FunctionCallee callee, const std::vector<llvm::Value *> &arguments) {

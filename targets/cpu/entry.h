@@ -29,19 +29,19 @@ struct EntryVariant {
 struct Entry {
     std::string name;
     std::vector<EntryParameter> parameters;
-    std::vector<EntryVariant> ways; // tried in order; the last one has no `equals`
-    // The entry returns a number of elements instead of a status: int64_t, -1 if no way applies.
-    // Such an entry has no packed form.
+    std::vector<EntryVariant> variants; // tried in order; the last one has no `equals`
+    // The entry returns a number of elements instead of a status: int64_t, -1 if no variant
+    // applies. Such an entry has no packed form.
     bool counts = false;
     // For other objects of the library only: hidden, without a packed form.
     bool internal = false;
 };
 
 // One object with the functions NAME and NAME_packed(void *const *tensors, const int64_t *sizes) of
-// each entry. If no way applies, an entry returns KUMIKO_MISSING_FEATURE with a text that names
-// what the last way needs. Undefined symbols are the ways' symbols, the hooks
-// <runtime_prefix>_cpu_features, _require_features and, if a way needs AMX, _request_tiles, and the
-// variable _ready_features (runtime/cpu_features.c).
+// each entry. If no variant applies, an entry returns KUMIKO_MISSING_FEATURE with a text that names
+// what the last variant needs. Undefined symbols are the variants' symbols, the hooks
+// <runtime_prefix>_cpu_features, _require_features and, if a variant needs AMX, _request_tiles, and
+// the variable _ready_features (runtime/cpu_features.c).
 ObjectFile compile_entries(const std::vector<Entry> &entries, const CpuTarget &target,
                            const std::string &runtime_prefix);
 

@@ -54,7 +54,7 @@ void Codegen::check_overlap(const Nest &nest) {
     for (size_t i = 0; i < n; i++) {
         const TensorArgument &t = nest.tensors[i];
         if (t.strides.size() != t.extents.size()) {
-            throw InternalError("kernel " + kernel_ + ": tensor " + t.name + " has not one stride for each extent");
+            throw InternalError("kernel " + kernel_ + ": tensor " + t.name + " must have one stride for each extent");
         }
         Value *last = i64(0), *empty = ir_.getFalse();
         for (size_t d = 0; d < t.extents.size(); d++) {

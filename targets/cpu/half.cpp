@@ -1,4 +1,4 @@
-// The two 16-bit floats. They live as their bits; arithmetic happens in f32 and rounds back after
+// The two 16-bit floats, represented by their bits. Arithmetic is done in f32 and rounded after
 // each operation, which for + - * / and sqrt gives the correctly rounded result, because f32 has
 // more than twice their precision plus two bits (Figueroa, "When is double rounding innocuous?",
 // 1995). Sums and products of f16 are the processor's own where it has them (Codegen::binary).
@@ -48,8 +48,8 @@ Value *Codegen::narrow_to_bfloat(Value *v) {
     return ir_.CreateTrunc(ir_.CreateSelect(ir_.CreateFCmpUNO(v, v), nan, rounded), i16);
 }
 
-// AVX-512's conversion of 16 or 32 lanes rounds to nearest whatever the mode is, but takes
-// subnormal numbers for zeros: where there is one, narrow_to_bfloat does all lanes.
+// AVX-512's conversion of 16 or 32 lanes rounds to nearest in every mode, but treats subnormal
+// numbers as zeros. If a lane has one, narrow_to_bfloat converts all lanes.
 Value *Codegen::narrow_by_instruction(Value *v) {
     const int n = lanes(v);
     constexpr int subnormal = 0x20;

@@ -1,4 +1,4 @@
-// The C entry of a kernel: the body and the packed form. The entry checks are in door.cpp.
+// The C entry of a kernel: the body and the packed form. The entry checks are in entry_checks.cpp.
 #include "targets/cpu/codegen.h"
 #include "targets/lower/extern_calls.h"
 
@@ -275,7 +275,7 @@ void Codegen::add(const Nest &nest) {
         for (const std::string &name : found.instructions) {
             if (!emission(name).builtin)
                 throw UserError("kernel " + nest.name + ": the emitter of instruction \"" + name +
-                                "\" makes code that LLVM takes for invalid: " + problems);
+                                "\" makes code that LLVM rejects: " + problems);
         }
         throw InternalError("kernel " + nest.name + ": invalid code was generated: " + problems);
     }

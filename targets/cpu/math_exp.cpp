@@ -8,7 +8,7 @@
 // 1, erf and 1 + erf are our own fits for the least relative error (3e-9, 9e-8, 1e-7, 1e-8 and
 // 2e-9; the last, absolute, 4e-8), by weighted least squares as in Lawson's algorithm (1961). pow
 // uses log2 by the series of the inverse hyperbolic tangent and 2^x by its Taylor series, both in
-// f64, where no care is needed. With AVX-512, math_tables.cpp replaces exp and erf.
+// f64, whose precision suffices. With AVX-512, math_tables.cpp replaces exp and erf.
 #include "targets/cpu/codegen.h"
 #include "targets/cpu/math_lanes.h"
 

@@ -108,8 +108,7 @@ Lanes erfc(const Mad &mad, Lanes x) {
     const Lanes a = smaller(x.abs(), wide ? 27.5 : 10.2), negative = x < x.f(0), one = x.f(1);
     Lanes square_rest;
     const Lanes s = square(mad, a, &square_rest), low = -square_rest;
-    // w = 1 / d and what its roundings leave out, for erfc changes more than twice as fast as w
-    // near 0.
+    // w = 1 / d, with its rounding error, because erfc changes more than twice as fast as w near 0.
     const Lanes part = a * a.f(wide ? 0.25 : 0.5), d = part + one, d_rest = part - (d - one);
     const Lanes w = one / d, dw = d * w;
     const Lanes w_rest = w * (((one - dw) - product_rest(mad, d, w, dw)) - d_rest * w);

@@ -305,6 +305,30 @@ Value *Codegen::load_under_branch(const Load *op) {
                         make_zero(op->type));
 }
 
+Value *Codegen::load_constant_stride(const Array &array, const Load *op, Value *mask) {
+    constexpr int64_t most = 4; // elements of a wider stride are gathered
+    const auto *r = op->index.as<Ramp>();
+    const auto *stride = r ? r->stride.as<IntImm>() : nullptr;
+    if (!stride || !r->base.type().is_scalar() || (mask && !lanes_on(mask))) return nullptr;
+    const Type t = op->type;
+    if (stride->value >= 2 && stride->value <= most) {
+        const auto found = reaches_.find(op);
+        return load_strided(array, op->name, t, index(r->base), stride->value, mask,
+                            found == reaches_.end() ? std::nullopt : std::optional(found->second));
+    }
+    if (stride->value < -most || stride->value > -1 || mask) return nullptr;
+    // Loaded from the last lane's address up, then reversed.
+    const int64_t s = -stride->value;
+    Value *first = ir_.CreateNSWSub(index(r->base), i64((t.lanes() - 1) * s));
+    Value *v = s == 1 ? load_dense(array, op->name, t, first, nullptr, bytes_of(t))
+                      : load_strided(array, op->name, t, first, s, nullptr, {});
+    std::vector<int> reversed;
+    for (int i = t.lanes(); i-- > 0;) {
+        reversed.push_back(i);
+    }
+    return lanes_of(v, reversed);
+}
+
 Value *Codegen::load(const Load *op) {
     const Array *found = arrays_.find(op->name);
     if (!found) {
@@ -359,27 +383,7 @@ Value *Codegen::load(const Load *op) {
         Type scalar = t.element_of();
         return broadcast(load_dense(array, op->name, scalar, index(b->value), nullptr, bytes_of(scalar)), t.lanes());
     }
-    if (const auto *r = op->index.as<Ramp>(); r && r->base.type().is_scalar() && (!mask || lanes_on(mask))) {
-        if (const auto *stride = r->stride.as<IntImm>(); stride) {
-            if (stride->value >= 2 && stride->value <= 4) {
-                const auto found = reaches_.find(op);
-                return load_strided(array, op->name, t, index(r->base), stride->value, mask,
-                                    found == reaches_.end() ? std::nullopt : std::optional(found->second));
-            }
-            // Loaded from the last lane's address up, then reversed.
-            if (stride->value >= -4 && stride->value <= -1 && !mask) {
-                int64_t s = -stride->value;
-                Value *first = ir_.CreateNSWSub(index(r->base), i64((t.lanes() - 1) * s));
-                Value *v = s == 1 ? load_dense(array, op->name, t, first, nullptr, bytes_of(t))
-                                  : load_strided(array, op->name, t, first, s, nullptr, {});
-                std::vector<int> reversed;
-                for (int i = t.lanes(); i-- > 0;) {
-                    reversed.push_back(i);
-                }
-                return lanes_of(v, reversed);
-            }
-        }
-    }
+    if (Value *v = load_constant_stride(array, op, mask)) return v;
     auto [base, offsets] = base_and_offsets(op->index);
     if (offsets) {
         if (Value *near = load_near(array, op->name, t, base, offsets, mask)) return near;

@@ -120,8 +120,8 @@ void report_spilled_arrays(const llvm::Module &module, std::vector<std::string> 
                 std::string array = slot->getName().substr(mark.size()).str();
                 if (seen.insert(f.getName().str() + "/" + array).second) {
                     warnings.push_back(
-                        fmt::format("kernel {}: {} was asked for in registers but stays in memory, because "
-                                    "some access has an index that is not a constant after unrolling",
+                        fmt::format("kernel {}: {} was requested in registers but stays in memory, because an access "
+                                    "has an index that is not constant after unrolling",
                                     f.getName().str(), array));
                 }
             }

@@ -40,19 +40,10 @@ private:
 
 } // namespace
 
-void Codegen::parallel_loop(const For *op) {
-    Value *min = index(op->min), *extent = index(op->extent);
-    bool nonnegative = is_nonnegative(op->min);
-
-    // The names defined here that the body uses.
+std::vector<Codegen::Captured> Codegen::captured_by(const For *op) const {
     UsedNames used;
     op->body.accept(&used);
     used.names.erase(op->name);
-    struct Captured {
-        std::string name;
-        Value *value;
-        bool is_array, is_index;
-    };
     std::vector<Captured> captured;
     for (const std::string &name : used.names) {
         // A size and a tensor may share a name.
@@ -60,28 +51,24 @@ void Codegen::parallel_loop(const For *op) {
             captured.push_back({name, s->index ? s->index : s->value, false, s->index != nullptr});
         if (const Array *a = arrays_.find(name); a && a->pointer) captured.push_back({name, a->pointer, true, false});
     }
-    std::vector<llvm::Type *> fields;
-    for (const Captured &c : captured) {
-        fields.push_back(c.value->getType());
-    }
-    llvm::StructType *closure_type = llvm::StructType::get(context_, fields);
-    Value *closure = stack_slot(closure_type, 64, "closure." + op->name);
-    for (size_t i = 0; i < captured.size(); i++) {
-        if (!llvm::isa<llvm::Constant>(captured[i].value)) {
-            ir_.CreateStore(captured[i].value, ir_.CreateStructGEP(closure_type, closure, unsigned(i)));
-        }
-    }
+    return captured;
+}
 
+llvm::Function *Codegen::declare_task(const std::string &loop) {
     llvm::Type *pointer = llvm::PointerType::getUnqual(context_);
     auto *task_type = llvm::FunctionType::get(ir_.getInt32Ty(), {pointer, ir_.getInt64Ty()}, false);
     auto *task = llvm::Function::Create(task_type, llvm::Function::InternalLinkage,
-                                        fmt::format("{}.parallel.{}.{}", kernel_, op->name, tasks_++), *module);
+                                        fmt::format("{}.parallel.{}.{}", kernel_, loop, tasks_++), *module);
     task->addParamAttr(0, llvm::Attribute::NoAlias);
     task->addParamAttr(0, llvm::Attribute::ReadOnly);
     task->addParamAttr(0, llvm::Attribute::NonNull);
     set_attributes(task);
+    return task;
+}
 
-    // The task, with its own tables.
+void Codegen::define_task(llvm::Function *task, const For *op, const std::vector<Captured> &captured,
+                          llvm::StructType *closure_type) {
+    const bool nonnegative = is_nonnegative(op->min);
     llvm::Function *outer_function = function_;
     llvm::IRBuilderBase::InsertPoint outer_place = ir_.saveIP();
     auto outer_workspaces = std::move(workspaces_);
@@ -94,8 +81,8 @@ void Codegen::parallel_loop(const For *op) {
             const Captured &c = captured[i];
             Value *v = c.value;
             if (!llvm::isa<llvm::Constant>(v)) {
-                auto *loaded =
-                    ir_.CreateLoad(fields[i], ir_.CreateStructGEP(closure_type, task->getArg(0), unsigned(i)), c.name);
+                auto *loaded = ir_.CreateLoad(closure_type->getElementType(unsigned(i)),
+                                              ir_.CreateStructGEP(closure_type, task->getArg(0), unsigned(i)), c.name);
                 loaded->setMetadata(llvm::LLVMContext::MD_invariant_load, llvm::MDNode::get(context_, {}));
                 v = loaded;
             }
@@ -124,7 +111,26 @@ void Codegen::parallel_loop(const For *op) {
     workspaces_ = std::move(outer_workspaces);
     function_ = outer_function;
     ir_.restoreIP(outer_place);
+}
 
+void Codegen::parallel_loop(const For *op) {
+    Value *min = index(op->min), *extent = index(op->extent);
+    const std::vector<Captured> captured = captured_by(op);
+    std::vector<llvm::Type *> fields;
+    for (const Captured &c : captured) {
+        fields.push_back(c.value->getType());
+    }
+    llvm::StructType *closure_type = llvm::StructType::get(context_, fields);
+    Value *closure = stack_slot(closure_type, 64, "closure." + op->name);
+    for (size_t i = 0; i < captured.size(); i++) {
+        if (!llvm::isa<llvm::Constant>(captured[i].value)) {
+            ir_.CreateStore(captured[i].value, ir_.CreateStructGEP(closure_type, closure, unsigned(i)));
+        }
+    }
+    llvm::Function *task = declare_task(op->name);
+    define_task(task, op, captured, closure_type);
+
+    llvm::Type *pointer = llvm::PointerType::getUnqual(context_);
     llvm::Function *parallel_for =
         hook("parallel_for", ir_.getInt32Ty(), {pointer, pointer, ir_.getInt64Ty(), ir_.getInt64Ty()});
     Value *code = ir_.CreateCall(parallel_for, {task, closure, min, extent});

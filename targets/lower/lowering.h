@@ -57,7 +57,7 @@ struct Lowering {
     ScheduleState state;      // with the facts in place
     size_t most_accesses = 0; // loads and stores that unrolled loops may become; 0: any number
     bool to_count = false;    // identical copies need not be made
-    bool copied = false;      // set by unroll: some copies have indices that are not simplified yet
+    bool copied = false;      // the pass `unroll` made copies whose indices are not simplified yet
     // Lowers the entry that pre-packs an input: the copies that prepack made are computed.
     bool packing = false;
     Nest nest;
@@ -101,9 +101,9 @@ void rename_loops(Lowering &);      // rename.cpp
 // A mark in the body for `fill_pads`.
 Halide::Internal::Stmt pad_mark(Lowering &l, const Pad &pad); // pads.cpp
 
-// bounds_in: the int32 bounds in a conjunction, each a <= b or a < b. slack: an expression that is
-// >= 0 exactly where the bound holds.
+// The int32 bounds in a conjunction, each a <= b or a < b.
 std::vector<Expr> bounds_in(const Expr &condition); // partition.cpp
+// An expression that is >= 0 exactly where the bound holds.
 Expr slack(const Expr &bound);
 
 // Rewrites exp(x - max), where max is the maximum over values that include x, to exp_nonpositive
@@ -119,9 +119,8 @@ Expr split_remainders(const Expr &index); // simplify.cpp
 bool copies_alike(const Halide::Internal::For *loop, const Halide::Internal::Stmt &body,
                   int vector_bits); // copies_alike.cpp
 
-// Throws InternalError for a variable without definition, two nested loops with one name, a
-// leftover vector or unrolled loop, or an access that provably leaves its buffer.
-// Throws InternalError if the nest is not sound or not of the form. verify.cpp
+// Throws InternalError if the body does not have the form, uses a variable without definition,
+// nests two loops of one name, or provably accesses an element beyond a buffer (verify.cpp).
 void verify(const Lowering &, NestForm form);
 
 } // namespace kumiko

@@ -88,6 +88,49 @@ Stmt NestBuilder::with_staged(Frame &f, size_t depth, const std::vector<const St
         p.buffers);
 }
 
+namespace {
+
+// The contiguous dimension of a stored tensor, and the number of elements along it in one cache
+// line. `along` is the number of dimensions if there is none.
+struct PrefetchDimension {
+    size_t along;
+    int64_t step;
+};
+
+PrefetchDimension prefetch_dimension(const Storage &stored, int line_bytes) {
+    PrefetchDimension p{stored.axes.size(), std::max(1, line_bytes / stored.type.bytes())};
+    if (stored.external) {
+        for (size_t d = 0; d < stored.strides.size(); d++) {
+            if (is_const_one(stored.strides[d])) p.along = d;
+        }
+    } else if (!stored.axes.empty()) {
+        const LayoutTerm last = storage_terms(stored.layout, stored.axes).back();
+        p.along = std::find(stored.axes.begin(), stored.axes.end(), last.axis) - stored.axes.begin();
+        if (last.part == LayoutTerm::Part::Inner) p.step = std::min<int64_t>(p.step, last.block);
+        if (last.part == LayoutTerm::Part::Outer) p.step = 1;
+    }
+    return p;
+}
+
+// Loops with these variables and extents around a prefetch, unrolled if they are few iterations;
+// undefined if an extent is 0.
+Stmt prefetch_loops(const std::vector<std::pair<std::string, Expr>> &loops, Stmt body) {
+    constexpr int64_t few = 16;
+    int64_t lines = 1;
+    for (const auto &[variable, count] : loops) {
+        const int64_t n = as_const_int(count).value_or(few + 1);
+        if (n <= 0) return {};
+        lines *= n;
+    }
+    const ForType type = lines <= few ? ForType::Unrolled : ForType::Serial;
+    for (size_t n = loops.size(); n-- > 0;) {
+        body = For::make(loops[n].first, 0, loops[n].second, type, Partition::Never, DeviceAPI::None, body);
+    }
+    return body;
+}
+
+} // namespace
+
 // Prefetches the cache lines that are read `distance` iterations later.
 Stmt NestBuilder::fetch_ahead(const Frame &f, size_t depth, const Prefetch &p) {
     const StageState &s = f.stage();
@@ -123,19 +166,7 @@ Stmt NestBuilder::fetch_ahead(const Frame &f, size_t depth, const Prefetch &p) {
     const std::string &loop = p.of.empty() ? s.order[depth] : p.of;
     const Expr extent = of->extent(loop), later = of->variable(loop) + static_cast<int>(p.distance),
                ahead = p.of.empty() ? later : simplify_index(min(later, extent - 1), bounds_);
-    // The contiguous dimension, and the number of elements in a cache line.
-    size_t along = stored.axes.size();
-    int64_t step = std::max(1, line_bytes() / stored.type.bytes());
-    if (stored.external) {
-        for (size_t d = 0; d < stored.strides.size(); d++) {
-            if (is_const_one(stored.strides[d])) along = d;
-        }
-    } else if (!stored.axes.empty()) {
-        const LayoutTerm last = storage_terms(stored.layout, stored.axes).back();
-        along = std::find(stored.axes.begin(), stored.axes.end(), last.axis) - stored.axes.begin();
-        if (last.part == LayoutTerm::Part::Inner) step = std::min<int64_t>(step, last.block);
-        if (last.part == LayoutTerm::Part::Outer) step = 1;
-    }
+    const auto [along, step] = prefetch_dimension(stored, line_bytes());
     std::vector<Expr> index;
     std::vector<std::pair<std::string, Expr>> loops;
     for (size_t d = 0; d < stored.axes.size(); d++) {
@@ -166,17 +197,8 @@ Stmt NestBuilder::fetch_ahead(const Frame &f, size_t depth, const Prefetch &p) {
     const Expr read = read_tensor(stored.type, found->second, index);
     Stmt body = Evaluate::make(Call::make(Int(32), "kumiko.prefetch",
                                           {StringImm::make(found->second), read, 3, own ? 1 : 0}, Call::Intrinsic));
-    constexpr int64_t few = 16;
-    int64_t lines = 1;
-    for (const auto &[variable, count] : loops) {
-        const int64_t n = as_const_int(count).value_or(few + 1);
-        if (n <= 0) return Evaluate::make(0);
-        lines *= n;
-    }
-    const ForType type = lines <= few ? ForType::Unrolled : ForType::Serial;
-    for (size_t n = loops.size(); n-- > 0;) {
-        body = For::make(loops[n].first, 0, loops[n].second, type, Partition::Never, DeviceAPI::None, body);
-    }
+    body = prefetch_loops(loops, body);
+    if (!body.defined()) return Evaluate::make(0);
     if (p.of.empty()) return IfThenElse::make(ahead < extent, body);
     const Expr turn = of == &f ? simplify_index(has_turn(f, depth, p.of, *region), bounds_) : const_true();
     return is_const_one(turn) ? body : IfThenElse::make(turn, body);

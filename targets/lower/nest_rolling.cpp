@@ -80,18 +80,19 @@ void NestBuilder::plan_rolling(const Frame &f, size_t depth) {
             if (!expr_uses_var(ever->min[d], variable) && !expr_uses_var(ever->end(d), variable)) continue;
             const std::string &axis = p.def.axes[d].name();
             if (!moving.empty())
-                refuse(p, "what iterations need moves along " + moving + " and " + axis + "; one axis may move");
+                refuse(p, "the region that iterations need moves along " + moving + " and " + axis +
+                              "; one axis may move");
             moving = axis, r.axis = d;
         }
-        if (moving.empty()) refuse(p, "all iterations need the same");
+        if (moving.empty()) refuse(p, "all iterations need the same region");
         const Expr end = ever->end(r.axis), first = ever->min[r.axis];
         const auto step = difference(end, variable, bounds_), of_first = difference(first, variable, bounds_),
                    of_now = difference(now.min[r.axis], variable, bounds_);
         const auto width = as_const_int(simplify_index(end - first, bounds_)),
                    planes = as_const_int(simplify_index(end - now.min[r.axis], bounds_));
         if (!step || *step < 1 || of_first != step || of_now != step || !width || !planes) {
-            const std::string legal =
-                "what iterations need along " + moving + " must move forward by a constant step and keep its size";
+            const std::string legal = "the region that iterations need along " + moving +
+                                      " must move forward by a constant step and keep its size";
             const StageState *clamped = clamped_reader(state_, p.name(), r.axis);
             if (!clamped)
                 refuse(p, legal + ", and iteration " + loop + " needs [" +

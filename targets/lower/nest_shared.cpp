@@ -94,10 +94,9 @@ private:
 
     [[noreturn]] void refuse(const Loops &loops) const {
         const std::string loop = loops.begin()->substr(prefix_.size());
-        throw Unsupported(
-            "stages " + leader_ + " and " + stage_ + " share loop " + loop +
-            ", which runs differently in the two, as where its last block is not full in one of them, or one "
-            "computes more of its rows; share fewer loops, or split by a factor that divides the extent");
+        throw Unsupported("stages " + leader_ + " and " + stage_ + " share loop " + loop +
+                          ", which differs in the two, for example because the last block of one is partial, or one "
+                          "computes more rows; share fewer loops, or split by a factor that divides the extent");
     }
 
     void check_apart(const Stmt &s) const {

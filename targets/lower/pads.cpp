@@ -11,7 +11,7 @@
 //   vectorized v in 0..32: … W.L2(v) …            for o in 0..24: W.L2(o) = W(o)
 //                                                 vectorized v in 0..32: … W.L2(v) …
 //
-// `build` leaves a mark before the loops that fill a buffer. This pass finds how far the lanes of
+// `build` inserts a mark before the loops that fill a buffer. This pass finds how far the lanes of
 // all reads reach, and replaces each mark by loops that store zeros from the end of the written
 // elements to there. Zeros are stored in whole vectors; these may overlap elements that the stage
 // writes afterwards. Reads of a buffer without a mark are predicated where their lanes may reach

@@ -131,7 +131,8 @@ private:
     }
 
     // A block that lacks only lanes, computed with all of them. Undefined if it lacks more, if a
-    // lane would access memory that is not stored, or if somebody reads what it writes there.
+    // lane would access memory that is not stored, or if another statement reads what it writes
+    // there.
     Stmt widened(const Store *store, std::vector<BlockLoop> loops, int64_t wanted, const TensorUse &use) {
         int64_t steps = 1;
         BlockLoop *lane = nullptr;
@@ -143,7 +144,7 @@ private:
             else
                 lane = &l;
         }
-        // Nobody else reads its extra lanes.
+        // No other statement reads its extra lanes.
         const bool accumulates = l_.storage.at(store->name).covers_lanes;
         if (!lane || wanted % steps || use.instruction.in_memory || !accumulates) return Stmt();
         lane->extent = wanted / steps;
@@ -302,7 +303,7 @@ private:
         const TensorMatch m = match(store, loops, use);
         if (!m.difference.empty()) {
             throw UserError("tensorize of stage " + use.stage + " by " + use.instruction.name +
-                            ": the block is not what the instruction means: " + m.difference);
+                            ": the block does not compute what the instruction does: " + m.difference);
         }
         replaced[use.stage]++;
         return instruction(store, m, loops, use);
@@ -318,8 +319,8 @@ void tensorize_blocks(Lowering &l) {
     for (const auto &[loop, use] : l.tensorized) {
         if (!r.replaced.count(use.stage)) {
             throw UserError("tensorize of stage " + use.stage + " by " + use.instruction.name +
-                            ": no whole block of it is left once tails are taken off; choose splits that divide, or "
-                            "mask no loop of the block");
+                            ": it has no whole block beside the tails; choose splits that divide the extents, or do "
+                            "not mask the block's loops");
         }
     }
 }

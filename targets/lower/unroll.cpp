@@ -240,7 +240,7 @@ class Unroll : public IRMutator {
         if (const int64_t n = std::max<int64_t>(accesses(body).stores, 1), copies = times_unrolled(op);
             n * copies > most_statements)
             throw UserError(
-                fmt::format("loop {} unrolls {} statements {} times; at most {} are made. Unroll less, or place "
+                fmt::format("loop {} unrolls {} statements {} times; at most {} are allowed. Unroll less, or place "
                             "less in registers, whose loops are all unrolled",
                             op->name, n, copies, most_statements));
         const std::vector<Expr> values = values_of(op);

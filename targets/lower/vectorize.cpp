@@ -215,7 +215,7 @@ private:
         case VectorReduce::Max:
             return t.is_float() ? FloatImm::make(t, -inf) : t.min();
         default:
-            throw InternalError("lanes are joined by an operator without a neutral element");
+            throw InternalError("lanes are reduced by an operator without an identity");
         }
     }
 
@@ -323,7 +323,7 @@ private:
     }
 
     Stmt visit(const For *op) override {
-        throw InternalError("loop " + op->name + " stands inside the vectorized loop " + variable_);
+        throw InternalError("loop " + op->name + " is inside the vectorized loop " + variable_);
     }
     Stmt visit(const Allocate *op) override {
         throw InternalError("buffer " + op->name + " is allocated inside the vectorized loop " + variable_);

@@ -40,7 +40,7 @@ private:
         op->extent.accept(this);
         if (op->for_type != ForType::Serial && op->for_type != ForType::Parallel &&
             op->for_type != ForType::Vectorized && op->for_type != ForType::Unrolled) {
-            fail("loop " + op->name + " is of no known kind");
+            fail("loop " + op->name + " has an unknown kind");
         }
         if (op->for_type == ForType::Vectorized && form_ >= NestForm::NoVectorLoops)
             fail("loop " + op->name + " over lanes was not expanded");

@@ -79,7 +79,7 @@ TEST_CASE("a user's instruction") {
         FAIL("no error");
     } catch (const UserError &e) {
         CHECK(std::string(e.what()).starts_with(
-            "kernel dot: the emitter of instruction \"mixed\" makes code that LLVM takes for invalid: "));
+            "kernel dot: the emitter of instruction \"mixed\" makes code that LLVM rejects: "));
     }
 }
 

@@ -254,8 +254,9 @@ TEST_CASE("stages that cannot have a circular buffer are refused, never recomput
             s.stage("T").store_at("Y", "b").compute_at("Y", "d");
             return told([&] { lower(s); });
         };
-        CHECK(says(kept(d, d), "what iterations need moves along y and x; one axis may move"));
-        CHECK(says(kept(3, 5), "all iterations need the same; compute_at(\"Y\", \"b\") computes it where it is kept"));
+        CHECK(says(kept(d, d), "the region that iterations need moves along y and x; one axis may move"));
+        CHECK(says(kept(3, 5),
+                   "all iterations need the same region; compute_at(\"Y\", \"b\") computes it where it is kept"));
         CHECK(says(kept(17 - d, 5), "along y must move forward by a constant step"));
         CHECK(says(kept(d / 2, 5), "along y must move forward by a constant step"));
         CHECK(says(kept(17 - d, 5), "size, and iteration d needs [17 - d, 17 - d + 2); compute_at"));
