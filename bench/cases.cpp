@@ -186,7 +186,7 @@ std::vector<BenchCase> suite_cases(const std::string &suite, const std::string &
         }
     }
     if (op.empty())
-        throw UserError("suite " + suite + " has several ops: say which in the shape, as --shape op=" + s.example);
+        throw UserError("suite " + suite + " has several ops: name one in the shape, as --shape op=" + s.example);
     return {make_case(suite, op, parameters)};
 }
 

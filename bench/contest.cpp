@@ -48,7 +48,7 @@ std::vector<size_t> order_of(const std::vector<Axis> &from, const std::vector<Ax
     for (const Axis &a : to) {
         const auto at = std::find_if(from.begin(), from.end(), [&](const Axis &b) { return b.name() == a.name(); });
         if (at == from.end() || from.size() != to.size())
-            throw InternalError("arrays of one contest have other axes: " + a.name());
+            throw InternalError("arrays of one case have different axes: " + a.name());
         order.push_back(static_cast<size_t>(at - from.begin()));
     }
     return order;

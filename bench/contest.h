@@ -21,6 +21,7 @@ CaseWork work_of(const BenchCase &c, const Op &op);
 // Nullopt for a type that peers are not compared for.
 std::optional<Dtype> dtype_of(Type t);
 
+// A contestant: a kernel of ours or a peer's. `collect` copies its result to `output`.
 struct Piece {
     std::string name, note;
     TimedWork work;
@@ -64,10 +65,13 @@ private:
     // bench/contest_moves.cpp; nullopt for other ops
     std::optional<Peer::Result> ask_images(Peer &peer, void *out, const PeerOptions &options) const;
     std::optional<Peer::Result> ask_moves(Peer &peer, void *out, const PeerOptions &options) const;
+    // An option that is a list of integers.
     std::vector<int64_t> integers(const char *name) const;
+    // The extents of an input.
     std::vector<int64_t> extents(size_t input) const;
     // bench/contest_peers.cpp
     void add_peer(Peer &peer, PeerOptions options);
+    // The peer's kernel for the op of the case, by the functions below.
     Peer::Result ask(Peer &peer, void *out, const PeerOptions &options) const;
     Peer::Result ask_matmul(Peer &peer, void *out, const PeerOptions &options) const;
     Peer::Result ask_conv(Peer &peer, void *out, const PeerOptions &options) const;

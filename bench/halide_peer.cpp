@@ -60,7 +60,7 @@ enum class Outcome { Written, Failed, TookTooLong };
 Outcome write_object_in_process(const Op &op, const HalideForm &form, int beam, int limit_seconds,
                                 const std::filesystem::path &folder) {
     const pid_t child = fork();
-    if (child < 0) throw UserError("no process for Halide's autoscheduler could be made");
+    if (child < 0) throw UserError("the process of Halide's autoscheduler could not be started");
     if (child == 0) {
         const rlim_t seconds = static_cast<rlim_t>(limit_seconds);
         const rlimit limit = {seconds, seconds};
@@ -90,7 +90,7 @@ HalidePeer::HalidePeer(const Op &op, HalideForm form, int limit_seconds) {
     if (access(scheduler, R_OK) != 0)
         throw Unsupported(fmt::format("Halide's autoscheduler is missing: there is no file {}", scheduler));
     std::string pattern = (std::filesystem::temp_directory_path() / "kumiko-halide-XXXXXX").string();
-    if (!mkdtemp(pattern.data())) throw UserError("no temporary directory for Halide's kernel could be made");
+    if (!mkdtemp(pattern.data())) throw UserError("a temporary folder for Halide's kernel could not be created");
     folder_ = pattern;
     std::string failure;
     // Most schedules stay inside, and clamps and copies take time.

@@ -18,7 +18,7 @@ namespace {
 
 int number(const Expr &extent) {
     const auto n = as_const_int(simplify(extent));
-    if (!n) throw Unsupported("symbolic sizes are not written as a pipeline of Halide; sizes have to be numbers");
+    if (!n) throw Unsupported("a pipeline of Halide cannot have symbolic sizes");
     return static_cast<int>(*n);
 }
 
@@ -248,7 +248,7 @@ private:
     }
 
     void define(const Stage &stage) {
-        if (is_extern(stage)) throw Unsupported("extern stages are not written as a pipeline of Halide");
+        if (is_extern(stage)) throw Unsupported("a pipeline of Halide cannot have extern stages");
         Halide::Func func(without_dots(stage.name));
         const std::vector<std::string> tensors = stage.tensors();
         for (size_t c = 0; c < tensors.size(); c++) functions_[tensors[c]] = {func, static_cast<int>(c)};

@@ -38,7 +38,7 @@ LineProcess::LineProcess(std::string name, std::vector<std::string> command, std
     }
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-        throw UserError("no socket for the process of " + name_ + ": " + std::strerror(errno));
+        throw UserError("a socket could not be created for the process of " + name_ + ": " + std::strerror(errno));
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_adddup2(&actions, ends[1], 0);

@@ -61,8 +61,8 @@ public:
     OnnxSession(const OnnxSession &) = delete;
     OnnxSession &operator=(const OnnxSession &) = delete;
 
-    // Why the process rejects the graph; "" if it does not. If it is not "", nothing else may be
-    // called.
+    // The reason for which the process rejects the graph; "" if it accepts it. After a rejection no
+    // other member may be called.
     const std::string &refusal() const { return refusal_; }
     // The total seconds of `times` runs, after one untimed run.
     double run(int times, Clock clock = Clock::Wall);

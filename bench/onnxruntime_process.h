@@ -12,8 +12,8 @@ namespace kumiko::bench {
 
 class OnnxRuntimeProcess {
 public:
-    // Starts it and asks its version. If that fails, reason() says why, and nothing else may be
-    // called.
+    // Starts the process and reads its version. If that fails, reason() has the cause, and no other
+    // member may be called.
     OnnxRuntimeProcess();
 
     const std::string &reason() const { return reason_; }

@@ -23,7 +23,7 @@ constexpr double trusted = 0.95; // minimum fraction of the rate inside
 struct OutsideWork {
     LibraryKernel kernel;
     Schedule schedule;
-    double told = 0; // seconds recorded in the database; 0: the schedule is the default
+    double recorded = 0; // seconds recorded in the database; 0: the schedule is the default
 };
 
 // "m" becomes "M": a size name instead of the number, distinct from the names of axes.
@@ -64,8 +64,8 @@ Timing ratios(const Timing &ours, const Timing &theirs) {
 
 std::string remark_of(const OutsideRow &r) {
     if (r.ratio >= trusted) return "";
-    if (r.lines >= trusted) return "arrays that do not begin at cache lines cost it";
-    if (r.pages >= trusted) return "arrays without large pages cost it";
+    if (r.lines >= trusted) return "slower on arrays that do not begin at cache lines";
+    if (r.pages >= trusted) return "slower on arrays without large pages";
     return "slower on aligned arrays with large pages too";
 }
 
@@ -93,7 +93,7 @@ void measure(OutsideRow &row, const OutsideCase &c, const OutsideWork &work, Out
     row.ratio = malloced.median, row.spread = malloced.spread();
     row.lines = ratios(times[0], times[2]).median, row.pages = ratios(times[0], times[3]).median;
     row.remark = remark_of(row);
-    row.told = work.told > 0 ? amount.amount / work.told : 0;
+    row.recorded = work.recorded > 0 ? amount.amount / work.recorded : 0;
     for (const Placement p : placements) {
         const std::vector<Buffer<>> outputs = program.outputs(p);
         for (size_t o = 0; options.check && o < outputs.size() && row.wrong.empty(); o++)
@@ -185,7 +185,7 @@ Json OutsideRow::json() const {
 
 std::string outside_suite_text(const std::vector<OutsideRow> &rows) {
     std::vector<std::string> headings = {"outside", "unit", "inside", "outside", "ratio", "spread", "lines", "pages"};
-    const bool told = std::any_of(rows.begin(), rows.end(), [](const OutsideRow &r) { return r.told > 0; });
+    const bool told = std::any_of(rows.begin(), rows.end(), [](const OutsideRow &r) { return r.recorded > 0; });
     if (told) headings.push_back("told");
     Table table(headings);
     std::string remarks;
@@ -206,7 +206,7 @@ std::string outside_suite_text(const std::vector<OutsideRow> &rows) {
                                           fmt::format("{:.0f} %", 100 * r.spread),
                                           fmt::format("{:.3f}", r.lines),
                                           fmt::format("{:.3f}", r.pages)};
-        if (told) cells.push_back(r.told > 0 ? fmt::format("{:.1f}", r.told) : "-");
+        if (told) cells.push_back(r.recorded > 0 ? fmt::format("{:.1f}", r.recorded) : "-");
         table.row(cells);
         logarithms += std::log(r.ratio), count++, below += r.ratio < trusted;
         if (!worst || r.ratio < worst->ratio) worst = &r;

@@ -24,8 +24,8 @@ struct OutsideRow {
     // Speed outside relative to inside: medians over rounds. `lines` and `pages` are for arrays
     // aligned to cache lines, and for large pages too (bench/outside_program.h).
     double ratio = 0, lines = 0, pages = 0;
-    double spread = 0; // of the rounds' ratios: (p90 − p10) / median
-    double told = 0;   // rate recorded in the database for this schedule; 0: none
+    double spread = 0;   // of the rounds' ratios: (p90 − p10) / median
+    double recorded = 0; // rate recorded in the database for this schedule; 0: none
     std::string remark;
     std::string failure; // why it was not measured; "" if it was
     std::string wrong;   // how results outside differ from those inside; "" if all bits are equal

@@ -95,8 +95,8 @@ public:
         add_contestant(&OwnOpRow::halide, [fastest](void **arrays) { fastest->call(arrays); });
     }
 
-    // Does nothing if the op has no graph. If ONNX Runtime computes something else than ours, which
-    // `interpret` and the loop confirm, the row says so and has no time of it. Throws UserError if
+    // Does nothing if the op has no graph. If ONNX Runtime's result differs from ours, which
+    // `interpret` and the loop confirm, the row has a note instead of its time. Throws UserError if
     // ONNX Runtime rejects the graph, or ours is wrong.
     void add_onnxruntime(const std::shared_ptr<OnnxRuntimeProcess> &process) {
         if (!has_onnx_graph(own_)) return;
@@ -389,12 +389,12 @@ std::string own_ops_suite_text(const std::vector<OwnOpRow> &rows) {
             text += fmt::format("{}: geometric mean {:.2f} of {} ops, worst {:.2f} ({})\n", what,
                                 std::exp(logarithms / count), count, worst->*figure, worst->name);
     };
-    line("default against the loop by -Ofast", &OwnOpRow::default_to_loop);
-    line("default against the best known", &OwnOpRow::default_to_best);
-    line("default against Halide's Adams2019", &OwnOpRow::default_to_halide);
-    line("default against ONNX Runtime", &OwnOpRow::default_to_onnxruntime);
-    line("tuned against the loop by -Ofast", &OwnOpRow::tuned_to_loop);
-    line("tuned against the best known", &OwnOpRow::tuned_to_best);
+    line("default relative to the loop by -Ofast", &OwnOpRow::default_to_loop);
+    line("default relative to the best known", &OwnOpRow::default_to_best);
+    line("default relative to Halide's Adams2019", &OwnOpRow::default_to_halide);
+    line("default relative to ONNX Runtime", &OwnOpRow::default_to_onnxruntime);
+    line("tuned relative to the loop by -Ofast", &OwnOpRow::tuned_to_loop);
+    line("tuned relative to the best known", &OwnOpRow::tuned_to_best);
     return text;
 }
 

@@ -30,8 +30,8 @@ struct OwnOpRow {
 
 struct OwnOpsOptions {
     std::string only;  // ops whose name contains it
-    std::string known; // trials of tuning each op first; stored in BenchOptions::database
-    int explore = 0;   // trials of tuning each op first, kept in BenchOptions::database
+    std::string known; // file of known schedules (bench/known.h); "": none
+    int explore = 0;   // trials of tuning each op first, stored in BenchOptions::database
     Sizes sizes = {};  // in place of the suite's own, at least as large
 };
 

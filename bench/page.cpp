@@ -165,7 +165,7 @@ Made by `./run bench SUITE… --page docs/PAGE`.
 void write_page(const std::string &page, const std::vector<BenchRow> &rows, const Target &target) {
     const fs::path file(page), folder = fs::path(page).replace_extension();
     if (file.extension() != ".md")
-        throw UserError("--page " + page + ": the page is Markdown; its name has to end with .md");
+        throw UserError("--page " + page + ": the page is Markdown; its name must end with .md");
     std::map<std::string, std::vector<BenchRow>> by_suite;
     for (const BenchRow &r : rows) by_suite[r.suite].push_back(r);
     const std::vector<std::string> names = suite_names();

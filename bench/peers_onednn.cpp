@@ -51,7 +51,7 @@ std::string OneDnn::version() const {
 
 void OneDnn::plan_for(int threads) { omp_set_num_threads(threads); }
 
-memory OneDnn::made(const memory::desc &desc) {
+memory OneDnn::allocated(const memory::desc &desc) {
     memory m(desc, engine_);
     ask_for_large_pages(m.get_data_handle(), desc.get_size());
     return m;
@@ -59,13 +59,14 @@ memory OneDnn::made(const memory::desc &desc) {
 
 memory OneDnn::reordered(memory from, const memory::desc &wanted) {
     if (from.get_desc() == wanted) return from;
-    memory to = made(wanted);
+    memory to = allocated(wanted);
     dnnl::reorder(from, to).execute(stream_, from, to);
     stream_.wait();
     return to;
 }
 
-dnnl::primitive_attr OneDnn::after(const Epilogue &e, const memory::desc &result, Arguments &arguments) const {
+dnnl::primitive_attr OneDnn::post_operations(const Epilogue &e, const memory::desc &result,
+                                             Arguments &arguments) const {
     dnnl::post_ops ops;
     if (e.residual) {
         ops.append_binary(dnnl::algorithm::binary_add, result);
@@ -100,7 +101,7 @@ Peer::Result OneDnn::matmul(const MatmulCase &s, const void *a, const void *b, v
                            b_desc = matrix(s.b, s.shared_b ? shared : s.batch, s.k, s.n, s.transpose_b),
                            c_desc = matrix(s.c, s.batch, s.m, s.n);
         Arguments arguments;
-        const dnnl::primitive_attr attributes = after(s.epilogue, c_desc, arguments);
+        const dnnl::primitive_attr attributes = post_operations(s.epilogue, c_desc, arguments);
         const memory::desc packed = options.prepack_weights ? any_layout(b_desc) : b_desc;
         const memory::desc bias = matrix(Dtype::F32, shared, 1, s.n);
         const auto pd = s.epilogue.bias
@@ -135,9 +136,9 @@ Peer::Result OneDnn::conv2d(const ConvCase &s, const void *src, const void *weig
             own ? any_layout(src_plain) : src_plain,
             options.prepack_weights ? any_layout(weights_plain) : weights_plain, bias,
             own ? any_layout(dst_plain) : dst_plain, {s.stride, s.stride}, {s.dilation - 1, s.dilation - 1},
-            {s.pad, s.pad}, {s.pad, s.pad}, after(s.epilogue, dst_plain, arguments));
+            {s.pad, s.pad}, {s.pad, s.pad}, post_operations(s.epilogue, dst_plain, arguments));
         memory result = wrap(dst_plain, dst);
-        memory target = pd.dst_desc() == dst_plain ? result : made(pd.dst_desc());
+        memory target = pd.dst_desc() == dst_plain ? result : allocated(pd.dst_desc());
         arguments[DNNL_ARG_SRC] = reordered(wrap(src_plain, src), pd.src_desc());
         arguments[DNNL_ARG_WEIGHTS] = reordered(wrap(weights_plain, weights), pd.weights_desc());
         arguments[DNNL_ARG_DST] = target;

@@ -43,6 +43,7 @@ private:
     // unsupported by this peer. oneDNN plans for the number of threads at creation.
     template<typename Make>
     Result guarded(const PeerOptions &options, const Make &make) {
+        // Sets the number of threads for which oneDNN plans.
         plan_for(options.threads);
         try {
             Result result = make();
@@ -58,11 +59,14 @@ private:
     dnnl::memory wrap(const dnnl::memory::desc &desc, const void *data) const {
         return dnnl::memory(desc, engine_, const_cast<void *>(data));
     }
-    dnnl::memory made(const dnnl::memory::desc &desc);
+    // Memory for an array of this layout.
+    dnnl::memory allocated(const dnnl::memory::desc &desc);
+    // The array in the wanted layout, copied if it has another.
     dnnl::memory reordered(dnnl::memory from, const dnnl::memory::desc &wanted);
     // The epilogue's residual and function; their arguments are added to `arguments`. Throws
     // dnnl::error for an unsupported function.
-    dnnl::primitive_attr after(const Epilogue &e, const dnnl::memory::desc &result, Arguments &arguments) const;
+    dnnl::primitive_attr post_operations(const Epilogue &e, const dnnl::memory::desc &result,
+                                         Arguments &arguments) const;
     PeerKernel kernel(dnnl::primitive primitive, const char *implementation, const PeerOptions &options,
                       Arguments arguments);
 };

@@ -14,8 +14,8 @@ OnnxName finished(OnnxGraph &g, OnnxName sum, const Epilogue &e, const OnnxShape
 
 } // namespace
 
-Peer::Result OnnxRuntime::made(const OnnxGraph &g, const OnnxName &output, Dtype type, const OnnxShape &shape, void *to,
-                               const PeerOptions &options, const std::string &note) {
+Peer::Result OnnxRuntime::graph_kernel(const OnnxGraph &g, const OnnxName &output, Dtype type, const OnnxShape &shape,
+                                       void *to, const PeerOptions &options, const std::string &note) {
     if (!available() || output.empty()) return {};
     const auto session =
         std::make_shared<OnnxSession>(process_, g, std::vector<OnnxOutput>{{output, type, shape}}, options.threads);
@@ -58,7 +58,7 @@ Peer::Result OnnxRuntime::matmul(const MatmulCase &s, const void *a, const void 
     }
     const OnnxShape shape = stacked(batch, s.m, s.n);
     product = finished(g, product, s.epilogue, shape);
-    return made(g, product, s.c, shape, c, options, options.prepack_weights ? "weights packed before" : "");
+    return graph_kernel(g, product, s.c, shape, c, options, options.prepack_weights ? "weights packed before" : "");
 }
 
 Peer::Result OnnxRuntime::conv2d(const ConvCase &s, const void *src, const void *weights, void *dst,
@@ -76,7 +76,7 @@ Peer::Result OnnxRuntime::conv2d(const ConvCase &s, const void *src, const void 
                                  {"pads", {s.pad, s.pad, s.pad, s.pad}},
                                  {"dilations", {s.dilation, s.dilation}},
                                  {"group", s.groups}});
-    return made(g, finished(g, sum, s.epilogue, shape), s.dst, shape, dst, options);
+    return graph_kernel(g, finished(g, sum, s.epilogue, shape), s.dst, shape, dst, options);
 }
 
 Peer::Result OnnxRuntime::attention(const AttentionCase &s, const float *q, const float *k, const float *v, float *dst,
@@ -95,7 +95,7 @@ Peer::Result OnnxRuntime::attention(const AttentionCase &s, const float *q, cons
     } else {
         y = g.node("Attention", {queries, keys, values}, {{"is_causal", int(s.causal)}, {"scale", s.scale}});
     }
-    return made(g, y, Dtype::F32, {s.b, s.heads, s.s, s.v}, dst, options);
+    return graph_kernel(g, y, Dtype::F32, {s.b, s.heads, s.s, s.v}, dst, options);
 }
 
 Peer::Result OnnxRuntime::recurrent(const RecurrentCase &s, const float *src, const float *weights,
@@ -118,7 +118,7 @@ Peer::Result OnnxRuntime::recurrent(const RecurrentCase &s, const float *src, co
                               : s.kind == "gru" ? "GRU"
                                                 : "RNN",
                               operands, {{"hidden_size", s.u}, {"direction", s.reverse ? "reverse" : "forward"}});
-    return made(g, y, Dtype::F32, {s.t, 1, s.b, s.u}, dst, options, "weights packed before");
+    return graph_kernel(g, y, Dtype::F32, {s.t, 1, s.b, s.u}, dst, options, "weights packed before");
 }
 
 std::unique_ptr<Peer> make_onnxruntime() { return std::make_unique<OnnxRuntime>(); }

@@ -49,8 +49,8 @@ private:
     std::shared_ptr<OnnxRuntimeProcess> process_ = std::make_shared<OnnxRuntimeProcess>();
 
     // A graph that it rejects counts as unsupported by this peer.
-    Result made(const OnnxGraph &, const OnnxName &output, Dtype type, const OnnxShape &shape, void *to,
-                const PeerOptions &, const std::string &note = "");
+    Result graph_kernel(const OnnxGraph &, const OnnxName &output, Dtype type, const OnnxShape &shape, void *to,
+                        const PeerOptions &, const std::string &note = "");
 };
 
 } // namespace kumiko::bench

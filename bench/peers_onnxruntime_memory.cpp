@@ -22,7 +22,7 @@ Peer::Result OnnxRuntime::rows(const RowsCase &s, const float *src, const float 
     } else {
         return {};
     }
-    return made(g, y, Dtype::F32, shape, dst, options);
+    return graph_kernel(g, y, Dtype::F32, shape, dst, options);
 }
 
 Peer::Result OnnxRuntime::elementwise(const std::string &function, int64_t count, const float *src, float *dst,
@@ -30,7 +30,7 @@ Peer::Result OnnxRuntime::elementwise(const std::string &function, int64_t count
     OnnxGraph g;
     const OnnxName y = onnx_function(g, function, g.input(Dtype::F32, {count}, src));
     if (y.empty()) return {};
-    return made(g, y, Dtype::F32, {count}, dst, options);
+    return graph_kernel(g, y, Dtype::F32, {count}, dst, options);
 }
 
 Peer::Result OnnxRuntime::binary(const BinaryCase &s, const float *a, const float *b, float *dst,
@@ -43,7 +43,7 @@ Peer::Result OnnxRuntime::binary(const BinaryCase &s, const float *a, const floa
     const OnnxShape shape = {s.rows, s.columns};
     const OnnxName left = g.input(Dtype::F32, shape, a),
                    right = g.input(Dtype::F32, s.row ? OnnxShape{s.columns} : shape, b);
-    return made(g, g.node(found->second, {left, right}), Dtype::F32, shape, dst, options);
+    return graph_kernel(g, g.node(found->second, {left, right}), Dtype::F32, shape, dst, options);
 }
 
 Peer::Result OnnxRuntime::reduce(const ReduceCase &s, const float *src, float *dst, const PeerOptions &options) {
@@ -59,7 +59,7 @@ Peer::Result OnnxRuntime::reduce(const ReduceCase &s, const float *src, float *d
     }
     const OnnxName x = g.input(Dtype::F32, s.shape, src),
                    axes = g.numbers("s64", s.axes, {static_cast<int64_t>(s.axes.size())});
-    return made(g, g.node(found->second, {x, axes}, {{"keepdims", 0}}), Dtype::F32, left, dst, options);
+    return graph_kernel(g, g.node(found->second, {x, axes}, {{"keepdims", 0}}), Dtype::F32, left, dst, options);
 }
 
 Peer::Result OnnxRuntime::image_norm(const ImageNormCase &s, const float *src, const float *mean, const float *variance,
@@ -74,7 +74,7 @@ Peer::Result OnnxRuntime::image_norm(const ImageNormCase &s, const float *src, c
     Json attributes = {{"epsilon", static_cast<double>(s.epsilon)}};
     if (s.kind == "group") attributes["num_groups"] = s.groups;
     const OnnxName y = g.node(s.kind == "group" ? "GroupNormalization" : "BatchNormalization", operands, attributes);
-    return made(g, y, Dtype::F32, shape, dst, options);
+    return graph_kernel(g, y, Dtype::F32, shape, dst, options);
 }
 
 Peer::Result OnnxRuntime::quantise(const QuantiseCase &s, const void *src, void *dst, const PeerOptions &options) {
@@ -85,7 +85,7 @@ Peer::Result OnnxRuntime::quantise(const QuantiseCase &s, const void *src, void 
     const OnnxName x = g.input(s.from, {s.count}, src), scale = g.numbers("f32", s.scale, OnnxShape()),
                    zero = g.numbers(bytes == Dtype::U8 ? "u8" : "s8", s.zero_point, OnnxShape());
     const OnnxName y = g.node(forth ? "QuantizeLinear" : "DequantizeLinear", {x, scale, zero});
-    return made(g, y, s.to, {s.count}, dst, options);
+    return graph_kernel(g, y, s.to, {s.count}, dst, options);
 }
 
 } // namespace kumiko::bench

@@ -8,7 +8,7 @@ Peer::Result OnnxRuntime::transpose(const TransposeCase &s, const float *src, fl
     OnnxShape shape;
     for (int64_t axis : s.order) shape.push_back(s.shape[static_cast<size_t>(axis)]);
     const OnnxName y = g.node("Transpose", {g.input(Dtype::F32, s.shape, src)}, {{"perm", s.order}});
-    return made(g, y, Dtype::F32, shape, dst, options);
+    return graph_kernel(g, y, Dtype::F32, shape, dst, options);
 }
 
 Peer::Result OnnxRuntime::pool(const PoolCase &s, const float *src, float *dst, const PeerOptions &options) {
@@ -25,7 +25,7 @@ Peer::Result OnnxRuntime::pool(const PoolCase &s, const float *src, float *dst, 
         if (!greatest) attributes["count_include_pad"] = 1;
         y = g.node(greatest ? "MaxPool" : "AveragePool", {x}, attributes);
     }
-    return made(g, y, Dtype::F32, {s.n, s.c, s.out_h(), s.out_w()}, dst, options);
+    return graph_kernel(g, y, Dtype::F32, {s.n, s.c, s.out_h(), s.out_w()}, dst, options);
 }
 
 Peer::Result OnnxRuntime::resize(const ResizeCase &s, const float *src, float *dst, const PeerOptions &options) {
@@ -38,7 +38,7 @@ Peer::Result OnnxRuntime::resize(const ResizeCase &s, const float *src, float *d
                        {"coordinate_transformation_mode", s.coordinates}};
     if (s.kind == "nearest") attributes["nearest_mode"] = s.coordinates == "asymmetric" ? "floor" : "round_prefer_ceil";
     const OnnxName x = g.input(Dtype::F32, images(s.h, s.w), src);
-    return made(g, g.node("Resize", {x, "", "", g.list(shape)}, attributes), Dtype::F32, shape, dst, options);
+    return graph_kernel(g, g.node("Resize", {x, "", "", g.list(shape)}, attributes), Dtype::F32, shape, dst, options);
 }
 
 Peer::Result OnnxRuntime::gather(const GatherCase &s, const float *table, const int32_t *index, float *dst,
@@ -47,15 +47,15 @@ Peer::Result OnnxRuntime::gather(const GatherCase &s, const float *table, const 
     OnnxShape shape = s.indices;
     shape.push_back(s.columns);
     const OnnxName x = g.input(Dtype::F32, {s.rows, s.columns}, table), i = g.input(Dtype::S32, s.indices, index);
-    return made(g, g.node("Gather", {x, i}, {{"axis", 0}}), Dtype::F32, shape, dst, options);
+    return graph_kernel(g, g.node("Gather", {x, i}, {{"axis", 0}}), Dtype::F32, shape, dst, options);
 }
 
 Peer::Result OnnxRuntime::one_hot(const OneHotCase &s, const int32_t *index, float *dst, const PeerOptions &options) {
     OnnxGraph g;
     const OnnxName i = g.input(Dtype::S32, {s.count}, index), classes = g.numbers("s32", s.classes, OnnxShape()),
                    values = g.numbers("f32", {s.off, s.on}, {2});
-    return made(g, g.node("OneHot", {i, classes, values}, {{"axis", -1}}), Dtype::F32, {s.count, s.classes}, dst,
-                options);
+    return graph_kernel(g, g.node("OneHot", {i, classes, values}, {{"axis", -1}}), Dtype::F32, {s.count, s.classes},
+                        dst, options);
 }
 
 Peer::Result OnnxRuntime::pad(const PadCase &s, const float *src, float *dst, const PeerOptions &options) {
@@ -64,7 +64,8 @@ Peer::Result OnnxRuntime::pad(const PadCase &s, const float *src, float *dst, co
     for (size_t d = 0; d < shape.size(); d++) shape[d] += s.before[d] + s.after[d];
     amounts.insert(amounts.end(), s.after.begin(), s.after.end());
     const OnnxName x = g.input(Dtype::F32, s.shape, src), value = g.numbers("f32", s.value, OnnxShape());
-    return made(g, g.node("Pad", {x, g.list(amounts), value}, {{"mode", "constant"}}), Dtype::F32, shape, dst, options);
+    return graph_kernel(g, g.node("Pad", {x, g.list(amounts), value}, {{"mode", "constant"}}), Dtype::F32, shape, dst,
+                        options);
 }
 
 Peer::Result OnnxRuntime::slice(const SliceCase &s, const float *src, float *dst, const PeerOptions &options) {
@@ -76,8 +77,8 @@ Peer::Result OnnxRuntime::slice(const SliceCase &s, const float *src, float *dst
         axes.push_back(static_cast<int64_t>(d));
     }
     const OnnxName x = g.input(Dtype::F32, s.shape, src);
-    return made(g, g.node("Slice", {x, g.list(s.begin), g.list(ends), g.list(axes), g.list(s.step)}), Dtype::F32,
-                s.extents, dst, options);
+    return graph_kernel(g, g.node("Slice", {x, g.list(s.begin), g.list(ends), g.list(axes), g.list(s.step)}),
+                        Dtype::F32, s.extents, dst, options);
 }
 
 Peer::Result OnnxRuntime::concat(const ConcatCase &s, const std::vector<const float *> &src, float *dst,
@@ -85,15 +86,16 @@ Peer::Result OnnxRuntime::concat(const ConcatCase &s, const std::vector<const fl
     OnnxGraph g;
     std::vector<OnnxName> parts;
     for (size_t i = 0; i < src.size(); i++) parts.push_back(g.input(Dtype::F32, s.shapes[i], src[i]));
-    return made(g, g.node("Concat", parts, {{"axis", static_cast<int64_t>(s.axis)}}), Dtype::F32, s.result(), dst,
-                options);
+    return graph_kernel(g, g.node("Concat", parts, {{"axis", static_cast<int64_t>(s.axis)}}), Dtype::F32, s.result(),
+                        dst, options);
 }
 
 Peer::Result OnnxRuntime::cumulative_sum(const CumulativeSumCase &s, const float *src, float *dst,
                                          const PeerOptions &options) {
     OnnxGraph g;
     const OnnxName x = g.input(Dtype::F32, s.shape, src), axis = g.numbers("s64", s.axis, OnnxShape());
-    return made(g, g.node("CumSum", {x, axis}, {{"exclusive", int(s.exclusive)}}), Dtype::F32, s.shape, dst, options);
+    return graph_kernel(g, g.node("CumSum", {x, axis}, {{"exclusive", int(s.exclusive)}}), Dtype::F32, s.shape, dst,
+                        options);
 }
 
 } // namespace kumiko::bench

@@ -142,8 +142,8 @@ Ours add_ours(Contest &contest, const Target &target, const BenchOptions &option
             add_other(own_layout, turned);
             add_other(own_winograd, by_winograd(contest.bench_case(), "nhwc"));
         } else if (faster || turned) {
-            row.remarks.push_back("convolutions by direct sums of NCHW only, as a database or Halide's generator is "
-                                  "asked for");
+            row.remarks.push_back(
+                "only direct convolutions of NCHW, because a database or Halide's generator was requested");
         }
         std::optional<Schedule> best;
         if (!options.database.empty()) {

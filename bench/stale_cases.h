@@ -10,10 +10,11 @@
 
 namespace kumiko {
 
+// Inputs that are indices are below a bound; others are small integers.
 struct StaleCase {
     std::string op;
     Json parameters;
-    // Inputs of the operator that are indices are below a bound; others are small integers.
+
     std::string title() const {
         std::string text = op;
         for (const auto &[name, value] : parameters.items()) {

@@ -94,6 +94,7 @@ inline unsigned take_exceptions() {
 #endif
 }
 
+// The effects of one call.
 struct Seen {
     std::vector<std::vector<unsigned char>> arrays; // outputs, and arrays that were updated
     unsigned exceptions = 0;

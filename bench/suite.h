@@ -27,7 +27,7 @@ struct BenchOptions {
     int threads = 1;
     std::string database; // "": the default schedule only
     bool peers = true;
-    bool halide = false;         // also our nest by Halide's code generator
+    bool halide = false;         // also times our nest compiled by Halide's code generator
     double budget_seconds = 0.3; // for timing one contestant
     bool check = true;           // compare our outputs with each other and with the peers'
 };

@@ -171,9 +171,9 @@ std::string chip_tune_suite_text(const std::vector<ChipTuneRow> &rows) {
         text += fmt::format("{}: pairs {:.3f}, recall@30 {:.3f}, top-1 {:.3f}, top-5 {:.3f} on samples of {} tasks\n",
                             who, a.pairs, a.recall_30, a.top_1, a.top_5, all.size());
     };
-    line("the model, which saw none of them", learned);
+    line("the model, which was trained on none of them", learned);
     line("the analytical estimate", analytical);
-    line("what the spaces expect", expected);
+    line("the spaces' expected costs", expected);
     if (!analytical.empty()) text += "chance: pairs 0.500\n";
     return text + failures;
 }

@@ -232,7 +232,7 @@ std::vector<TuneSuiteRow> run_tune_suite(const Target &target, const TuneSuiteOp
 }
 
 std::string tune_suite_text(const std::vector<TuneSuiteRow> &rows) {
-    Table table({"task", "GFLOP/s", "0 trials", "few", "all", "random", "as good as random after", "formula's space",
+    Table table({"task", "GFLOP/s", "0 trials", "few", "all", "random", "trials to reach random", "formula's space",
                  "plain loops", "s/trial", "thinking", "pairs", "recall@30", "top-1", "estimate's pairs"});
     double sums[4] = {0, 0, 0, 0}, seconds = 0, thinking = 0;
     int counted = 0, trials = 0, nests = 0;
@@ -276,13 +276,13 @@ std::string tune_suite_text(const std::vector<TuneSuiteRow> &rows) {
             text +=
                 fmt::format("\nwithout a schedule of their own {}, {:.1f} times as fast as plain loops, geometric mean",
                             nests, std::exp(beside_nests / nests));
-        text += fmt::format("\n{:.3f} s a trial, {:.0f} % of it the tuner's own thinking\n", seconds / trials,
+        text += fmt::format("\n{:.3f} s a trial, {:.0f} % of it in the search itself\n", seconds / trials,
                             100 * thinking / seconds);
         const auto line = [&](const char *who, const std::vector<Accuracy> &all) {
             const Accuracy a = mean(all);
-            text +=
-                fmt::format("{}: pairs {:.3f}, recall@30 {:.3f}, top-1 {:.3f}, top-5 {:.3f} on {} tasks never seen\n",
-                            who, a.pairs, a.recall_30, a.top_1, a.top_5, all.size());
+            text += fmt::format("{}: pairs {:.3f}, recall@30 {:.3f}, top-1 {:.3f}, top-5 {:.3f} on {} tasks that it "
+                                "was not trained on\n",
+                                who, a.pairs, a.recall_30, a.top_1, a.top_5, all.size());
         };
         if (!learned.empty()) line("the model", learned);
         if (!analytical.empty()) line("the analytical estimate", analytical);

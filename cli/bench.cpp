@@ -33,8 +33,8 @@ struct BenchArguments {
     std::vector<std::string> sizes, constants; // of a model
 };
 
-// The suite `tune` differs: not rates compared with peers', but how close few trials come to the
-// best known.
+// The suite `tune` has no peers: it measures how near the schedules after few trials are to the
+// best known one.
 void run_tune(const BenchArguments &a, const Target &target) {
     if (!a.page.empty() || !a.shape.empty())
         throw UserError("the suite tune takes no --page and no --shape; --only names its tasks");
@@ -121,8 +121,7 @@ void run_own_ops(const BenchArguments &a, const Target &target) {
     if (!a.page.empty() || a.threads != std::vector<int>{1})
         throw UserError("the suite own-ops runs on one thread, and takes no --page and --threads");
     if (!a.shape.empty() && a.tune.only.empty())
-        throw UserError("ops of the suite own-ops have sizes of different names; --only NAME says of which op the "
-                        "--shape is");
+        throw UserError("ops of the suite own-ops have sizes of different names; --only NAME names the op of --shape");
     std::vector<bench::OwnOpRow> rows;
     {
         Progress progress(std::cerr, progress_style(2, a.quiet), "timing", 0);
@@ -148,7 +147,7 @@ void run_outside(const BenchArguments &a, const Target &target) {
     if (a.shape.empty())
         cases = bench::outside_cases();
     else if (("," + a.shape).find(",op=") == std::string::npos)
-        throw UserError("the suite outside has several ops: say which in the shape, as --shape op=softmax,m=64,n=1024");
+        throw UserError("the suite outside has several ops: name one in the shape, as --shape op=softmax,m=64,n=1024");
     else
         cases.push_back({bench::suite_cases("rows", a.shape).at(0)}), cases[0].bench.suite = "outside";
     std::erase_if(cases, [&](const bench::OutsideCase &c) {
@@ -250,7 +249,7 @@ std::vector<bench::BenchCase> cases_of(const BenchArguments &a) {
         if (own && !a.shape.empty())
             throw UserError("suite " + suite + " has cases of its own and takes no --shape" +
                             (suite.starts_with("chip-")
-                                 ? "; kumiko run OP --shape … --target chip:full tells the cycles of one"
+                                 ? "; kumiko run OP --shape … --target chip:full prints the cycles of one op"
                                  : ""));
         if (std::any_of(std::begin(own_suites), std::end(own_suites),
                         [&](const OwnSuite &o) { return suite == o.name; }))
@@ -325,19 +324,20 @@ void run(BenchArguments a) {
 } // namespace
 
 void add_bench(CLI::App &app) {
-    auto *command = app.add_subcommand("bench", "time our kernels and other libraries' in turn");
+    auto *command = app.add_subcommand("bench", "compare the speed of our kernels with that of other libraries");
     auto a = std::make_shared<BenchArguments>();
     std::string names;
     for (const std::string &s : bench::suite_names()) names += "\n  " + s + ": " + bench::suite_summary(s);
-    names +=
-        "\n  tune: what few trials of tuning reach, and how well the cost model ranks; not part of \"all suites\""
-        "\n  tune-chip: what tuning gains on the simulated chip; not part of \"all suites\""
-        "\n  stale: how much slower kernels run on memory that holds denormal numbers; not part of \"all suites\""
-        "\n  own-ops: ops that no library schedule matches whole, by default and hand schedules, against plain "
-        "loops and ONNX Runtime; not part of \"all suites\""
-        "\n  outside: kernels of a library in a C program with a used heap, against the rates inside this process; "
-        "not part of \"all suites\""
-        "\n  models: models of ONNX beside ONNX Runtime; not part of \"all suites\"";
+    names += "\n  tune: how close few trials come to the best known schedule, and how well the cost model ranks; not "
+             "part of \"all suites\""
+             "\n  tune-chip: the gain of tuning on the simulated chip; not part of \"all suites\""
+             "\n  stale: how much slower kernels run on memory that holds denormal numbers; not part of \"all suites\""
+             "\n  own-ops: ops that no library schedule covers completely: default and hand schedules, compared with "
+             "plain loops and ONNX Runtime; not part of \"all suites\""
+             "\n  outside: kernels of a library in a C program with a used heap, relative to their rates inside this "
+             "process; "
+             "not part of \"all suites\""
+             "\n  models: models of ONNX beside ONNX Runtime; not part of \"all suites\"";
     command->add_option("suite", a->suites,
                         "suites, a kernels.json, or a model of ONNX; all suites when none is named");
     add_size_options(*command, a->sizes, a->constants);
@@ -351,52 +351,53 @@ void add_bench(CLI::App &app) {
         ->delimiter(',')
         ->check(CLI::Range(1, 1024))
         ->capture_default_str();
-    command->add_option("--tuned", a->options.database, "also the best schedules of this tuning database")
+    command->add_option("--tuned", a->options.database, "measure the best schedules of this tuning database too")
         ->type_name("DB");
-    command->add_option("--seconds", a->options.budget_seconds, "timing of each piece")
+    command->add_option("--seconds", a->options.budget_seconds, "seconds for timing each piece")
         ->check(above_zero())
         ->capture_default_str();
-    command->add_flag("!--no-peers", a->peers, "ours alone; of own-ops, ours and the loops");
+    command->add_flag("!--no-peers", a->peers, "without other libraries; for own-ops, also the loops");
     command->add_flag("!--no-check", a->options.check, "do not compare outputs");
     command->add_flag("--halide", a->options.halide,
-                      "also the code that Halide's own generator makes of our nests; of own-ops, also the formula "
-                      "scheduled by Halide's autoscheduler Adams2019");
+                      "measure our nests compiled by Halide's generator too; for own-ops, also the formula scheduled "
+                      "by Halide's autoscheduler Adams2019");
     auto *tuning = command->add_option_group("of the suites tune and tune-chip; --only, --known and --explore also of "
                                              "own-ops, --only of stale, outside and models");
     tuning->add_option("--trials", a->tune.trials, "of each task")->check(above_zero())->capture_default_str();
-    tuning->add_option("--few", a->tune.few, "trials whose best is measured too")
+    tuning->add_option("--few", a->tune.few, "number of first trials whose best is reported too")
         ->check(above_zero())
         ->capture_default_str();
-    tuning->add_option("--random", a->tune.random, "samples to compare with, and to judge the cost model by; 0: none")
+    tuning
+        ->add_option("--random", a->tune.random,
+                     "random samples for comparison and for the cost model's accuracy; 0: none")
         ->check(CLI::Range(0, 100000))
         ->capture_default_str();
     tuning
-        ->add_option("--chip-random", a->tune.chip_random, "the same of tune-chip, in the last of the spaces searched")
+        ->add_option("--chip-random", a->tune.chip_random, "the same for tune-chip, in the last space that is searched")
         ->check(CLI::Range(0, 100000))
         ->capture_default_str();
     tuning->add_flag("--formula-spaces", a->tune.formula_spaces,
-                     "also search the spaces made from formulas where the library has its own");
-    tuning->add_option("--explore", a->tune.explore, "trials of a longer search whose best is kept as known")
+                     "search the spaces made from formulas too if the library has one of its own");
+    tuning->add_option("--explore", a->tune.explore, "trials of a longer search, whose best is stored as known")
         ->check(CLI::Range(0, 1000000))
         ->capture_default_str();
-    tuning->add_option("--known", a->tune.known, "the file of the best known schedules")->type_name("FILE.json");
+    tuning->add_option("--known", a->tune.known, "file of the best known schedules")->type_name("FILE.json");
     tuning->add_option("--only", a->tune.only, "tasks whose name contains this")->type_name("TEXT");
     tuning
         ->add_option("--cost-model", a->tune.cost_model,
-                     "instead of the one that comes with Kumiko; none: nothing learnt before")
+                     "used instead of the one that comes with Kumiko; none: an untrained one")
         ->type_name("FILE");
-    tuning->add_option("--seed", a->tune.seed, "of the searches, a whole number")
-        ->check(not_below_zero())
-        ->capture_default_str();
+    tuning->add_option("--seed", a->tune.seed, "seed of the searches")->check(not_below_zero())->capture_default_str();
     command->add_flag("--quiet", a->quiet, "no progress bar");
     command
         ->add_option("--page", a->page,
-                     "write a page with tables and pictures; suites that it has and are not measured now stay")
+                     "write a page with tables and plots; suites on it that are not measured now keep their numbers")
         ->type_name("FILE.md");
     add_json_option(*command, a->json);
-    examples(*command, "  kumiko bench gemm-f32 --tuned tuning.db --threads 1,2 --json gemm.json\n  kumiko bench rows "
-                       "--shape op=softmax,m=64,n=1000\nSuites:" +
-                           names);
+    add_examples(*command,
+                 "  kumiko bench gemm-f32 --tuned tuning.db --threads 1,2 --json gemm.json\n  kumiko bench rows "
+                 "--shape op=softmax,m=64,n=1000\nSuites:" +
+                     names);
     command->callback([a] { run(*a); });
 }
 

@@ -36,7 +36,7 @@ std::optional<Found> found_elsewhere(const Op &op, const Machine &machine, const
     const Record &r = all[0].record;
     if (!all[0].unfit.empty())
         throw UserError(
-            fmt::format("{} has schedules of other machines only, and none is legal on this one; that of {}: {}",
+            fmt::format("{} has only schedules of other machines, and none is legal on this one; that of {}: {}",
                         database, r.key.machine, all[0].unfit));
     return Found{{Json(*r.saved_schedule), r.parameters, r.seconds(),
                   rate_text(count_work(op, r.key.sizes), r.seconds()), "tuned"},
@@ -62,7 +62,7 @@ Found best_of(const OpArguments &a, const Machine &machine, const std::string &d
     if (any) {
         if (auto found = found_elsewhere(op, machine, database, wanted)) return *found;
     }
-    throw UserError(database + " knows no schedule for this op at this shape" +
+    throw UserError(database + " has no schedule for this op at this shape" +
                     (any ? ", neither of this machine nor of another" : " on this machine") +
                     "; tune it first: kumiko tune " + a.text() + " --db " + database +
                     (machine.id() == Machine::host().id() ? std::string() : " --target " + machine.name) +
@@ -126,36 +126,38 @@ void add_best(CLI::App &app) {
     auto a = std::make_shared<DatabaseArguments>();
     a->op.add_to(*command);
     command->add_option("--db", a->database, "the database")->type_name("FILE")->capture_default_str();
-    command->add_option("--target", a->target, "the machine that it was tuned for: host, a level, or a simulated chip")
+    command->add_option("--target", a->target, "machine that it was tuned for: host, a level, or a simulated chip")
         ->capture_default_str();
-    command->add_option("--threads", a->wanted.threads, "tuned for so many threads; 0: one per core")
+    command->add_option("--threads", a->wanted.threads, "number of threads that it was tuned for; 0: one per core")
         ->check(CLI::Range(0, 1024))
         ->capture_default_str();
     command->add_option("--as", a->form, "cpp (to paste into a source), json (a schedule file), parameters, nest")
         ->check(CLI::IsMember({"cpp", "json", "parameters", "nest"}))
         ->capture_default_str();
-    command->add_flag(
-        "--any-machine", a->any,
-        "where this machine has none, the best of another, of the same --cold and --ahead: a hint, not measured here");
-    command->add_flag("--cold", a->wanted.cold, "of those that were tuned for cold caches");
-    command->add_flag("--ahead", a->wanted.ahead, "of those that take weights packed ahead");
+    command->add_flag("--any-machine", a->any,
+                      "if this machine has none, print the best of another machine, with the same --cold and --ahead; "
+                      "it was not measured here");
+    command->add_flag("--cold", a->wanted.cold, "the best of those that were tuned for cold caches");
+    command->add_flag("--ahead", a->wanted.ahead, "the best of those that take pre-packed weights");
     add_json_option(*command, a->json);
-    examples(*command,
-             "  kumiko best matmul --shape m=512,n=512,k=512 --as cpp\n  kumiko best group_norm_silu --as cpp      (an "
-             "op of a shared object, by its name in the database)\n  kumiko best softmax --shape "
-             "m=1536,n=128 --as json > softmax.json");
+    add_examples(
+        *command,
+        "  kumiko best matmul --shape m=512,n=512,k=512 --as cpp\n  kumiko best group_norm_silu --as cpp      (an "
+        "op of a shared object, by its name in the database)\n  kumiko best softmax --shape "
+        "m=1536,n=128 --as json > softmax.json");
     command->callback([a] {
         const Machine machine = machine_named(a->target);
         const bool by_name = a->op.shape.empty() && a->op.type.empty() && !is_known(a->op.name);
         const Found found = by_name ? best_by_name(a->op.name, machine, a->database, a->wanted, a->any)
                                     : best_of(a->op, machine, a->database, a->wanted, a->any);
         if (a->form == "nest" && !found.op)
-            throw UserError("the nest of " + a->op.name + " takes its formula: name it with its shared object, as " +
+            throw UserError("the nest of " + a->op.name +
+                            " needs the formula: name the op with its shared object, as " +
                             "./libmyops.so:" + a->op.name + " --shape ...");
         const std::string elsewhere =
             found.machine.empty() ? "" : " on " + found.machine + ", another machine; not measured on this one";
         if (a->json != "-") {
-            if (a->form != "cpp" && !elsewhere.empty()) std::cerr << "kumiko: this was found" << elsewhere << "\n";
+            if (a->form != "cpp" && !elsewhere.empty()) std::cerr << "kumiko: best found" << elsewhere << "\n";
             if (a->form == "cpp")
                 std::cout << "// " << (found.best.rate.empty() ? "" : found.best.rate + ", ")
                           << duration_text(found.best.seconds) << " a call" << elsewhere << "\n"

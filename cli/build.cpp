@@ -101,39 +101,38 @@ void add_build(CLI::App &app) {
     command->add_option("file", a->file, "the list, JSON, or a model of ONNX")
         ->required()
         ->type_name("kernels.json|model.onnx");
-    command->add_option("-o,--output", a->folder, "the folder to write into")
-        ->type_name("FOLDER")
-        ->capture_default_str();
-    command->add_option("--name", a->name, "of a model's library and function; otherwise the file's")
+    command->add_option("-o,--output", a->folder, "folder for the files")->type_name("FOLDER")->capture_default_str();
+    command->add_option("--name", a->name, "name of a model's library and function; default: the file's")
         ->type_name("NAME");
     add_size_options(*command, a->sizes, a->constants);
-    command->add_flag("--exact", a->exact, "of a model: no rules on the graph that round otherwise");
-    command->add_option("--db", a->database, "take schedules from this tuning database")->type_name("FILE");
-    command->add_flag("--cold", a->cold, "of its schedules those that were tuned for cold caches");
+    command->add_flag("--exact", a->exact, "apply no rules to a model's graph that round otherwise");
+    command->add_option("--db", a->database, "use the schedules of this tuning database")->type_name("FILE");
+    command->add_flag("--cold", a->cold, "use schedules that were tuned for cold caches");
     command
-        ->add_option("--threads", a->threads, "prefer schedules that were tuned for so many threads; 0: one per core")
+        ->add_option("--threads", a->threads,
+                     "prefer schedules that were tuned for this number of threads; 0: one per core")
         ->check(CLI::Range(0, 1024))
         ->capture_default_str();
     command
-        ->add_option(
-            "--target", a->targets,
-            "instead of the list's, one or several: x86-64-avx512,x86-64-avx2; `kumiko machine --list` lists them")
+        ->add_option("--target", a->targets,
+                     "one or several targets, instead of those of the list: x86-64-avx512,x86-64-avx2; `kumiko machine "
+                     "--list` lists them")
         ->delimiter(',')
         ->type_name("LEVEL");
     command
         ->add_option("--cc", a->compiler,
-                     "C compiler, with arguments, for the runtime of another architecture; a cross compiler in PATH is "
-                     "found by itself, as aarch64-linux-gnu-gcc")
+                     "C compiler, with arguments, for the runtime of another architecture; if it is not given, a cross "
+                     "compiler in PATH is used, such as aarch64-linux-gnu-gcc")
         ->type_name("COMMAND");
     command->add_flag("!--no-self-test", a->self_test,
-                      "leave the self-test program out, which needs each formula evaluated");
+                      "do not write the self-test program, which needs each formula evaluated");
     command
         ->add_option("--expected", a->expected,
                      "also write inputs and expected outputs of each kernel as raw files into this folder")
         ->type_name("FOLDER");
     command->add_flag("--quiet", a->quiet, "no progress bar");
     add_json_option(*command, a->json);
-    examples(
+    add_examples(
         *command,
         "  kumiko build kernels.json -o out\n"
         "  cc out/mykernels_selftest.c out/libmykernels.a -lm -lpthread -o selftest && ./selftest\n"

@@ -14,7 +14,7 @@ namespace kumiko::cli {
 void run_on_chip(const ChipArguments &a) {
     const Op op = a.op.op();
     if (!a.op.sizes.empty())
-        throw UserError("programs of the chip are made for given sizes: state them with --shape, not with --sizes");
+        throw UserError("programs of the chip need constant sizes: give them with --shape, not with --sizes");
     std::string origin;
     const Schedule schedule = a.schedule.schedule(op, machine_named(a.target), &origin);
     const ChipProgram program = compile_chip(schedule);

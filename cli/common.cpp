@@ -21,10 +21,9 @@ void OpArguments::add_to(CLI::App &command, bool required) {
                                   "operator; `kumiko ops` lists them; or one of a shared object: ./libmyops.so:NAME");
     if (required) op->required();
     command
-        .add_option(
-            "--shape", shape,
-            "its parameters: m=512,n=512,k=512; a name in place of a number is a size known only at run time; a list "
-            "goes on behind commas: shape=3,5,7,axes=1,2")
+        .add_option("--shape", shape,
+                    "its parameters: m=512,n=512,k=512; a name instead of a number is a size known only at run time; "
+                    "commas continue a list: shape=3,5,7,axes=1,2")
         ->type_name("NAME=VALUE,...");
     command.add_option("--type", type, "type of the elements: f32, f16, bf16, f64, i8, ...")->type_name("TYPE");
     command.add_option("--sizes", sizes, "values for sizes known only at run time: M=100,N=7")
@@ -57,7 +56,7 @@ void OpArguments::require_sizes(const Op &op) const {
     const auto given = bound_sizes();
     for (const std::string &s : op.sizes()) {
         if (!given.count(s))
-            throw UserError("op \"" + op.name() + "\": size " + s + " has no value; give it one, as --sizes " + s +
+            throw UserError("op \"" + op.name() + "\": size " + s + " has no value; give it a value, as --sizes " + s +
                             "=100");
     }
 }
@@ -72,8 +71,7 @@ std::string OpArguments::text() const {
 
 void ScheduleArguments::add_to(CLI::App &command) {
     auto *f = command.add_option("--schedule", file, "a saved schedule (JSON)")->type_name("FILE");
-    auto *d =
-        command.add_option("--tuned", database, "take the best schedule of this tuning database")->type_name("DB");
+    auto *d = command.add_option("--tuned", database, "use the best schedule of this tuning database")->type_name("DB");
     auto *p = command
                   .add_option("--parameters", parameters,
                               "parameters of the library's schedule for this op: rows=6,vectors=2; or decisions "
@@ -81,10 +79,10 @@ void ScheduleArguments::add_to(CLI::App &command) {
                   ->type_name("NAME=VALUE,...");
     command
         .add_flag("--force", force,
-                  "apply the file's directives although they were saved for another formula, shape or type")
+                  "apply the file's directives even if they were saved for another formula, shape or type")
         ->needs(f);
-    command.add_flag("--cold", cold, "of that database those that were tuned for cold caches")->needs(d);
-    command.add_flag("--ahead", ahead, "that takes weights packed ahead of time")->excludes(f);
+    command.add_flag("--cold", cold, "use a schedule of the database that was tuned for cold caches")->needs(d);
+    command.add_flag("--ahead", ahead, "use a schedule that takes pre-packed weights")->excludes(f);
     f->excludes(d)->excludes(p);
     d->excludes(p);
 }
@@ -107,7 +105,7 @@ Schedule ScheduleArguments::schedule(const Op &op, const Machine &machine, std::
             return Schedule::from_json(op, machine, nlohmann::json(*found->schedule));
         }
         throw UserError(
-            database + " knows no schedule for this op at this shape on this machine; tune it first: kumiko tune " +
+            database + " has no schedule for this op at this shape on this machine; tune it first: kumiko tune " +
             op.name() + " --shape ... --db " + database + (cold ? " --cold" : "") + (ahead ? " --ahead" : ""));
     }
     if (!parameters.empty()) {
@@ -192,6 +190,6 @@ CLI::Validator not_below_zero() {
     return number_that("from 0", [](double v) { return v >= 0; });
 }
 
-void examples(CLI::App &command, const std::string &text) { command.footer("Examples:\n" + text); }
+void add_examples(CLI::App &command, const std::string &text) { command.footer("Examples:\n" + text); }
 
 } // namespace kumiko::cli

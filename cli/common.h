@@ -83,7 +83,7 @@ void require_folder_of(const std::string &file);
 CLI::Validator above_zero();
 CLI::Validator not_below_zero();
 
-// Adds an example to the end of the help text.
-void examples(CLI::App &command, const std::string &text);
+// Adds examples to the end of the help text.
+void add_examples(CLI::App &command, const std::string &text);
 
 } // namespace kumiko::cli

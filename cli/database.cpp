@@ -149,7 +149,7 @@ void merge_all(const std::string &into, const std::vector<std::string> &from, co
     });
     database.done();
     if (json != "-")
-        std::cout << fmt::format("{}: {} records are new, of {} more or better is known now, {} were there\n", into,
+        std::cout << fmt::format("{}: {} records are new, {} were extended or improved, {} were known\n", into,
                                  all.added, all.better, all.same);
     write_json(json, {{"added", all.added}, {"better", all.better}, {"same", all.same}});
 }
@@ -169,10 +169,10 @@ void prune_records(const std::string &file, const PruneOptions &options, const s
     const int64_t after = database_stats(database).bytes;
     if (json != "-") {
         std::cout << fmt::format("{}: {} records {}, {} {}\n", file, count.removed,
-                                 options.dry_run ? "would go" : "are gone", count.left,
-                                 options.dry_run ? "would stay" : "stay");
+                                 options.dry_run ? "would be removed" : "were removed", count.left,
+                                 options.dry_run ? "would remain" : "remain");
         if (count.tasks_removed > 0) std::cout << count.tasks_removed << " tasks with them\n";
-        if (!count.as_large.empty()) std::cout << "the file is as large as before: " << count.as_large << "\n";
+        if (!count.as_large.empty()) std::cout << "the file was not made smaller: " << count.as_large << "\n";
         if (!options.dry_run)
             std::cout << fmt::format("{} before, {} now\n", bytes_text(static_cast<double>(before)),
                                      bytes_text(static_cast<double>(after)));
@@ -224,92 +224,115 @@ CLI::App *add_part(CLI::App &db, const std::string &name, const std::string &tex
     return part;
 }
 
-} // namespace
-
-void add_db(CLI::App &app) {
-    auto *command = app.add_subcommand("db", "list what a tuning database holds; export, merge and prune it");
-    command->require_subcommand(0, 1);
-    auto a = std::make_shared<DatabaseArguments>();
-    auto *file = command->add_option("file", a->file, "the database")->capture_default_str();
-    command->add_option("--db", a->file, "the same, as the other commands name it")->type_name("FILE")->excludes(file);
-    add_json_option(*command, a->json);
-    examples(*command,
-             "  kumiko db tuning.db\n  kumiko db stats tuning.db\n  kumiko db export tuning.db --out t.jsonl\n"
-             "  kumiko db import other.db t.jsonl\n  kumiko db merge all.db one.db two.db three.jsonl\n"
-             "  kumiko db prune tuning.db --keep 50 --failed");
-    command->callback([a, command] {
-        if (command->get_subcommands().empty()) list(a->file, a->json);
-    });
-
-    auto *stats_part = add_part(*command, "stats", "how many records of which kind, and the best of each task", *a);
+void add_db_stats(CLI::App &db, const std::shared_ptr<DatabaseArguments> &a) {
+    auto *stats_part = add_part(db, "stats", "print the number of records of each kind, and the best of each task", *a);
     add_json_option(*stats_part, a->json);
-    examples(*stats_part, "  kumiko db stats tuning.db");
+    add_examples(*stats_part, "  kumiko db stats tuning.db");
     stats_part->callback([a] { stats(a->file, a->json); });
+}
 
-    auto *export_part =
-        add_part(*command, "export", "every record as a line of JSON, with all that is known of it", *a);
-    export_part->add_option("--out", a->out, "where to; the standard output unless stated")->type_name("FILE.jsonl");
-    examples(*export_part, "  kumiko db export tuning.db --out tuning.jsonl");
+void add_db_export(CLI::App &db, const std::shared_ptr<DatabaseArguments> &a) {
+    auto *export_part = add_part(db, "export", "write every record as a line of JSON", *a);
+    export_part->add_option("--out", a->out, "file to write; the standard output by default")->type_name("FILE.jsonl");
+    add_examples(*export_part, "  kumiko db export tuning.db --out tuning.jsonl");
     export_part->callback([a] { export_lines(a->file, a->out); });
+}
 
-    auto *import_part = add_part(*command, "import", "take in the records of an export, all or none", *a);
-    import_part->add_option("lines", a->from, "what `kumiko db export` wrote")->required()->expected(1);
+void add_db_import(CLI::App &db, const std::shared_ptr<DatabaseArguments> &a) {
+    auto *import_part = add_part(db, "import", "add the records of an export, all of them or none", *a);
+    import_part->add_option("lines", a->from, "files that `kumiko db export` wrote")->required()->expected(1);
     add_json_option(*import_part, a->json);
-    examples(*import_part, "  kumiko db import tuning.db other.jsonl");
+    add_examples(*import_part, "  kumiko db import tuning.db other.jsonl");
     import_part->callback([a] {
         if (!is_lines(a->from[0]))
-            throw UserError(a->from[0] + " is no file of lines (.jsonl); kumiko db merge takes databases");
+            throw UserError(a->from[0] + " is not an export (.jsonl); kumiko db merge takes databases");
         merge_all(a->file, a->from, a->json);
     });
+}
 
+void add_db_merge(CLI::App &db, const std::shared_ptr<DatabaseArguments> &a) {
     auto *merge_part = add_part(
-        *command, "merge", "take in the records of others, all or none; of two of one candidate stays the better", *a);
+        db, "merge",
+        "add the records of other databases, all of them or none; of two records of one candidate, the better is kept",
+        *a);
     merge_part->add_option("from", a->from, "databases, or exports (.jsonl)")->required();
     add_json_option(*merge_part, a->json);
-    examples(*merge_part, "  kumiko db merge tuning.db from-the-server.db colleague.jsonl");
+    add_examples(*merge_part, "  kumiko db merge tuning.db from-the-server.db colleague.jsonl");
     merge_part->callback([a] { merge_all(a->file, a->from, a->json); });
+}
 
-    auto *report_part =
-        command->add_subcommand("report", "a page about what tuning did: curves, predictions, failures");
+void add_db_report(CLI::App &db) {
+    auto *report_part = db.add_subcommand("report", "write a page about tuning: curves, predictions, failures");
     auto page = std::make_shared<PageArguments>();
     report_part->add_option("file", page->file, "the database")->required();
-    report_part->add_option("ops", page->ops, "operators, by their names in the database; all unless stated");
-    report_part->add_option("--shape", page->shape, "of one operator, as `kumiko tune` takes it: with its rates")
+    report_part->add_option("ops", page->ops, "operators, by their names in the database; all by default");
+    report_part
+        ->add_option("--shape", page->shape, "shape of one operator, as for `kumiko tune`; the page then shows rates")
         ->type_name("NAME=VALUE,...");
     report_part->add_option("--type", page->type, "of the elements")->type_name("TYPE");
     report_part->add_option("--out", page->out, "the page")->type_name("FILE.html")->required();
     report_part
-        ->add_option("--cost-model", page->cost_model,
-                     "that explains, instead of the one that comes with Kumiko; none: nothing does")
+        ->add_option(
+            "--cost-model", page->cost_model,
+            "cost model for the explanations, instead of the one that comes with Kumiko; none: no explanations")
         ->type_name("FILE");
-    examples(*report_part,
-             "  kumiko db report tuning.db --out tuning.html\n  kumiko db report tuning.db matmul --shape "
-             "m=512,n=512,k=512 --out matmul.html\nWithout --shape, an op's name stands for all of its "
-             "shapes, and rates are left out.");
+    add_examples(
+        *report_part,
+        "  kumiko db report tuning.db --out tuning.html\n  kumiko db report tuning.db matmul --shape "
+        "m=512,n=512,k=512 --out matmul.html\nWithout --shape, all shapes of an op are included, and rates are "
+        "left out.");
     report_part->callback([page] { report(*page); });
+}
 
-    auto *prune_part = add_part(*command, "prune", "remove records, and make the file smaller", *a);
-    auto *keep = prune_part->add_option("--keep", a->keep, "of each task, what is not among the fastest N goes")
+void add_db_prune(CLI::App &db, const std::shared_ptr<DatabaseArguments> &a) {
+    auto *prune_part = add_part(db, "prune", "remove records, and make the file smaller", *a);
+    auto *keep = prune_part->add_option("--keep", a->keep, "keep only the fastest N records of each task")
                      ->type_name("N")
                      ->check(CLI::Range(0, 1 << 30));
-    prune_part->add_flag("--failed", a->prune.failed, "what failed goes; it may be tried again");
-    prune_part->add_option("--older-than", a->prune.older_than_days, "only what is older than so many days")
+    prune_part->add_flag("--failed", a->prune.failed, "remove failures, which may then be tried again");
+    prune_part
+        ->add_option("--older-than", a->prune.older_than_days, "only records that are older than this number of days")
         ->type_name("DAYS")
         ->check(above_zero());
     prune_part
         ->add_option("--machine", a->prune.machine,
-                     "only what this machine measured, in any way or in the one named; `kumiko db stats` lists them")
+                     "only records of this machine, of any mode or of the one named; `kumiko db stats` lists them")
         ->type_name("ID");
-    prune_part->add_flag("--dry-run", a->prune.dry_run, "only say how many would go");
+    prune_part->add_flag("--dry-run", a->prune.dry_run, "only print how many records would be removed");
     add_json_option(*prune_part, a->json);
-    examples(*prune_part, "  kumiko db prune tuning.db --keep 50 --failed\n"
-                          "  kumiko db prune tuning.db --older-than 90 --keep 10 --dry-run\n"
-                          "  kumiko db prune tuning.db --machine old_server-0123456789ab\n"
-                          "Without --keep and --failed, all goes that --older-than and --machine name.");
+    add_examples(*prune_part,
+                 "  kumiko db prune tuning.db --keep 50 --failed\n"
+                 "  kumiko db prune tuning.db --older-than 90 --keep 10 --dry-run\n"
+                 "  kumiko db prune tuning.db --machine old_server-0123456789ab\n"
+                 "Without --keep and --failed, all records that --older-than and --machine select are removed.");
     prune_part->callback([a, keep] {
         if (keep->count()) a->prune.keep = a->keep;
         prune_records(a->file, a->prune, a->json);
     });
+}
+
+} // namespace
+
+void add_db(CLI::App &app) {
+    auto *command = app.add_subcommand("db", "list the contents of a tuning database; export, merge and prune it");
+    command->require_subcommand(0, 1);
+    auto a = std::make_shared<DatabaseArguments>();
+    auto *file = command->add_option("file", a->file, "the database")->capture_default_str();
+    command->add_option("--db", a->file, "the same, as in the other commands")->type_name("FILE")->excludes(file);
+    add_json_option(*command, a->json);
+    add_examples(*command,
+                 "  kumiko db tuning.db\n  kumiko db stats tuning.db\n  kumiko db export tuning.db --out t.jsonl\n"
+                 "  kumiko db import other.db t.jsonl\n  kumiko db merge all.db one.db two.db three.jsonl\n"
+                 "  kumiko db prune tuning.db --keep 50 --failed");
+    command->callback([a, command] {
+        if (command->get_subcommands().empty()) list(a->file, a->json);
+    });
+    add_db_stats(*command, a);
+    add_db_export(*command, a);
+    add_db_import(*command, a);
+    add_db_merge(*command, a);
+    add_db_report(*command);
+    add_db_prune(*command, a);
 }
 
 } // namespace kumiko::cli

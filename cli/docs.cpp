@@ -45,11 +45,11 @@ void add_docs(CLI::App &app) {
     command->add_option("topic", a->topic, "which page")
         ->check(CLI::IsMember({"primitives", "functions"}))
         ->capture_default_str();
-    command->add_option("name", a->name, "only what is said of this primitive");
+    command->add_option("name", a->name, "only the part about this primitive");
     add_json_option(*command, a->json);
-    examples(*command, "  kumiko docs primitives > primitives.md\n  kumiko docs primitives place_in\n"
-                       "  kumiko docs functions > functions.md\n"
-                       "  kumiko docs primitives --json -");
+    add_examples(*command, "  kumiko docs primitives > primitives.md\n  kumiko docs primitives place_in\n"
+                           "  kumiko docs functions > functions.md\n"
+                           "  kumiko docs primitives --json -");
     command->callback([a] {
         if (a->topic == "functions") {
             if (!a->name.empty()) throw UserError("docs functions is one page; it takes no name");

@@ -55,7 +55,7 @@ void measure_one(const TrainingTask &task, const Machine &machine, const CpuTarg
 std::vector<TrainingTask> tasks_to_measure(const LearnArguments &a) {
     std::vector<TrainingTask> tasks = for_chip(a) ? chip_training_tasks() : training_tasks();
     std::erase_if(tasks, [&](const TrainingTask &t) { return t.name.find(a.only) == std::string::npos; });
-    if (tasks.empty()) throw UserError("no task to learn from has \"" + a.only + "\" in its name");
+    if (tasks.empty()) throw UserError("no training task has \"" + a.only + "\" in its name");
     return tasks;
 }
 
@@ -114,11 +114,11 @@ std::vector<ModelTask> read_tasks(const LearnArguments &a) {
         }
     }
     if (!all.empty() || others.empty()) return all;
-    std::string text = fmt::format("nothing can be learnt for {}: no task has two candidates with features of {}",
+    std::string text = fmt::format("no model can be trained for {}: no task has two candidates with features of {}",
                                    a.target, describe_features(version));
     for (const auto &[other, n] : others) text += fmt::format("; {} have those of {}", n, describe_features(other));
-    if (others.count(chip_features_version)) text += "; kumiko learn --target chip:small learns from those";
-    if (others.count(features_version)) text += "; kumiko learn --target host learns from those";
+    if (others.count(chip_features_version)) text += "; kumiko learn --target chip:small trains on those";
+    if (others.count(features_version)) text += "; kumiko learn --target host trains on those";
     throw UserError(text);
 }
 
@@ -208,7 +208,7 @@ void check_folds(const LearnArguments &a) {
     if (a.measure) {
         for (const TrainingTask &t : tasks_to_measure(a)) add(task_key(t.op, machine_of(a), {.threads = 1}));
     }
-    if (tasks.empty()) throw UserError("there is nothing to learn from: the databases hold no task of two candidates");
+    if (tasks.empty()) throw UserError("no model can be trained: the databases hold no task with two candidates");
     if (a.folds > 1 && tasks.size() < static_cast<size_t>(a.folds))
         throw UserError(fmt::format(
             "{} folds need as many tasks, and there {} {}; {}", a.folds, tasks.size() == 1 ? "is" : "are", tasks.size(),
@@ -224,7 +224,7 @@ void learn(const LearnArguments &a) {
     if (!a.from.empty()) from = CostModel::load_file(a.from);
     const CostModel *before = from ? &*from : nullptr;
     if (before && before->version() != features_for(machine_of(a)).version)
-        throw UserError(fmt::format("{} learnt from features of {}; a model for {} learns from those of {}", a.from,
+        throw UserError(fmt::format("{} learnt from features of {}; a model for {} needs those of {}", a.from,
                                     describe_features(before->version()), a.target,
                                     describe_features(features_for(machine_of(a)).version)));
     if (a.measure) measure(a);
@@ -245,54 +245,52 @@ void learn(const LearnArguments &a) {
     size_t candidates = 0;
     for (const ModelTask &t : tasks) candidates += t.features.size();
     if (a.json != "-")
-        std::cout << fmt::format("learnt from {} candidates of {} tasks: {}\n", candidates, tasks.size(), a.out);
+        std::cout << fmt::format("trained on {} candidates of {} tasks: {}\n", candidates, tasks.size(), a.out);
     write_json(a.json, report);
 }
 
 } // namespace
 
 void add_learn(CLI::App &app) {
-    auto *command = app.add_subcommand("learn", "measure many tasks, and make the cost model that tuning begins with");
+    auto *command = app.add_subcommand("learn", "measure many tasks, and train the cost model that tuning begins with");
     auto a = std::make_shared<LearnArguments>();
     command
         ->add_option("--db", a->databases,
-                     "where measurements are kept; of several, all are learnt from and the first is written to")
+                     "databases of measurements; all are used for training, and the first is written to")
         ->type_name("FILE")
         ->capture_default_str();
-    command->add_option("--out", a->out, "the model; kumiko tune --cost-model takes it")
+    command->add_option("--out", a->out, "file of the model, for kumiko tune --cost-model")
         ->type_name("FILE")
         ->capture_default_str();
     command
         ->add_option("--from", a->from,
-                     "a model to learn on from: its trees stay, and --rounds trees are added; the table shows how "
-                     "it orders the tasks, of which it may have seen some")
+                     "a model to continue from: its trees are kept, and --rounds trees are added; the table shows its "
+                     "ranking of the tasks, on some of which it may have been trained")
         ->type_name("MODEL");
-    command->add_option("--trials", a->trials, "candidates of each task, those in the database counted")
+    command->add_option("--trials", a->trials, "candidates of each task, including those in the database")
         ->check(above_zero())
         ->capture_default_str();
     command
-        ->add_option(
-            "--target", a->target,
-            "the machine to measure for: the host, a level that it can run, such as x86-64-avx2, or a simulated "
-            "chip, chip:small; of a chip and of processors there are models of their own")
+        ->add_option("--target", a->target,
+                     "machine to measure for: the host, a level that it can run, such as x86-64-avx2, or a simulated "
+                     "chip, chip:small; chips and processors have separate models")
         ->capture_default_str();
     command->add_option("--only", a->only, "measure tasks whose name contains this")->type_name("TEXT");
-    command
-        ->add_option("--folds", a->folds,
-                     "parts of the tasks that are left out in turn, to judge the model by; 0: none")
+    command->add_option("--folds", a->folds, "number of folds of the cross-validation; 0: none")
         ->check(CLI::Range(0, 100))
         ->capture_default_str();
     command->add_option("--rounds", a->trees.rounds, "trees")->check(above_zero())->capture_default_str();
     command->add_option("--depth", a->trees.depth, "of a tree")->check(CLI::Range(1, 12))->capture_default_str();
-    command->add_flag("!--no-measure", a->measure, "learn from what the databases hold");
+    command->add_flag("!--no-measure", a->measure, "train on the contents of the databases");
     command->add_flag("--quiet", a->quiet, "no progress bar");
     add_json_option(*command, a->json);
-    examples(*command, "  kumiko learn --db learn.db --out cost-model.ubj\n"
-                       "  kumiko learn --target chip:small --trials 120 --rounds 120 --db chip.db --out chip.ubj\n"
-                       "  kumiko learn --no-measure --db mine.db --db learn.db --out mine.ubj\n"
-                       "  kumiko learn --from cost-model.ubj --rounds 200 --no-measure --db mine.db --out mine.ubj\n"
-                       "  kumiko tune matmul --shape m=512,n=512,k=512 --cost-model mine.ubj\n"
-                       "Control-C ends it; the same command goes on from there.");
+    add_examples(*command,
+                 "  kumiko learn --db learn.db --out cost-model.ubj\n"
+                 "  kumiko learn --target chip:small --trials 120 --rounds 120 --db chip.db --out chip.ubj\n"
+                 "  kumiko learn --no-measure --db mine.db --db learn.db --out mine.ubj\n"
+                 "  kumiko learn --from cost-model.ubj --rounds 200 --no-measure --db mine.db --out mine.ubj\n"
+                 "  kumiko tune matmul --shape m=512,n=512,k=512 --cost-model mine.ubj\n"
+                 "Control-C ends it; the same command continues from there.");
     command->callback([a] { learn(*a); });
 }
 

@@ -14,17 +14,17 @@
 namespace kumiko::cli {
 
 void add_machine(CLI::App &app) {
-    auto *command = app.add_subcommand("machine", "what this machine is, as schedules see it");
+    auto *command = app.add_subcommand("machine", "print the machine table that schedules use");
     struct MachineArguments {
         std::string name = "host", json;
         bool list = false, measure = false;
     };
     auto a = std::make_shared<MachineArguments>();
-    command->add_option("name", a->name, "this one, or a level to compile for")->capture_default_str();
-    command->add_flag("--list", a->list, "the levels that there are");
+    command->add_option("name", a->name, "this machine, or a level to compile for")->capture_default_str();
+    command->add_flag("--list", a->list, "list the levels");
     command->add_flag("--measure", a->measure, "measure its multiply-adds and its copying (this machine only)");
     add_json_option(*command, a->json);
-    examples(*command, "  kumiko machine\n  kumiko machine --measure --json -\n  kumiko machine x86-64-avx512");
+    add_examples(*command, "  kumiko machine\n  kumiko machine --measure --json -\n  kumiko machine x86-64-avx512");
     command->callback([a] {
         const bool text = a->json != "-";
         if (a->list) {

@@ -71,7 +71,7 @@ int run(int argc, char **argv) {
     app.get_formatter()->column_width(34);
     app.add_option_function<std::string>(
            "--limit", [](const std::string &level) { limit_features(level); },
-           "as if this processor had no more than a level: x86-64-avx2; `kumiko machine --list` lists them")
+           "treat this processor as one of a lower level: x86-64-avx2; `kumiko machine --list` lists them")
         ->type_name("LEVEL")
         ->trigger_on_parse();
     cli::add_ops(app);
@@ -87,14 +87,15 @@ int run(int argc, char **argv) {
     cli::add_machine(app);
     cli::add_docs(app);
     cli::add_sim(app);
-    cli::examples(app, "  kumiko ops                                         which operators there are\n"
-                       "  kumiko show softmax --shape m=64,n=128             a formula as a loop nest\n"
-                       "  kumiko run matmul --shape m=512,n=512,k=512        compile, check against the formula, time\n"
-                       "  kumiko tune matmul --shape m=512,n=512,k=512       search for a better schedule\n"
-                       "  kumiko build kernels.json -o out                   a static library and a C header\n"
-                       "  kumiko bench gemm-f32                              compare with OpenBLAS and oneDNN\n"
-                       "  kumiko sim program.kasm                            run a program on the simulated chip\n"
-                       "`kumiko COMMAND --help` says more of each.");
+    cli::add_examples(app,
+                      "  kumiko ops                                         which operators there are\n"
+                      "  kumiko show softmax --shape m=64,n=128             a formula as a loop nest\n"
+                      "  kumiko run matmul --shape m=512,n=512,k=512        compile, check against the formula, time\n"
+                      "  kumiko tune matmul --shape m=512,n=512,k=512       search for a better schedule\n"
+                      "  kumiko build kernels.json -o out                   a static library and a C header\n"
+                      "  kumiko bench gemm-f32                              compare with OpenBLAS and oneDNN\n"
+                      "  kumiko sim program.kasm                            run a program on the simulated chip\n"
+                      "`kumiko COMMAND --help` says more of each.");
     try {
         app.parse(argc, argv);
         std::cout.flush();
@@ -114,7 +115,7 @@ int run(int argc, char **argv) {
             std::cerr << "kumiko: " << complaint(app, e) << "\n";
         std::string chosen;
         for (const CLI::App *c = &innermost(app); c != &app; c = c->get_parent()) chosen = c->get_name() + " " + chosen;
-        std::cerr << "`kumiko " << chosen << "--help` shows what is possible\n";
+        std::cerr << "`kumiko " << chosen << "--help` lists what is possible\n";
         return 1;
     } catch (const cli::Interrupted &) {
         std::cout.flush();
@@ -131,7 +132,7 @@ int run(int argc, char **argv) {
     } catch (const std::bad_alloc &) {
         std::cerr << "kumiko: there is not enough memory: this machine has "
                   << bytes_text(static_cast<double>(machine_memory()))
-                  << ", and more was asked for than is free for this program\n";
+                  << ", and more was requested than is free for this program\n";
         return 1;
     } catch (const std::exception &e) {
         std::cerr << "kumiko: internal error (please report it): " << e.what() << "\n";

@@ -46,7 +46,7 @@ std::vector<std::string> files_of(const std::vector<std::string> &arguments,
             at = next;
         }
         if (at >= values.size())
-            throw UserError(fmt::format("the model has {} {}s, and more files are given", values.size(), kind));
+            throw UserError(fmt::format("the model has only {} {}s, but more files are given", values.size(), kind));
         if (!files[at].empty()) throw UserError(fmt::format("{} {} is given two files", kind, values[at].name));
         files[at] = equals == std::string::npos ? argument : argument.substr(equals + 1);
     }

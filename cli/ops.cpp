@@ -48,7 +48,7 @@ void describe(const ops::Operator &op) {
         table.row({p.name, ops::kind_name(p.kind), otherwise.empty() ? "(none)" : otherwise, what});
     }
     std::cout << table.text();
-    if (lists) std::cout << "\nA list goes on behind commas: --shape " << *lists << "=3,5,7,...\n";
+    if (lists) std::cout << "\nCommas continue a list: --shape " << *lists << "=3,5,7,...\n";
 }
 
 } // namespace
@@ -59,9 +59,9 @@ void add_ops(CLI::App &app) {
         std::string name, json;
     };
     auto a = std::make_shared<OpsArguments>();
-    command->add_option("op", a->name, "say more of this one");
+    command->add_option("op", a->name, "print more about this operator");
     add_json_option(*command, a->json);
-    examples(*command, "  kumiko ops\n  kumiko ops conv2d\n  kumiko ops ./libmyops.so\n  kumiko ops --json -");
+    add_examples(*command, "  kumiko ops\n  kumiko ops conv2d\n  kumiko ops ./libmyops.so\n  kumiko ops --json -");
     command->callback([a] {
         Json all = Json::array();
         const auto shared = ops::shared_name(a->name);

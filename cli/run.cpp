@@ -33,40 +33,12 @@ struct RunArguments {
     bool interpret = false;
 };
 
-void run(RunArguments a) {
-    if (is_model(a.op.name)) {
-        if (!a.json.empty() || !a.trace.empty() || !a.report.empty() || a.perf || !a.op.shape.empty() ||
-            !a.op.type.empty() || !a.op.sizes.empty() || !a.schedule.file.empty() || !a.schedule.database.empty() ||
-            a.target != "host")
-            throw UserError(
-                "a model is run with --input, --output, --threads and --interpret; the other options are for ops");
-        return run_model({a.op.name, a.inputs, a.outputs, a.threads, a.interpret});
-    }
-    if (!a.inputs.empty() || !a.outputs.empty() || a.interpret)
-        throw UserError("--input, --output and --interpret are for models, files whose names end in .onnx");
-    if (is_chip(a.target)) return run_on_chip({a.op, a.schedule, a.target, a.check, a.trace, a.report, a.json});
-    if (a.target != "host")
-        throw UserError("kumiko run runs on this machine, host, or on a simulated chip (chip:small, chip:medium, "
-                        "chip:full), not on " +
-                        a.target);
-    if (!a.trace.empty() || !a.report.empty())
-        throw UserError("--trace and --report are for the chip; give --target chip:full");
-    const Op op = a.op.op();
-    const Sizes sizes = a.op.bound_sizes();
-    a.op.check_sizes(op);
-    const Target target = Target::host();
-    kumiko_set_num_threads(a.threads);
-    a.schedule.threads = a.threads;
-    std::string origin;
-    const Schedule schedule = a.schedule.schedule(op, target.machine, &origin);
-    CompileOptions options;
-    options.perf_map = a.perf;
-    const Kernel kernel = compile(schedule, target, options);
-
-    a.op.require_sizes(op);
-    std::optional<CheckArrays> reference;
+// The arrays for a call of the kernel, packed as it needs them. With `check`: those of `reference`,
+// which is made; without: random ones.
+std::vector<Buffer<>> argument_arrays(const Op &op, const Sizes &sizes, const Kernel &kernel, bool check,
+                                      std::optional<CheckArrays> &reference) {
     std::vector<Buffer<>> arrays;
-    if (a.check) {
+    if (check) {
         reference = make_check_arrays(op, sizes);
         arrays = reference->inputs;
     } else {
@@ -85,27 +57,48 @@ void run(RunArguments a) {
         arrays.push_back(make_output(op, o, sizes));
         fill_unwritten(arrays.back());
     }
+    return arrays;
+}
+
+void print_run(const RunArguments &a, const Op &op, const std::string &origin, const Kernel &kernel,
+               const std::optional<CheckArrays> &reference, const bench::Timing &t, const std::string &rate) {
+    std::cout << fmt::format("{} ({} schedule)\n", op.name(), origin);
+    std::cout << fmt::format("  compiled   in {} (lowering {})\n",
+                             duration_text((kernel.report().lowering + kernel.report().code) * 1e-3),
+                             duration_text(kernel.report().lowering * 1e-3));
+    if (reference)
+        std::cout << fmt::format("  checked    {} (the formula took {})\n",
+                                 reference->exact ? "every bit equals the formula's"
+                                                  : "every element within its error bound",
+                                 duration_text(reference->seconds));
+    std::cout << fmt::format("  a call     {} (median; spread {:.1f} %), {}, {} thread{}\n", duration_text(t.median),
+                             100 * t.spread(), rate, a.threads, a.threads == 1 ? "" : "s");
+    for (const std::string &w : kernel.warnings()) std::cout << "  warning    " << w << "\n";
+}
+
+void run_on_host(RunArguments a) {
+    const Op op = a.op.op();
+    const Sizes sizes = a.op.bound_sizes();
+    a.op.check_sizes(op);
+    const Target target = Target::host();
+    kumiko_set_num_threads(a.threads);
+    a.schedule.threads = a.threads;
+    std::string origin;
+    const Schedule schedule = a.schedule.schedule(op, target.machine, &origin);
+    CompileOptions options;
+    options.perf_map = a.perf;
+    const Kernel kernel = compile(schedule, target, options);
+
+    a.op.require_sizes(op);
+    std::optional<CheckArrays> reference;
+    const std::vector<Buffer<>> arrays = argument_arrays(op, sizes, kernel, a.check, reference);
     const std::vector<Buffer<>> outputs = output_arrays(op, arrays);
     kernel(arrays, sizes);
     if (reference) reference->check(outputs);
     const bench::Timing t = bench::time_one([&] { kernel(arrays, sizes); }, {.budget_seconds = a.seconds});
 
     const Work work = count_work(op, sizes);
-    const std::string rate = rate_text(work, t.median);
-    if (a.json != "-") {
-        std::cout << fmt::format("{} ({} schedule)\n", op.name(), origin);
-        std::cout << fmt::format("  compiled   in {} (lowering {})\n",
-                                 duration_text((kernel.report().lowering + kernel.report().code) * 1e-3),
-                                 duration_text(kernel.report().lowering * 1e-3));
-        if (reference)
-            std::cout << fmt::format("  checked    {} (the formula took {})\n",
-                                     reference->exact ? "every bit equals the formula's"
-                                                      : "every element within its error bound",
-                                     duration_text(reference->seconds));
-        std::cout << fmt::format("  a call     {} (median; spread {:.1f} %), {}, {} thread{}\n",
-                                 duration_text(t.median), 100 * t.spread(), rate, a.threads, a.threads == 1 ? "" : "s");
-        for (const std::string &w : kernel.warnings()) std::cout << "  warning    " << w << "\n";
-    }
+    if (a.json != "-") print_run(a, op, origin, kernel, reference, t, rate_text(work, t.median));
     write_json(
         a.json,
         {{"op", a.op.name},
@@ -123,6 +116,27 @@ void run(RunArguments a) {
          {"warnings", kernel.warnings()}});
 }
 
+void run(const RunArguments &a) {
+    if (is_model(a.op.name)) {
+        if (!a.json.empty() || !a.trace.empty() || !a.report.empty() || a.perf || !a.op.shape.empty() ||
+            !a.op.type.empty() || !a.op.sizes.empty() || !a.schedule.file.empty() || !a.schedule.database.empty() ||
+            a.target != "host")
+            throw UserError(
+                "a model is run with --input, --output, --threads and --interpret; the other options are for ops");
+        return run_model({a.op.name, a.inputs, a.outputs, a.threads, a.interpret});
+    }
+    if (!a.inputs.empty() || !a.outputs.empty() || a.interpret)
+        throw UserError("--input, --output and --interpret are for models, files whose names end in .onnx");
+    if (is_chip(a.target)) return run_on_chip({a.op, a.schedule, a.target, a.check, a.trace, a.report, a.json});
+    if (a.target != "host")
+        throw UserError("kumiko run runs on this machine, host, or on a simulated chip (chip:small, chip:medium, "
+                        "chip:full), not on " +
+                        a.target);
+    if (!a.trace.empty() || !a.report.empty())
+        throw UserError("--trace and --report are for the chip; give --target chip:full");
+    run_on_host(a);
+}
+
 } // namespace
 
 void add_run(CLI::App &app) {
@@ -136,24 +150,25 @@ void add_run(CLI::App &app) {
         ->add_option("--target", a->target,
                      "host, or a simulated chip: chip:small, chip:medium, chip:full, chip:FILE.json")
         ->capture_default_str();
-    command->add_option("--trace", a->trace, "of the chip: a trace for ui.perfetto.dev")->type_name("FILE");
-    command->add_option("--report", a->report, "of the chip: a page with figures and a roofline")->type_name("FILE");
+    command->add_option("--trace", a->trace, "for a chip: write a trace for ui.perfetto.dev")->type_name("FILE");
+    command->add_option("--report", a->report, "for a chip: write a page with figures and a roofline")
+        ->type_name("FILE");
     command->add_option("--threads", a->threads, "threads that the kernel may use; 0: one per processor")
         ->check(CLI::Range(0, 1024))
         ->capture_default_str();
-    command->add_option("--seconds", a->seconds, "how long to time it")->check(above_zero())->capture_default_str();
+    command->add_option("--seconds", a->seconds, "seconds for timing")->check(above_zero())->capture_default_str();
     command->add_flag("!--no-check", a->check, "do not evaluate the formula, which is slow for large ops");
     command
         ->add_option(
             "--input", a->inputs,
-            "of a model MODEL.onnx: the array of an input, FILE in the model's order or NAME=FILE; .npy of NumPy "
+            "for a model MODEL.onnx: the array of an input, FILE in the model's order or NAME=FILE; .npy of NumPy "
             "or .pb of ONNX")
         ->type_name("FILE");
-    command->add_option("--output", a->outputs, "of a model: where an output goes, likewise")->type_name("FILE");
-    command->add_flag("--interpret", a->interpret, "of a model: evaluate the formulas instead of compiling kernels");
+    command->add_option("--output", a->outputs, "for a model: file of an output, in the same form")->type_name("FILE");
+    command->add_flag("--interpret", a->interpret, "for a model: evaluate the formulas instead of compiling kernels");
     command->add_flag("--perf", a->perf, "name the code for `perf record`");
     add_json_option(*command, a->json);
-    examples(
+    add_examples(
         *command,
         "  kumiko run matmul --shape m=512,n=512,k=512\n"
         "  kumiko run conv2d --shape c=64,h=56,w=56,o=64,padding=1 --tuned tuning.db --threads 2\n"

@@ -42,7 +42,7 @@ std::string alternatives_text(const Op &op, const Schedule &schedule, const Spac
                               Json &report) {
     for (const std::string &size : op.sizes()) {
         if (!sizes.count(size))
-            return "\nfor what other decisions are expected to cost, give sizes: --sizes " + size + "=100\n";
+            return "\nfor the expected costs of other decisions, give sizes: --sizes " + size + "=100\n";
     }
     const Point point = space.default_point();
     if (space.schedule(point).to_json() != schedule.to_json())
@@ -131,7 +131,7 @@ void show(const ShowArguments &a) {
         throw UserError("--stage " + a.stage + " is for processors only; the chip has l3, l2, l1 and words");
     const Target target = chip ? Target{machine_named(a.target), {}} : Target::named(a.target);
     if (!a.pass.empty() && a.stage != "ir")
-        throw UserError("--pass asks for the IR after a pass: say --stage ir too, not --stage " + a.stage);
+        throw UserError("--pass prints the IR after a pass: it needs --stage ir, not --stage " + a.stage);
     if (a.why && a.stage != "nest")
         throw UserError("--why takes the place of --stage " + a.stage + "; give one of them");
     Json report = {{"op", a.op.name}, {"parameters", a.op.parameters()}, {"stage", a.stage}, {"target", a.target}};
@@ -212,16 +212,16 @@ void add_show(CLI::App &app) {
         ->add_option("--target", a->target,
                      "a level, such as x86-64-avx2 or aarch64, or chip:small; `kumiko machine --list` lists them")
         ->capture_default_str();
-    command->add_option("--pass", a->pass, "with --stage ir: the IR after this pass");
+    command->add_option("--pass", a->pass, "with --stage ir: print the IR after this pass");
     command->add_flag("--why", a->why,
-                      "what the schedule decides for each stage, and what other decisions are expected to cost");
-    command->add_flag("--times", a->times, "also how long each pass took");
+                      "print the schedule's decisions for each stage, and the expected costs of others");
+    command->add_flag("--times", a->times, "print the time of each pass too");
     add_json_option(*command, a->json);
-    examples(*command, "  kumiko show matmul --shape m=512,n=512,k=512 --stage nest\n"
-                       "  kumiko show gelu --shape n=4096 --type bf16 --stage asm --target x86-64-avx512\n"
-                       "  kumiko show softmax --shape m=M,n=128 --stage ir\n"
-                       "  kumiko show softmax --shape m=64,n=1000 --why\n"
-                       "  kumiko show model.onnx");
+    add_examples(*command, "  kumiko show matmul --shape m=512,n=512,k=512 --stage nest\n"
+                           "  kumiko show gelu --shape n=4096 --type bf16 --stage asm --target x86-64-avx512\n"
+                           "  kumiko show softmax --shape m=M,n=128 --stage ir\n"
+                           "  kumiko show softmax --shape m=64,n=1000 --why\n"
+                           "  kumiko show model.onnx");
     command->callback([a] { is_model(a->op.name) ? show_model(a->op.name) : show(*a); });
 }
 

@@ -118,7 +118,7 @@ std::string dump_data(const Simulator &chip, const HostMemory &memory, const std
 
 void run(const SimArguments &a) {
     Program program = Program::load_file(a.program, !a.disassemble && a.assemble.empty());
-    if (program.words.empty()) throw UserError(a.program + " holds no words; a program has one at least");
+    if (program.words.empty()) throw UserError(a.program + " holds no words; a program has at least one");
     if (a.disassemble) {
         std::cout << disassemble(program);
         return;
@@ -130,7 +130,7 @@ void run(const SimArguments &a) {
     const std::string name = !a.machine.empty() ? a.machine : !program.machine.empty() ? program.machine : "small";
     const Config config = Config::load(name);
     if (!program.machine.empty() && !a.machine.empty() && program.machine != config.name)
-        throw UserError(fmt::format("{} is written for the machine {}, and is asked to run on {}", a.program,
+        throw UserError(fmt::format("{} is written for the machine {}, but was requested on {}", a.program,
                                     program.machine, config.name));
     HostMemory memory(config);
     for (const std::string &l : a.load) load_data(memory, l);
@@ -162,30 +162,33 @@ void run(const SimArguments &a) {
 void add_sim(CLI::App &app) {
     auto *command = app.add_subcommand("sim", "run a program on the simulated chip");
     auto a = std::make_shared<SimArguments>();
-    command->add_option("program", a->program, "a text program, or one assembled before")->required();
-    command->add_option("--machine", a->machine,
-                        "small, medium, full, or a configuration's JSON file; else what the program names, or small");
-    command->add_option("--load", a->load, "before the start: dram:GROUP[ADDRESS]=FILE, raw bytes; also pdm")
+    command->add_option("program", a->program, "a text program, or an assembled one")->required();
+    command->add_option(
+        "--machine", a->machine,
+        "small, medium, full, or a configuration's JSON file; by default the machine that the program names, or small");
+    command->add_option("--load", a->load, "load raw bytes before the start: dram:GROUP[ADDRESS]=FILE; also pdm")
         ->type_name("PLACE=FILE");
     command
-        ->add_option("--dump", a->dump, "after the end: dram:0[0..15]; also pdm, l2bm, l1bm, lm0, lm1, grf0, grf1, t")
+        ->add_option("--dump", a->dump,
+                     "print memory after the end: dram:0[0..15]; also pdm, l2bm, l1bm, lm0, lm1, grf0, grf1, t")
         ->type_name("PLACE");
     command->add_option("--report", a->html, "the report as a page")->type_name("FILE.html");
     add_json_option(*command, a->json);
     command->add_option("--trace", a->trace, "a trace for ui.perfetto.dev")->type_name("FILE");
-    command->add_flag("--zero", a->zero, "what was never written reads as zero, instead of being an error");
-    command->add_option("--max-steps", a->max_steps, "stop with an error after so many steps")->capture_default_str();
-    command->add_option("--macs", a->bounds.macs, "what the work needs at least: multiply-accumulates ...");
+    command->add_flag("--zero", a->zero, "undefined words read as zero, instead of being an error");
+    command->add_option("--max-steps", a->max_steps, "stop with an error after this number of steps")
+        ->capture_default_str();
+    command->add_option("--macs", a->bounds.macs, "least number of multiply-accumulates that the work needs ...");
     command->add_option("--dram-bytes", a->bounds.compulsory_dram_bytes,
                         "... and bytes from and to DRAM, for the bound");
     command->add_option("--assemble", a->assemble, "write the program in binary form, and do not run it")
         ->type_name("FILE");
     command->add_flag("--disassemble", a->disassemble, "print the program as text, and do not run it");
     command->add_option("--host", a->host,
-                        "host instructions for the simulation: baseline, avx2, avx512; the best when not given");
-    command->add_flag("--speed", a->speed, "also say how fast the simulation was");
-    examples(*command, "  kumiko sim add.kasm --load dram:0[0]=x.bin --dump dram:0[0..15]\n"
-                       "  kumiko sim inner.kasm --machine full --report run.html --trace run.perfetto.json");
+                        "host instructions for the simulation: baseline, avx2, avx512; by default the best one");
+    command->add_flag("--speed", a->speed, "print the speed of the simulation too");
+    add_examples(*command, "  kumiko sim add.kasm --load dram:0[0]=x.bin --dump dram:0[0..15]\n"
+                           "  kumiko sim inner.kasm --machine full --report run.html --trace run.perfetto.json");
     command->callback([a] { run(*a); });
 }
 

@@ -42,7 +42,7 @@ public:
         before_ = std::signal(SIGINT, [](int) {
             interrupted = true;
             std::signal(SIGINT, SIG_DFL);
-            constexpr char told[] = "\nkumiko: ending; once more to end at once\n";
+            constexpr char told[] = "\nkumiko: ending; press again to end at once\n";
             [[maybe_unused]] const auto n = write(STDERR_FILENO, told, sizeof told - 1);
         });
     }
@@ -85,8 +85,8 @@ bool write_page(const TuneArguments &a, const std::vector<Task> &tasks, const Ma
 }
 
 // Writes the page after a session that failed, possibly because its database is unusable.
-bool page_in_spite(const TuneArguments &a, const std::vector<Task> &tasks, const Machine &machine,
-                   const std::vector<TuneReport> &reports) {
+bool write_page_after_failure(const TuneArguments &a, const std::vector<Task> &tasks, const Machine &machine,
+                              const std::vector<TuneReport> &reports) {
     try {
         return write_page(a, tasks, machine, reports);
     } catch (const UserError &) {
@@ -107,8 +107,8 @@ std::string trials_text(const TuneArguments &a, const std::vector<TuneReport> &r
 
 std::string interruption(const TuneArguments &a, const std::vector<TuneReport> &reports) {
     std::string text = "kumiko: interrupted after " + trials_text(a, reports);
-    if (a.options.database.empty()) return text + ", which are not kept, for --db names no database";
-    return text + fmt::format(": all that were measured are kept in {}, and the same command goes on from there",
+    if (a.options.database.empty()) return text + ", which are not stored, because --db names no database";
+    return text + fmt::format(": all measurements are stored in {}, and the same command continues from there",
                               a.options.database);
 }
 
@@ -206,7 +206,7 @@ std::vector<std::optional<Record>> tune_tasks(TuneArguments &a, const std::vecto
         return {tune(tasks[0].op, target, a.options, &reports[0])};
     } catch (const UserError &e) { // the page is most useful for a failure
         if (!interrupted) {
-            if (!a.page.empty() && page_in_spite(a, tasks, target.machine, reports))
+            if (!a.page.empty() && write_page_after_failure(a, tasks, target.machine, reports))
                 std::cerr << "kumiko: " << a.page << " shows what failed\n";
             throw;
         }
@@ -215,7 +215,7 @@ std::vector<std::optional<Record>> tune_tasks(TuneArguments &a, const std::vecto
     }
 }
 
-// What --json says of a task, without its best schedule.
+// The entry of a task in the output of --json, without its best schedule.
 Json entry_of(const TuneArguments &a, const Task &task, const TuneReport &report) {
     Json failures = Json::object();
     for (const auto &[reason, count] : report.failures) failures[reason] = count;
@@ -272,13 +272,14 @@ void print_remarks(const TuneArguments &a, const std::vector<Task> &tasks, const
         if (!reports[i].used_up.empty())
             std::cout << tasks[i].name << ": no more trials, for " << reports[i].used_up << "\n";
         if (!reports[i].unmeasured.empty())
-            std::cout << tasks[i].name
-                      << ": nothing was measured, and this is what was known: " << reports[i].unmeasured << "\n";
+            std::cout << tasks[i].name << ": nothing was measured; this was known before: " << reports[i].unmeasured
+                      << "\n";
     }
     if (std::any_of(reports.begin(), reports.end(), [](const TuneReport &r) { return r.budget_ended; }))
         std::cout << (tasks.size() == 1 ? tasks[0].name + ": the budget ended it" : "the budget ended the search")
                   << " after " << trials_text(a, reports) << "\n";
-    for (const std::string &name : left_out) std::cout << name << ": left out, for its sizes are open\n";
+    for (const std::string &name : left_out)
+        std::cout << name << ": left out, because its sizes are known only at run time\n";
     for (size_t i = 0; i < tasks.size(); i++) {
         if (reports[i].checked_elements > 0)
             std::cout << tasks[i].name << ": results were checked at a sample of " << reports[i].checked_elements
@@ -331,13 +332,13 @@ void add_tune(CLI::App &app) {
     a->op.add_to(*command);
     command
         ->add_option("--trials", a->options.trials,
-                     "schedules to measure for each kernel, those in the database counted")
+                     "schedules to measure for each kernel, including those in the database")
         ->check(above_zero())
         ->capture_default_str();
     command->add_option("--budget", a->budget, "seconds for all kernels together; 0: until the trials are done")
         ->check(not_below_zero())
         ->capture_default_str();
-    command->add_option("--db", a->options.database, "where results are kept, and looked up when tuning goes on")
+    command->add_option("--db", a->options.database, "database of results, in which tuning continues")
         ->type_name("FILE")
         ->capture_default_str();
     command
@@ -350,54 +351,52 @@ void add_tune(CLI::App &app) {
         ->capture_default_str();
     command
         ->add_option("--memory", a->options.memory_mib,
-                     "MiB that the process which runs candidates may take; 0: three quarters of the machine's")
+                     "memory limit in MiB of the process that runs candidates; 0: three quarters of the machine's")
         ->check(not_below_zero())
         ->capture_default_str();
     command->add_flag("--cold", a->options.cold,
-                      "kernels find their arrays out of the caches, as between other work; records are separate from "
+                      "measure with arrays out of the caches, as between other work; these records are separate from "
                       "those measured in the caches");
-    command->add_flag(
-        "--ahead", a->options.ahead,
-        "the kernel takes weights that are packed ahead of the calls; records are separate from those of kernels that "
-        "pack. Entries of a kernels.json use their own \"ahead\"; this flag sets it for all");
-    command->add_option("--seed", a->options.seed, "of the search, a whole number")
+    command->add_flag("--ahead", a->options.ahead,
+                      "the kernel takes pre-packed weights; these records are separate from those of kernels that "
+                      "pack. Entries of a kernels.json use their own \"ahead\"; this flag sets it for all");
+    command->add_option("--seed", a->options.seed, "seed of the search")
         ->check(not_below_zero())
         ->capture_default_str();
     command
-        ->add_option(
-            "--search", a->search,
-            "model: by a learnt cost model; evolution: by this task's measurements alone; random: a baseline to "
-            "compare with")
+        ->add_option("--search", a->search,
+                     "model: guided by a trained cost model; evolution: by this task's measurements alone; random: a "
+                     "baseline for comparison")
         ->check(CLI::IsMember({"model", "evolution", "random"}))
         ->capture_default_str();
     command
         ->add_option("--space", a->space,
                      "library: the parameters of the library's schedule; auto: a space made from the formula; fitting: "
-                     "auto where the library has no schedule of its own for such an op")
+                     "auto if the library has no schedule of its own for the op")
         ->check(CLI::IsMember({"fitting", "library", "auto"}))
         ->capture_default_str();
     command
-        ->add_option("--cost-model", a->options.cost_model,
-                     "a cost model that `kumiko learn` made, instead of the one that comes with Kumiko; none: to begin "
-                     "with nothing")
+        ->add_option(
+            "--cost-model", a->options.cost_model,
+            "a cost model of `kumiko learn`, instead of the one that comes with Kumiko; none: an untrained one")
         ->type_name("FILE");
     command
         ->add_option("--workers", a->options.workers,
-                     "a Redis server, whose workers measure in place of this machine; `kumiko worker` is one")
+                     "address of a Redis server, whose workers (`kumiko worker`) measure instead of this machine")
         ->type_name("redis://HOST:PORT");
-    command->add_option("--report", a->page, "write a page: curves, predictions, what the best does, what failed")
+    command->add_option("--report", a->page, "write a page: curves, predictions, the best schedule, failures")
         ->type_name("FILE.html");
-    command->add_flag("--fresh", a->options.fresh, "measure again what the database knows");
+    command->add_flag("--fresh", a->options.fresh, "measure known schedules again");
     command->add_flag("--quiet", a->options.quiet, "no progress bar");
     add_json_option(*command, a->json);
-    examples(
+    add_examples(
         *command,
         "  kumiko tune matmul --shape m=512,n=512,k=512 --trials 128\n"
         "  kumiko tune ./libmyops.so:group_norm_silu --shape N=2,G=8,C=4,H=32,W=32\n"
         "  kumiko tune matmul --shape m=512,n=512,k=512,transpose_b=true,output=f32 --type f16 --target chip:small\n"
         "  kumiko tune kernels.json --budget 120 --db tuning.db\n"
         "  kumiko tune matmul --shape m=512,n=512,k=512 --workers redis://localhost:6379\n"
-        "Control-C ends the search with the best so far; the same command goes on from there.");
+        "Control-C ends the search with the best so far; the same command continues from there.");
     command->callback([a] { run_tune(*a); });
 }
 

@@ -35,7 +35,7 @@ void run_worker(WorkerArguments a) {
     const std::map<std::string, int> judged = serve(a.options);
     if (a.quiet) return;
     for (const auto &[op, n] : judged) std::cout << fmt::format("{}: {} judged\n", op, n);
-    if (judged.empty()) std::cout << "nothing was asked for\n";
+    if (judged.empty()) std::cout << "no work arrived\n";
 }
 
 } // namespace
@@ -43,31 +43,31 @@ void run_worker(WorkerArguments a) {
 void add_worker(CLI::App &app) {
     auto *command = app.add_subcommand("worker", "build and measure candidates for `kumiko tune --workers`");
     auto a = std::make_shared<WorkerArguments>();
-    command->add_option("--queue", a->options.queue, "the Redis server where tuning leaves candidates")
+    command->add_option("--queue", a->options.queue, "address of the Redis server to which tuning sends candidates")
         ->required()
         ->type_name("redis://HOST:PORT");
     command
         ->add_option("--threads", a->options.threads,
-                     "serves what is tuned for kernels of so many threads; 0: one per core")
+                     "serve sessions that tune kernels for this number of threads; 0: one per core")
         ->check(CLI::Range(0, 1024))
         ->capture_default_str();
     command
-        ->add_option(
-            "--memory", a->options.memory_mib,
-            "MiB that a process which runs candidates may take, whatever its session allows; 0: three quarters "
-            "of the machine's")
+        ->add_option("--memory", a->options.memory_mib,
+                     "memory limit in MiB of the process that runs candidates, whatever its session allows; 0: three "
+                     "quarters of the machine's")
         ->check(not_below_zero())
         ->capture_default_str();
-    command->add_option("--idle", a->options.idle, "end after so many seconds without work; 0: never")
+    command->add_option("--idle", a->options.idle, "end after this number of seconds without work; 0: never")
         ->check(not_below_zero())
         ->capture_default_str();
-    command->add_flag("--quiet", a->quiet, "say nothing but errors");
-    examples(*command,
-             "  redis-server --port 6379 &\n"
-             "  kumiko worker --queue redis://localhost:6379\n"
-             "  kumiko tune matmul --shape m=512,n=512,k=512 --workers redis://localhost:6379\n"
-             "Control-C ends it in order: what it holds goes back to the queue. It serves sessions whose machine is "
-             "like its own,\nand compiles and runs what the server says: let friends only reach that one.");
+    command->add_flag("--quiet", a->quiet, "print errors only");
+    add_examples(
+        *command,
+        "  redis-server --port 6379 &\n"
+        "  kumiko worker --queue redis://localhost:6379\n"
+        "  kumiko tune matmul --shape m=512,n=512,k=512 --workers redis://localhost:6379\n"
+        "Control-C ends it properly: its candidates return to the queue. It serves sessions whose machine is like "
+        "its own,\nand compiles and runs what the server sends, so only trusted clients may reach the server.");
     command->callback([a] { run_worker(*a); });
 }
 

@@ -4,7 +4,6 @@
 // else of Kumiko. Kernels may be compiled for several processors; at run time the best one is
 // selected. "any_shape" makes one C function for all sizes, which dispatches to the kernels for
 // special sizes. On the command line:  kumiko build kernels.json -o out
-// have a kernel of their own on to it. The command does the same:  kumiko build kernels.json -o out
 #include "driver/kumiko.h"
 #include "support/atomic_file.h"
 

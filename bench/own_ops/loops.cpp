@@ -77,7 +77,7 @@ std::string loop_source(const OwnOp &own) {
 CompiledLoops::CompiledLoops(const std::vector<const OwnOp *> &ops) {
     std::string pattern = (std::filesystem::temp_directory_path() / "kumiko-own-ops-XXXXXX").string();
     if (!mkdtemp(pattern.data())) {
-        failure_ = "no temporary directory for the plain loops could be made";
+        failure_ = "a temporary folder for the plain loops could not be created";
         return;
     }
     folder_ = pattern;

@@ -476,7 +476,7 @@ std::shared_ptr<OnnxSession> make_onnx_session(const std::shared_ptr<OnnxRuntime
     constexpr bool flush_denormals = true;
     auto session = std::make_shared<OnnxSession>(process, graph.graph(), outputs, 1, flush_denormals);
     if (!session->refusal().empty())
-        throw UserError("ONNX Runtime does not take the graph of " + own.name + ": " + session->refusal());
+        throw UserError("ONNX Runtime rejects the graph of " + own.name + ": " + session->refusal());
     return session;
 }
 

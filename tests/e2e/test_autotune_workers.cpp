@@ -224,7 +224,7 @@ TEST_CASE("the command: no server, and tuning through workers") {
     // Without workers, known results are shown.
     worker->end(SIGTERM);
     CHECK(e2e::run(tune + " --trials 12 --budget 2 --workers " + server.url(), text) == 0);
-    CHECK(text.find("matmul: nothing was measured, and this is what was known: no worker came within ") !=
+    CHECK(text.find("matmul: nothing was measured; this was known before: no worker came within ") !=
           std::string::npos);
     CHECK(text.find("matmul: the budget ended it after 6 of 12 trials\n") != std::string::npos);
     CHECK(text.find(" GFLOP/s") != std::string::npos);
@@ -233,5 +233,5 @@ TEST_CASE("the command: no server, and tuning through workers") {
     CHECK(text.find("no Redis at redis://127.0.0.1:1") != std::string::npos);
     // Without work, a worker ends after --idle seconds.
     text = e2e::must_run(command + " worker --idle 0.5 --queue " + server.url());
-    CHECK(text.find("nothing was asked for") != std::string::npos);
+    CHECK(text.find("no work arrived") != std::string::npos);
 }

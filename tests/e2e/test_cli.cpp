@@ -124,7 +124,8 @@ TEST_CASE("a limit makes this processor a lesser one") {
           "equal bits");
     const Outcome other = run("--limit aarch64 machine");
     CHECK(other.status == 1);
-    CHECK(has(other.err, "features cannot be limited to aarch64: that is of aarch64, this processor of x86_64"));
+    CHECK(has(other.err,
+              "features cannot be limited to aarch64: that level is of aarch64, and this processor is x86_64"));
 }
 
 TEST_CASE("bench reports ratios, or says what is missing") {
@@ -221,7 +222,7 @@ TEST_CASE("tune, best, db and build work together") {
     const Outcome open = run("tune open.json --trials 1 --db t.db --quiet");
     CHECK(open.status == 0);
     CHECK(has(open.err, "kumiko: any is left out: its sizes are known only at run time"));
-    CHECK(has(open.out, "any: left out, for its sizes are open\n"));
+    CHECK(has(open.out, "any: left out, because its sizes are known only at run time\n"));
     const Json built = json_of(run("build k.json -o lib --quiet --expected lib/expected --json -"));
     CHECK(built["manifest"]["kernels"][0]["targets"][0]["schedule"]["origin"] == "tuned");
     CHECK(built["manifest"]["kernels"][0]["targets"][0]["measured"]["seconds"].get<double>() > 0);
@@ -424,10 +425,10 @@ TEST_CASE("learning from a database of the other kind says what it holds") {
     CHECK(run("tune softmax --shape m=16,n=64 --target chip:small --trials 3 --quiet --db chip-only.db").status == 0);
     const Outcome o = run("learn --no-measure --db chip-only.db --folds 0 --out none.ubj");
     CHECK(o.status == 1);
-    CHECK(has(o.err,
-              "nothing can be learnt for host: no task has two candidates with features of version 3, of nests; "
-              "3 have those of version 1001, of programs of the chip; kumiko learn --target chip:small learns from "
-              "those"));
+    CHECK(
+        has(o.err,
+            "no model can be trained for host: no task has two candidates with features of version 3, of nests; "
+            "3 have those of version 1001, of programs of the chip; kumiko learn --target chip:small trains on those"));
     CHECK(run("learn --no-measure --db chip-only.db --folds 0 --target chip:small --out of-chips.ubj").status == 0);
     CHECK(run("learn --no-measure --db chip-only.db --folds 0 --target chip:small --from of-chips.ubj --rounds 5 "
               "--out of-chips.ubj")
@@ -472,7 +473,7 @@ TEST_CASE("ops of a shared object are ops") {
         CHECK(run("show " + sizes + " --why").status == 0);
         CHECK(run("tune " + sizes + " --trials 1 --db ops.db --quiet").status == 0);
     }
-    CHECK(has(run("run " + shifted).err, "size by has no value; give it one, as --sizes by=100"));
+    CHECK(has(run("run " + shifted).err, "size by has no value; give it a value, as --sizes by=100"));
     CHECK(has(run("run " + object + ":scaled --shape n=4,type=i32,factor=1,shift=true,by=2147483648").err,
               "parameter \"by\" is \"2147483648\"; legal is a whole number from -2147483648 to 2147483647"));
     CHECK(run("show " + object + ":scaled --shape n=4,type=i32,factor=1,shift=true,by=2147483647").status == 0);
@@ -605,7 +606,7 @@ TEST_CASE("bad input ends with status 1 and a line on standard error") {
     };
     bad("", "subcommand");
     bad("show gelu --shape n=8 --pass simplify",
-        "--pass asks for the IR after a pass: say --stage ir too, not --stage nest");
+        "--pass prints the IR after a pass: it needs --stage ir, not --stage nest");
     bad("shwo --help", "there is no command \"shwo\" (did you mean 'show'?)");
     bad("shwo", "there is no command \"shwo\" (did you mean 'show'?)");
     bad("show matmull --shape m=1", "did you mean 'matmul'?");
@@ -617,7 +618,7 @@ TEST_CASE("bad input ends with status 1 and a line on standard error") {
     bad("show matmul --shape m=4,n=4,k=4 --schedule no.json", "no.json");
     bad("show matmul --shape m=4,n=4,k=4 --type f31", "f31");
     bad("run matmul --shape m=M,n=4,k=4", "size M has no value");
-    bad("tune matmul --shape m=M,n=4,k=4", "size M has no value; give it one, as --sizes M=100");
+    bad("tune matmul --shape m=M,n=4,k=4", "size M has no value; give it a value, as --sizes M=100");
     bad("db t.db --db t.db", "--db");
     bad("db import new.db no.jsonl", "no.jsonl: cannot be read: No such file or directory");
     bad("db import new.db t.db", "kumiko db merge takes databases");
@@ -657,7 +658,7 @@ TEST_CASE("bad input ends with status 1 and a line on standard error") {
     bad("bench rows --shape m=4,n=4", "several ops");
     bad("bench outside --shape m=4,n=4", "the suite outside has several ops");
     bad("bench outside --only nothing", "no case of the suite outside has \"nothing\" in its name");
-    bad("bench own-ops --shape H=4", "--only NAME says of which op the --shape is");
+    bad("bench own-ops --shape H=4", "--only NAME names the op of --shape");
     bad("bench own-ops --only heat --shape Z=4000", "heat of the suite own-ops has no size Z; it has 'H' and 'W'");
     bad("bench own-ops --only heat --shape H=4", "size H of heat is 4; in the suite own-ops it is at least 350");
     bad("build no.json", "no.json");

@@ -102,7 +102,7 @@ TEST_CASE("rows of the suite have ONNX Runtime's time, or the reason why not") {
     const std::string text = own_ops_suite_text(rows);
     if (OnnxRuntimeProcess().reason().empty()) {
         CHECK_GT(rows[0].default_to_onnxruntime, 0);
-        CHECK_NE(text.find("default against ONNX Runtime: geometric mean"), std::string::npos);
+        CHECK_NE(text.find("default relative to ONNX Runtime: geometric mean"), std::string::npos);
         CHECK(rows[0].json().contains("onnxruntime_ms"));
     } else {
         CHECK_NE(text.find("without ONNX Runtime: "), std::string::npos);
