@@ -45,7 +45,7 @@ INTERNAL = {"autotune/features/features.h", "autotune/measurer.h", "autotune/mea
 GUIDES = ["README.md", "docs/language.md", "docs/functions.md", "docs/primitives.md", "docs/tuning.md", "docs/libraries.md",
           "docs/own-ops.md", "docs/chip.md", "docs/chip-compiler.md", "docs/chip-layouts.md", "docs/performance.md",
           "docs/performance-avx2.md", "docs/performance-amx.md", "docs/architecture.md", "docs/glossary.md",
-          "docs/decisions/README.md", "CONTRIBUTING.md", "CHANGELOG.md"]
+          "docs/decisions/README.md", "CONTRIBUTING.md", "docs/tests.md", "CHANGELOG.md"]
 
 
 def read(path):
