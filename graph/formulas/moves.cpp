@@ -231,6 +231,8 @@ Made pad(Call &c) {
         before[d] = pads[n];
         extents[d] += pads[n] + pads[n + axes.size()];
         if (extents[d] < 0) c.fail("negative pads that leave less than nothing");
+        if (mode != "constant" && x.extents[d] == 0 && extents[d] > 0)
+            c.fail(fmt::format("pads by the elements of axis {}, which has none; legal is the mode \"constant\"", d));
     }
     const Type t = x.type;
     View value = constant_view(
@@ -380,6 +382,13 @@ Made eye_like(Call &c) {
     })};
 }
 
+// Tensors are optionals that have a value; an input that is not given has none.
+Made optional_has_element(Call &c) {
+    Buffer<> has(boolean, {});
+    *static_cast<uint8_t *>(has.data()) = c.has(0);
+    return {has};
+}
+
 Made reverse_sequence(Call &c) {
     const View x = c.in(0), lengths = c.in(1);
     const size_t batch = c.axis(c.node.integer("batch_axis", 1), x.rank()),
@@ -449,6 +458,8 @@ std::vector<Operator> move_operators() {
         {"EyeLike", 9, eye_like},
         {"ReverseSequence", 10, reverse_sequence},
         {"CenterCropPad", 18, center_crop_pad},
+        {"OptionalHasElement", 15, optional_has_element},
+        {"OptionalGetElement", 15, [](Call &c) -> Made { return {c.in(0)}; }},
     };
 }
 

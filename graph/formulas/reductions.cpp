@@ -164,6 +164,7 @@ Formula index_of_extreme(bool max) {
         const size_t axis = c.axis(c.node.integer("axis", 0), x.rank());
         const bool last = c.node.integer("select_last_index", 0) != 0;
         const int64_t extent = x.extents[axis];
+        if (extent == 0) c.fail(fmt::format("the index of an extreme of axis {}, which has no elements", axis));
         View from = x;
         if (last) { // the first of the reversed row
             from.at = [=](const Indices &i) {
