@@ -1,9 +1,11 @@
 #include "cli/model.h"
 
+#include "cli/common.h"
 #include "driver/run_kernel.h"
 #include "dsl/npy.h"
 #include "dsl/types.h"
 #include "graph/eval/evaluate.h"
+#include "graph/rules/rules.h"
 #include "runtime/kumiko_runtime.h"
 #include "support/duration.h"
 #include "support/error.h"
@@ -69,10 +71,6 @@ graph::RunOp by_kernels() {
         return run_kernel(found->second, inputs);
     };
 }
-
-} // namespace
-
-namespace {
 
 // Numbers in the type of the model's input. One number is a scalar where the input is.
 Buffer<> integers_as(const std::vector<int64_t> &numbers, const std::string &name, const graph::Model &model) {
@@ -160,9 +158,22 @@ std::map<std::string, Buffer<>> constants_of(const std::vector<std::string> &arg
 
 bool is_model(const std::string &name) { return ends_with(name, ".onnx"); }
 
-void show_model(const std::string &path) {
-    const graph::Model model = graph::Model::load(path);
+void show_model(const ShowModel &a) {
+    graph::Model model = graph::Model::load(a.path);
     model.check();
+    if (a.stage.empty()) {
+        if (!a.sizes.empty() || !a.constants.empty() || !a.output.empty() || a.exact)
+            throw UserError("--size, --constant, --exact and --output are for a stage of a model; give --stage fixed "
+                            "or simplified");
+    } else {
+        require_folder_of(a.output);
+        graph::FixedGraph graph =
+            graph::fix_sizes(model, {sizes_of(a.sizes), constants_of(a.constants, model), by_kernels()});
+        if (a.stage == "simplified") std::cerr << graph::simplify(graph, {.exact = a.exact}).text();
+        model = graph::to_model(graph);
+        model.check();
+        if (!a.output.empty()) model.save(a.output);
+    }
     std::cout << model.text();
 }
 

@@ -23,8 +23,16 @@ std::map<std::string, int64_t> sizes_of(const std::vector<std::string> &argument
 // From "NAME=1,2,3", in the input's type, or "NAME=FILE.npy". Throws UserError.
 std::map<std::string, Buffer<>> constants_of(const std::vector<std::string> &arguments, const graph::Model &model);
 
+struct ShowModel {
+    std::string path;
+    // "": the model as it is; "fixed": its sizes are numbers; "simplified": by the rules of graphs.
+    std::string stage;
+    std::vector<std::string> sizes, constants; // as of sizes_of() and constants_of()
+    bool exact = false;                        // without rules that round otherwise
+    std::string output;                        // the stage is also written to this file
+};
 // Prints the model's opsets, inputs, nodes with inferred types, and outputs.
-void show_model(const std::string &path);
+void show_model(const ShowModel &arguments);
 
 struct RunModel {
     std::string path;

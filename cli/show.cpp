@@ -24,8 +24,9 @@ namespace {
 struct ShowArguments {
     OpArguments op;
     ScheduleArguments schedule;
-    std::string stage = "nest", target = "host", pass, json;
-    bool times = false, why = false;
+    std::string stage = "nest", target = "host", pass, json, output;
+    std::vector<std::string> model_sizes, model_constants;
+    bool times = false, why = false, exact = false;
 };
 
 template<typename T>
@@ -192,6 +193,20 @@ void show(const ShowArguments &a) {
     write_json(a.json, report);
 }
 
+void show_stage_of_model(const ShowArguments &a, bool staged) {
+    if (staged && a.stage != "fixed" && a.stage != "simplified")
+        throw UserError("a model has no stage \"" + a.stage + "\"; there are: fixed, simplified");
+    show_model({a.op.name, staged ? a.stage : "", a.model_sizes, a.model_constants, a.exact, a.output});
+}
+
+void show_op(const ShowArguments &a) {
+    if (a.stage == "fixed" || a.stage == "simplified" || a.exact || !a.model_sizes.empty() ||
+        !a.model_constants.empty() || !a.output.empty())
+        throw UserError(
+            "the stages fixed and simplified, --size, --constant, --exact and --output are for models (FILE.onnx)");
+    show(a);
+}
+
 } // namespace
 
 void add_show(CLI::App &app) {
@@ -200,13 +215,16 @@ void add_show(CLI::App &app) {
                                    "the nodes of a model with their types");
     auto a = std::make_shared<ShowArguments>();
     a->op.add_to(*command);
-    command
-        ->add_option("--stage", a->stage,
-                     "formula, schedule (as C++), explain (the nest after each directive), nest, ir (final Halide IR), "
-                     "llvm, asm; of the chip l3 (tensors in DRAM), l2 (loops, moves, memories), l1 (operations), words")
-        ->check(
-            CLI::IsMember({"formula", "schedule", "explain", "nest", "ir", "llvm", "asm", "l3", "l2", "l1", "words"}))
-        ->capture_default_str();
+    auto *stage =
+        command
+            ->add_option(
+                "--stage", a->stage,
+                "formula, schedule (as C++), explain (the nest after each directive), nest, ir (final Halide "
+                "IR), llvm, asm; of the chip l3 (tensors in DRAM), l2 (loops, moves, memories), l1 "
+                "(operations), words; of a model fixed (sizes are numbers), simplified (by the rules of graphs)")
+            ->check(CLI::IsMember({"formula", "schedule", "explain", "nest", "ir", "llvm", "asm", "l3", "l2", "l1",
+                                   "words", "fixed", "simplified"}))
+            ->capture_default_str();
     a->schedule.add_to(*command);
     command
         ->add_option("--target", a->target,
@@ -216,13 +234,17 @@ void add_show(CLI::App &app) {
     command->add_flag("--why", a->why,
                       "print the schedule's decisions for each stage, and the expected costs of others");
     command->add_flag("--times", a->times, "print the time of each pass too");
+    add_size_options(*command, a->model_sizes, a->model_constants);
+    command->add_flag("--exact", a->exact, "apply no rules to a model's graph that round otherwise");
+    command->add_option("-o,--output", a->output, "of a model: file for the stage, as ONNX");
     add_json_option(*command, a->json);
     add_examples(*command, "  kumiko show matmul --shape m=512,n=512,k=512 --stage nest\n"
                            "  kumiko show gelu --shape n=4096 --type bf16 --stage asm --target x86-64-avx512\n"
                            "  kumiko show softmax --shape m=M,n=128 --stage ir\n"
                            "  kumiko show softmax --shape m=64,n=1000 --why\n"
-                           "  kumiko show model.onnx");
-    command->callback([a] { is_model(a->op.name) ? show_model(a->op.name) : show(*a); });
+                           "  kumiko show model.onnx\n"
+                           "  kumiko show model.onnx --stage simplified --size batch=1 -o simplified.onnx");
+    command->callback([a, stage] { is_model(a->op.name) ? show_stage_of_model(*a, stage->count() > 0) : show_op(*a); });
 }
 
 } // namespace kumiko::cli

@@ -22,7 +22,8 @@ struct FixedGraph {
 };
 
 struct FixOptions {
-    // Of the symbols in the shapes of inputs: {"batch", 1}. An axis without a symbol is "x:0".
+    // Of the symbols in the shapes of inputs: {"batch", 1}. An axis without a symbol is
+    // "<input>:0".
     std::map<std::string, int64_t> sizes;
     // Inputs that are the same in all runs, by name. They are then no inputs.
     std::map<std::string, Buffer<>> constants;

@@ -3,6 +3,7 @@
 #include "graph/onnx/decode.h"
 #include "support/atomic_file.h"
 #include "support/error.h"
+#include "support/names.h"
 
 #include <onnx/defs/parser.h>
 #include <onnx/inliner/inliner.h>
@@ -145,7 +146,12 @@ Model Model::of_graph(const Graph &graph, const std::string &name, const std::ve
     proto.set_name(graph.name.empty() ? "graph" : graph.name);
     for (const ValueInfo &v : graph.inputs) *proto.add_input() = encode_value(v);
     for (const auto &[constant, value] : graph.constants) *proto.add_initializer() = encode_tensor(value, constant);
-    for (const Node &n : graph.nodes) *proto.add_node() = encode_node(n);
+    UniqueNames names; // ONNX Runtime refuses equal ones
+    for (const Node &n : graph.nodes) {
+        onnx::NodeProto &node = *proto.add_node();
+        node = encode_node(n);
+        if (!n.name.empty()) node.set_name(names.fresh(n.name));
+    }
     for (const ValueInfo &v : values) *proto.add_value_info() = encode_value(v);
     for (const ValueInfo &v : graph.outputs) *proto.add_output() = encode_value(v);
     made->graph = decode_graph(proto, made->source);

@@ -22,9 +22,10 @@ public:
     // "<ir_version: 10, opset_import: [\"\" : 21]> g (float[2] x) => (float[2] y) { y = Relu(x) }"
     static Model parse_text(const std::string &text, const std::string &name);
 
-    // A model of a graph. `values`: types and shapes of values that nodes make, for viewers. All nodes
-    // are stated in one version of each domain's operator set, which is one of theirs. Throws
-    // Unsupported, naming a node, if none has all their operators as they are in the nodes' versions.
+    // A model of a graph. `values`: types and shapes of values that nodes make, for viewers. All
+    // nodes are stated in one version of each domain's operator set, which is one of theirs. Throws
+    // Unsupported, naming a node, if none has all their operators as in the nodes' own versions.
+    // Equal names of nodes get numbers.
     static Model of_graph(const Graph &graph, const std::string &name, const std::vector<ValueInfo> &values = {});
 
     // Runs ONNX's checker, with shapes and types. Throws UserError with its message.

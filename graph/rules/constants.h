@@ -5,8 +5,8 @@
 
 namespace kumiko::graph {
 
-// The elements in row-major order, whatever the strides, of f32, f64 and integers; nothing for other
-// types.
+// The elements in row-major order, whatever the strides, of f32, f64 and integers; nothing for
+// other types.
 std::optional<std::vector<double>> numbers_of(const Buffer<> &constant);
 // Of i64 and i32; nothing for other types.
 std::optional<std::vector<int64_t>> integers_of(const Buffer<> &constant);
@@ -22,8 +22,8 @@ Buffer<> reshaped_copy(const Buffer<> &constant, const Extents &extents);
 bool is_same_constant(const Buffer<> &a, const Buffer<> &b);
 
 // The elements of a constant that is broadcast to `extents` and differs along one axis at most, one
-// for each index of that axis; nothing if it differs along others, has more axes or other types than
-// numbers_of() takes.
+// for each index of that axis; nothing if it differs along others, has more axes, or has a type
+// that numbers_of() does not take.
 std::optional<std::vector<double>> along_axis(const Buffer<> &constant, const Extents &extents, size_t axis);
 
 // An input that is a constant of integers, or the attribute where operators had one before; nothing

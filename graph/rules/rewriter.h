@@ -32,12 +32,13 @@ public:
     bool is_output(const std::string &name) const { return outputs_.count(name) > 0; }
     // The elements of an input that is constant; null if it is missing or not constant.
     const Buffer<> *constant(const Node &node, size_t input) const;
-    const Node *producer(const std::string &name) const;              // null of inputs and constants
-    std::vector<const Node *> readers(const std::string &name) const; // in order, each once
+    const Node *producer(const std::string &name) const; // null of inputs and constants
+    // In order, each once.
+    std::vector<const Node *> readers(const std::string &name) const;
     // The node that alone reads the value, by one input; null if there is none, or if the value is
     // an output of the graph.
     const Node *only_reader(const std::string &name) const;
-    // Whether one constant has a single read in the graph.
+    // Whether the graph reads the value at one place, and it is no output.
     bool is_read_once(const std::string &name) const;
     bool precedes(const Node &a, const Node &b) const { return entry(a).order < entry(b).order; }
 

@@ -45,8 +45,8 @@ struct SimplifyReport {
 // names, types and extents.
 //
 // It ends, because each application makes smaller, in lexicographic order: the number of batch
-// normalisations and divisions, the number of nodes, the number of transposes, and the sum over all
-// nodes of the length of the longest path that leads to them.
+// normalisations and divisions, the number of nodes, and the sum over all reads of values of the
+// longest path to the value. Throws InternalError after about n² applications for n nodes.
 SimplifyReport simplify(FixedGraph &graph, const SimplifyOptions &options = {});
 
 } // namespace kumiko::graph

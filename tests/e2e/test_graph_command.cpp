@@ -50,6 +50,44 @@ TEST_CASE("a model is shown with inferred types") {
                   "output y: float[N,2]\n");
 }
 
+TEST_CASE("stages of a model are shown and written") {
+    const TemporaryFolder folder;
+    graph::Model::parse_text(
+        "<ir_version: 10, opset_import: [\"\" : 21]>\n"
+        "layer (float[N,3] x) => (float[N,2] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}, float two = {2}>\n"
+        "{ p = MatMul(x, w)  s = Mul(p, two)  i = Identity(s)  y = Relu(i) }",
+        "text")
+        .save((folder.path() / "m.onnx").string());
+    CHECK_EQ(run(folder, "show m.onnx --stage fixed --size N=4"),
+             std::pair(0, std::string("graph m, IR 10, opsets ai.onnx=21\n"
+                                      "input x: float[4,3]\n"
+                                      "  p: float[4,2] = MatMul(x, w)\n"
+                                      "  s: float[4,2] = Mul(p, two)\n"
+                                      "  i: float[4,2] = Identity(s)\n"
+                                      "  y: float[4,2] = Relu(i)\n"
+                                      "output y: float[4,2]\n")));
+    const std::string nodes = "  s: float[4,2] = MatMul(x, w/scaled)\n  y: float[4,2] = Relu(s)\n";
+    const auto [status, out] = run(folder, "show m.onnx --stage simplified --size N=4 -o s.onnx");
+    CHECK_EQ(status, 0);
+    CHECK(out.find("4 nodes become 2; they make 64 bytes instead of 128\n") != std::string::npos);
+    CHECK(out.find(nodes) != std::string::npos);
+    CHECK(run(folder, "show s.onnx").second.find(nodes) != std::string::npos);
+    CHECK(run(folder, "show m.onnx --stage simplified --exact --size N=4").second.find("Mul(p, two)") !=
+          std::string::npos);
+    CHECK_EQ(run(folder, "show m.onnx --stage fixed").second,
+             "kumiko: m.onnx: input x: float[N,3] has an open size \"N\"; give it a number, such as --size N=1\n");
+    CHECK_EQ(run(folder, "show m.onnx --stage fixed --size N=x").second,
+             "kumiko: --size N=x: expected NAME=N, such as batch=1\n");
+    CHECK_EQ(run(folder, "show m.onnx --stage fixed --size N=1 --size N=2").second,
+             "kumiko: --size N=2: the size is stated twice\n");
+    CHECK_EQ(run(folder, "show m.onnx --stage asm").second,
+             "kumiko: a model has no stage \"asm\"; there are: fixed, simplified\n");
+    CHECK_EQ(run(folder, "show m.onnx --size N=1").second,
+             "kumiko: --size, --constant, --exact and --output are for a stage of a model; give --stage fixed or simplified\n");
+    CHECK_EQ(run(folder, "show relu --shape n=8 --stage fixed").second,
+             "kumiko: the stages fixed and simplified, --size, --exact and --output are for models (FILE.onnx)\n");
+}
+
 TEST_CASE("a model is run on arrays of NumPy") {
     const TemporaryFolder folder;
     save_model(folder);

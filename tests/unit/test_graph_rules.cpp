@@ -1,5 +1,5 @@
-// Rules of graphs: the example of each, graphs that they must leave alone, random graphs, and graphs
-// as models of ONNX.
+// Rules of graphs: the example of each, graphs that they must leave alone, random graphs, and
+// graphs as models of ONNX.
 // Links: graph/rules
 // Levels: no
 #include "graph/eval/evaluate.h"
@@ -259,4 +259,420 @@ TEST_CASE("nodes of several opsets are stated in one of them, or not at all") {
         refusal([&] { to_model(graph); }),
         "m: node Softmax of \"a\" is of opset 11 and differs in opset 14, of which another node is; a file of ONNX has "
         "one opset of each domain");
+}
+
+TEST_CASE("divisions become multiplications by numbers, exactly for powers of two") {
+    const auto after = [](const std::string &c, bool exact) {
+        return ops_after("(float[2] x) => (float[2] y) <float[2] c = {" + c + "}> { y = Div(x, c) }", {.exact = exact});
+    };
+    CHECK_EQ(after("4, -0.5", true), "Mul");
+    CHECK_EQ(after("4, 3", true), "Div");
+    CHECK_EQ(after("4, 3", false), "Mul");
+    for (const char *c : {"1, 0", "1, inf", "1, nan", "1, 1e-45", "1, 2e38"}) CHECK_EQ(after(c, false), "Div");
+}
+
+TEST_CASE("constants are merged only where nothing cancels or overflows") {
+    const auto after = [](const std::string &a, const std::string &b, const std::string &nodes) {
+        return ops_after("(float[2, 2] x) => (float[2, 2] y) <float" + a + ", float" + b + "> {" + nodes + "}");
+    };
+    CHECK_EQ(after("[2] a = {2, 3}", "[2] b = {4, 5}", "p = Mul(x, a) y = Mul(p, b)"), "Mul");
+    CHECK_EQ(after("[2] a = {2, 3}", "[2] b = {4, 5}", "p = Add(x, a) y = Sub(p, b)"), "Add");
+    CHECK_EQ(after("[2] a = {2, 3}", "[2] b = {4, 5}", "p = Add(x, a) y = Mul(p, b)"), "Add Mul");
+    CHECK_EQ(after("[2] a = {2, 3}", "[2] b = {4, 5}", "p = Mul(x, a) y = Sub(b, p)"), "Mul Sub");
+    CHECK_EQ(after("[2] a = {2, 1e30}", "[2] b = {4, 1e30}", "p = Mul(x, a) y = Mul(p, b)"), "Mul Mul");
+    CHECK_EQ(after("[2] a = {2, 1e-30}", "[2] b = {4, 1e-30}", "p = Mul(x, a) y = Mul(p, b)"), "Mul Mul");
+    CHECK_EQ(after("[2] a = {2, 0}", "[2] b = {4, 3}", "p = Mul(x, a) y = Mul(p, b)"), "Mul Mul");
+    CHECK_EQ(after("[2] a = {2, -inf}", "[2] b = {4, 3}", "p = Add(x, a) y = Add(p, b)"), "Add Add");
+    // The product of a row and a column is larger than both.
+    CHECK_EQ(after("[2] a = {2, 3}", "[2, 1] b = {4, 5}", "p = Mul(x, a) y = Mul(p, b)"), "Mul Mul");
+}
+
+TEST_CASE("padding stays a node if the window's would be another") {
+    const auto after = [](const std::string &pad, const std::string &window, const std::string &shape) {
+        return ops_after(
+            "(float[1, 1, 3, 3] x) => (float[" + shape +
+            "] y) <int64[8] p = {0, 0, 1, 1, 0, 0, 1, 1}, "
+            "int64[8] c = {0, 1, 0, 0, 0, 0, 0, 0}, int64[8] n = {0, 0, 1, -1, 0, 0, 1, 1}, float one = {1}, "
+            "float minus = {-0.0}, float[1, 1, 2, 2] w = {1, 2, 3, 4}, float[1, 2, 2, 2] w2 = {1, 2, 3, 4, 5, "
+            "6, 7, 8}> { a = " +
+            pad + " y = " + window + " }");
+    };
+    CHECK_EQ(after("Pad(x, p)", "Conv(a, w)", "1, 1, 4, 4"), "Conv");
+    CHECK_EQ(after("Pad(x, p)", "Conv<auto_pad = \"VALID\">(a, w)", "1, 1, 4, 4"), "Conv");
+    CHECK_EQ(after("Pad(x, p)", "Conv<auto_pad = \"SAME_UPPER\">(a, w)", "1, 1, 5, 5"), "Pad Conv");
+    CHECK_EQ(after("Pad(x, p, one)", "Conv(a, w)", "1, 1, 4, 4"), "Pad Conv");
+    CHECK_EQ(after("Pad(x, p, minus)", "Conv(a, w)", "1, 1, 4, 4"), "Pad Conv");
+    CHECK_EQ(after("Pad<mode = \"edge\">(x, p)", "Conv(a, w)", "1, 1, 4, 4"), "Pad Conv");
+    CHECK_EQ(after("Pad(x, c)", "Conv(a, w2)", "1, 1, 2, 2"), "Pad Conv");
+    CHECK_EQ(after("Pad(x, n)", "Conv(a, w)", "1, 1, 4, 2"), "Pad Conv");
+    CHECK_EQ(after("Pad(x, p)", "AveragePool<kernel_shape = [2, 2]>(a)", "1, 1, 4, 4"), "AveragePool");
+    CHECK_EQ(after("Pad(x, p)", "AveragePool<kernel_shape = [2, 2], pads = [1, 1, 1, 1]>(a)", "1, 1, 6, 6"),
+             "Pad AveragePool");
+    CHECK_EQ(after("Pad(x, p)", "AveragePool<kernel_shape = [2, 2], ceil_mode = 1>(a)", "1, 1, 4, 4"),
+             "Pad AveragePool");
+    CHECK_EQ(after("Pad(x, p)", "MaxPool<kernel_shape = [2, 2]>(a)", "1, 1, 4, 4"), "Pad MaxPool");
+}
+
+TEST_CASE("casts that lose bits stay") {
+    const auto after = [](const std::string &from, int through, int to, const std::string &made) {
+        return ops_after(
+            fmt::format("({}[2] x) => ({}[2] y) {{ a = Cast<to = {}>(x) b = Cast<to = {}>(a) y = Neg(b) }}", from, made,
+                        through, to));
+    };
+    CHECK_EQ(after("float", 11, 1, "float"), "Neg");
+    CHECK_EQ(after("float", 10, 1, "float"), "Cast Cast Neg");
+    CHECK_EQ(after("int32", 1, 6, "int32"), "Cast Cast Neg"); // float has 24 bits
+    CHECK_EQ(after("int32", 11, 6, "int32"), "Neg");
+    CHECK_EQ(after("int32", 7, 1, "float"), "Cast Neg");
+    CHECK_EQ(after("int32", 3, 7, "int64"), "Cast Cast Neg");
+}
+
+TEST_CASE("transposes cancel across branches, and stay where that would need others") {
+    const std::string to = "Transpose<perm = [0, 2, 3, 1]>", back = "Transpose<perm = [0, 3, 1, 2]>";
+    const auto after = [&](const std::string &nodes, const std::string &outputs = "float[1, 2, 3, 4] y") {
+        return ops_after("(float[1, 2, 3, 4] x, float[1, 2, 3, 4] z, float[1, 3, 4, 2] t) => (" + outputs +
+                         ") <float[2] c = {1, 2}, float[3, 1, 1] d = {3, 4, 5}> {" + nodes + "}");
+    };
+    CHECK_EQ(after("a = " + to + "(x) b = " + to +
+                   "(z) s = Mul(a, b) r = Add(s, d) q = Sigmoid(r) m = Mul(r, q) y = " + back + "(m)"),
+             "Mul Add Sigmoid Mul");
+    // One transpose instead of two.
+    CHECK_EQ(after("a = " + to + "(x) b = " + to + "(z) s = Mul(a, b) y = Relu(s)", "float[1, 3, 4, 2] y"),
+             "Mul Relu Transpose");
+    CHECK_EQ(after("a = " + to + "(x) s = Mul(a, c) y = Relu(s)", "float[1, 3, 4, 2] y"), "Transpose Mul Relu");
+    // As many as before.
+    CHECK_EQ(after("a = " + to + "(x) s = Mul(a, t) y = " + back + "(s)"), "Transpose Mul");
+    CHECK_EQ(after("a = " + to + "(x) s = Sigmoid(a) y = " + back + "(s)", "float[1, 3, 4, 2] s, float[1, 2, 3, 4] y"),
+             "Sigmoid Transpose");
+    CHECK_EQ(after("a = " + to + "(x) b = " + to + "(z) s = Concat<axis = -1>(a, b) y = " + back + "(s)",
+                   "float[1, 4, 3, 4] y"),
+             "Concat");
+    // Broadcast along an axis that the input lacks.
+    CHECK_EQ(ops_after("(float[3, 4] x, float[2] z) => (float[2, 4, 3] y) <int64[3] s = {2, 1, 1}> { a = Transpose(x) "
+                       "b = Reshape(z, s) y = Add(a, b) }"),
+             "Transpose Reshape Add");
+}
+
+TEST_CASE("equal nodes of different attributes or constants stay") {
+    const auto after = [](const std::string &nodes) {
+        return ops_after("(float[2] x) => (float[2] y) <float a = {0}, float b = {-0.0}> {" + nodes + "}");
+    };
+    CHECK_EQ(after("p = Elu<alpha = 2.0>(x) q = Elu<alpha = 2.0>(x) y = Mul(p, q)"), "Elu Mul");
+    CHECK_EQ(after("p = Elu<alpha = 2.0>(x) q = Elu<alpha = 3.0>(x) y = Mul(p, q)"), "Elu Elu Mul");
+    CHECK_EQ(after("p = Max(x, a) q = Max(x, b) y = Div(p, q)"), "Max Max Div");
+    // Two outputs of the graph cannot be one value.
+    CHECK_EQ(ops_after("(float[2] x) => (float[2] y, float[2] z) { y = Exp(x) z = Exp(x) }"), "Exp Exp");
+}
+
+namespace {
+
+// Graphs of images [1, channels, height, width] or their transposes, with what rules look for.
+class RandomGraph {
+public:
+    RandomGraph(Random &rng, bool exact) : rng_(rng), exact_(exact) {}
+
+    FixedGraph make() {
+        graph_.name = "random";
+        for (int i = 0; i < 2; i++) {
+            ValueInfo in{"in" + std::to_string(i), f32, "float", std::vector<Dimension>()};
+            for (const int64_t e : {1, 2, 3, 4}) in.shape->push_back({e, ""});
+            graph_.inputs.push_back(in);
+            values_.push_back({in.name, {1, 2, 3, 4}});
+        }
+        const int steps = static_cast<int>(rng_.between(3, 14));
+        for (int s = 0; s < steps; s++) step();
+        const Value last = values_.back();
+        graph_.outputs.push_back({last.name, f32, "float", {}});
+        if (const Value other = rng_.pick(values_); other.name != last.name && rng_.chance(0.5))
+            graph_.outputs.push_back({other.name, f32, "float", {}});
+        for (ValueInfo &o : graph_.outputs) {
+            o.shape.emplace();
+            for (const Value &v : values_) {
+                if (v.name != o.name) continue;
+                for (const int64_t e : v.extents) o.shape->push_back({e, ""});
+            }
+        }
+        return fix_sizes(Model::of_graph(graph_, "random"));
+    }
+
+private:
+    struct Value {
+        std::string name;
+        Extents extents;
+    };
+
+    std::string constant(const Buffer<> &b) {
+        const std::string name = "k" + std::to_string(graph_.constants.size());
+        graph_.constants[name] = b;
+        return name;
+    }
+    std::string integers(const std::vector<int64_t> &all) { return constant(int64_tensor(all, {int64_t(all.size())})); }
+
+    std::string numbers(const Extents &extents) {
+        Buffer<> b = random_buffer(f32, extents, rng_(), 0.5, 2);
+        const int kind = static_cast<int>(rng_.below(8));
+        const float fill[] = {1, 0, -0.f, 2, 0.5f};
+        for (size_t n = 0; n < b.number_of_elements(); n++) {
+            float &v = static_cast<float *>(b.data())[n];
+            if (rng_.chance(0.3)) v = -v;
+            if (kind < 5 && (exact_ || fill[kind] != 0)) v = fill[kind];
+        }
+        return constant(b);
+    }
+
+    std::string add(const std::string &op, const std::vector<std::string> &inputs, const Extents &extents,
+                    const std::map<std::string, Attribute> &attributes = {}) {
+        Node n;
+        n.op = op, n.opset = 21, n.inputs = inputs, n.attributes = attributes;
+        n.outputs = {"v" + std::to_string(made_++)};
+        graph_.nodes.push_back(n);
+        values_.push_back({n.outputs[0], extents});
+        return n.outputs[0];
+    }
+
+    static std::map<std::string, Attribute> ints(const std::string &name, const std::vector<int64_t> &all) {
+        return {{name, Attribute{all}}};
+    }
+
+    void step() {
+        // Mostly the last value, so that chains arise.
+        const Value v = rng_.chance(0.75) ? values_.back() : rng_.pick(values_);
+        const Extents &e = v.extents;
+        const std::string &x = v.name;
+        const bool image = e.size() == 4;
+        switch (rng_.below(20)) {
+        case 0:
+            add(rng_.pick<std::string>({"Identity", "Dropout"}), {x}, e);
+            break;
+        case 1:
+            add(rng_.pick<std::string>({"Relu", "Sigmoid", "Tanh", "Neg", "Abs", "Identity"}), {x}, e);
+            break;
+        case 2:
+        case 3:
+        case 4: { // arithmetic with a constant
+            Extents c;
+            switch (rng_.below(4)) {
+            case 0:
+                break;
+            case 1:
+                c = {e.back()};
+                break;
+            case 2:
+                c = e;
+                break;
+            default:
+                if (e.size() > 1) c.assign(e.size() - 1, 1), c[0] = e[1];
+            }
+            const std::string k = numbers(c), op = rng_.pick<std::string>({"Mul", "Div", "Add", "Sub"});
+            const bool first = rng_.chance(0.8);
+            add(op, {first ? x : k, first ? k : x}, e);
+            break;
+        }
+        case 5: { // of two values
+            std::vector<Value> same;
+            for (const Value &o : values_) {
+                if (o.extents == e) same.push_back(o);
+            }
+            add(rng_.pick<std::string>({"Add", "Mul", "Sub", "Max"}), {x, rng_.pick(same).name}, e);
+            break;
+        }
+        case 6:
+        case 7: {
+            std::vector<int64_t> order(e.size());
+            for (size_t d = 0; d < order.size(); d++) order[d] = int64_t(d);
+            rng_.shuffle(order);
+            if (image && rng_.chance(0.7))
+                order = rng_.chance(0.5) ? std::vector<int64_t>{0, 2, 3, 1} : std::vector<int64_t>{0, 3, 1, 2};
+            Extents to;
+            for (const int64_t d : order) to.push_back(e[size_t(d)]);
+            add("Transpose", {x}, to, ints("perm", order));
+            break;
+        }
+        case 8: {
+            int64_t all = 1;
+            for (const int64_t d : e) all *= d;
+            const Extents to = rng_.chance(0.3)   ? Extents{all}
+                               : rng_.chance(0.5) ? Extents{e[0], all / e[0]}
+                                                  : Extents{1, e.back(), all / e.back(), 1};
+            const std::string flat = add("Reshape", {x, integers(to)}, to);
+            if (rng_.chance(0.5)) add("Reshape", {flat, integers(e)}, e);
+            break;
+        }
+        case 9: {
+            Extents to = e;
+            to.insert(to.begin(), 1);
+            const std::string more = add("Unsqueeze", {x, integers({0})}, to);
+            add("Squeeze", {more, integers({0})}, e);
+            break;
+        }
+        case 10: { // through another type
+            const int64_t type = rng_.pick<int64_t>({1, 11, 10});
+            const std::string to = add("Cast", {x}, e, {{"to", Attribute{type}}});
+            if (type == 1) break;
+            values_.pop_back(); // no f32
+            add("Cast", {to}, e, {{"to", Attribute{int64_t(1)}}});
+            break;
+        }
+        case 11:
+            if (image) {
+                const std::string s = numbers({e[1]}), b = numbers({e[1]}), m = numbers({e[1]});
+                const std::string variance = constant(random_buffer(f32, {e[1]}, rng_(), 0.5, 2));
+                add("BatchNormalization", {x, s, b, m, variance}, e);
+            }
+            break;
+        case 12:
+        case 13:
+            if (image) {
+                const int64_t k = std::min({rng_.between(1, 2), e[2], e[3]}), out = rng_.between(1, 3);
+                const bool back = rng_.chance(0.3);
+                std::string w = numbers(back ? Extents{e[1], out, k, k} : Extents{out, e[1], k, k});
+                if (!weights_.empty() && rng_.chance(0.3)) {
+                    const Value old = rng_.pick(weights_);
+                    if (!back && old.extents == Extents{out, e[1], k, k}) w = old.name;
+                }
+                if (!back) weights_.push_back({w, {out, e[1], k, k}});
+                std::vector<std::string> inputs = {x, w};
+                if (rng_.chance(0.4)) inputs.push_back(numbers({out}));
+                const int64_t more = back ? k - 1 : 1 - k;
+                add(back ? "ConvTranspose" : "Conv", inputs, {e[0], out, e[2] + more, e[3] + more});
+            }
+            break;
+        case 14:
+            if (image) {
+                const Extents to = {e[0], e[1], e[2] + 1, e[3] + 2};
+                const std::string padded = add("Pad", {x, integers({0, 0, 1, 1, 0, 0, 0, 1})}, to);
+                if (rng_.chance(0.5))
+                    add("AveragePool", {padded}, {e[0], e[1], e[2], e[3] + 1}, ints("kernel_shape", {2, 2}));
+                else
+                    add("Conv", {padded, numbers({2, e[1], 2, 2})}, {e[0], 2, e[2], e[3] + 1});
+            }
+            break;
+        case 15: { // joined, and taken apart
+            const auto axis = int64_t(rng_.below(e.size()));
+            Extents to = e;
+            to[size_t(axis)] *= 2;
+            const std::string other = add("Neg", {x}, e);
+            const std::string both = add("Concat", {x, other}, to, {{"axis", Attribute{axis}}});
+            if (rng_.chance(0.3)) {
+                to[size_t(axis)] += e[size_t(axis)];
+                add("Concat", {x, both}, to, {{"axis", Attribute{axis}}});
+                break;
+            }
+            const int64_t begin = rng_.chance(0.7) ? e[size_t(axis)] : 1;
+            add("Slice", {both, integers({begin}), integers({begin + e[size_t(axis)]}), integers({axis})}, e);
+            if (begin != e[size_t(axis)] && begin + e[size_t(axis)] > to[size_t(axis)]) values_.pop_back();
+            break;
+        }
+        case 16: { // taken apart, and joined
+            const auto axis = int64_t(rng_.below(e.size()));
+            const int64_t all = e[size_t(axis)];
+            if (all < 2) break;
+            Extents a = e, b = e;
+            a[size_t(axis)] = 1, b[size_t(axis)] = all - 1;
+            const std::string p = add("Slice", {x, integers({0}), integers({1}), integers({axis})}, a);
+            const std::string q = add("Slice", {x, integers({1}), integers({INT64_MAX}), integers({axis})}, b);
+            const bool right = rng_.chance(0.7);
+            add("Concat", {right ? p : q, right ? q : p}, e, {{"axis", Attribute{axis}}});
+            break;
+        }
+        case 17:
+        case 18:
+            if (e.size() == 2) {
+                const std::string t = add("Transpose", {x}, {e[1], e[0]});
+                const int64_t n = rng_.between(1, 3);
+                if (rng_.chance(0.5))
+                    add("MatMul", {t, numbers({e[0], n})}, {e[1], n});
+                else
+                    add("Gemm", {t, numbers({e[0], n})}, {e[1], n}, {{"alpha", Attribute{0.5f}}});
+            } else {
+                const int64_t n = rng_.between(1, 3);
+                Extents to = e;
+                to.back() = n;
+                add("MatMul", {x, numbers({e.back(), n})}, to);
+            }
+            break;
+        default: // the same again
+            if (!graph_.nodes.empty()) {
+                const Node n = rng_.pick(graph_.nodes);
+                for (const Value &o : std::vector<Value>(values_)) {
+                    if (o.name == n.outputs[0]) add(n.op, n.inputs, o.extents, n.attributes);
+                }
+            }
+        }
+    }
+
+    Random &rng_;
+    const bool exact_;
+    Graph graph_;
+    std::vector<Value> values_, weights_;
+    int made_ = 0;
+};
+
+// The largest size of any value, infinities and NaN apart.
+double largest_value(const Model &model, const std::vector<Buffer<>> &inputs) {
+    double largest = 1;
+    EvaluateOptions options;
+    options.made = [&](const std::string &, const Buffer<> &b) {
+        if (Type(b.type()) != f32) return;
+        for (size_t n = 0; n < b.number_of_elements(); n++) {
+            const double v = std::abs(static_cast<const float *>(b.data())[n]);
+            if (std::isfinite(v)) largest = std::max(largest, v);
+        }
+    };
+    evaluate(model, inputs, options);
+    return largest;
+}
+
+} // namespace
+
+TEST_CASE("random graphs have the same values after all rules, in any order") {
+    const uint64_t seed = 20261130;
+    std::map<std::string, int> fired;
+    for (uint64_t n = 0; n < 300; n++) {
+        const bool exact = n % 2 == 0;
+        CAPTURE(seed + n);
+        Random rng(seed + n);
+        const FixedGraph before = RandomGraph(rng, exact).make();
+        std::vector<std::string> order;
+        for (const Rule &r : all_rules()) order.push_back(r.name);
+        rng.shuffle(order);
+        FixedGraph after = before;
+        const SimplifyReport report = simplify(after, {.exact = exact, .rules = order});
+        for (const auto &[name, count] : report.rules) fired[name] += count.applied;
+        CHECK_EQ(report.nodes_after, after.nodes.size());
+        FixedGraph again = after;
+        CHECK(simplify(again, {.exact = exact}).rules.empty());
+        const Model a = to_model(before), b = to_model(after);
+        CHECK_NOTHROW(b.check());
+        for (int round = 0; round < 2; round++) {
+            const std::vector<Buffer<>> inputs = inputs_of(before, rng, exact && round > 0);
+            const std::vector<Buffer<>> x = evaluate(a, inputs), y = evaluate(b, inputs);
+            const double bound = 2e-5 * largest_value(a, inputs);
+            for (size_t o = 0; o < x.size(); o++) {
+                if (exact)
+                    CHECK_EQ(difference(y[o], x[o]), "");
+                else
+                    CHECK_NOTHROW(check_close(y[o], x[o], {2e-5, bound}));
+            }
+        }
+    }
+    for (const Rule &r : all_rules()) {
+        CAPTURE(r.name);
+        CHECK_GT(fired[r.name], 0);
+    }
+}
+
+TEST_CASE("long chains are simplified in one pass over them") {
+    std::string body, constants = "float one = {1}, int64[2] s = {2, 3}, int64[1] f = {-1}";
+    const int count = 2000;
+    for (int n = 0; n < count; n++) {
+        const std::string from = "v" + std::to_string(n), to = "v" + std::to_string(n + 1);
+        body += to + (n % 4 == 0   ? " = Reshape(" + from + ", f) "
+                      : n % 4 == 1 ? " = Reshape(" + from + ", s) "
+                      : n % 4 == 2 ? " = Mul(" + from + ", one) "
+                                   : " = Transpose<perm = [0, 1]>(" + from + ") ");
+    }
+    CHECK_EQ(ops_after("(float[2, 3] v0) => (float[2, 3] y) <" + constants + "> {" + body + " y = Relu(v" +
+                       std::to_string(count) + ") }"),
+             "Relu");
 }

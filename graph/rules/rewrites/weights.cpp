@@ -14,8 +14,8 @@ struct Affine {
     std::vector<double> scale, shift;
 };
 
-// The node as such a function of its input `data`, along an axis of its result, if it is one and has
-// the result's extents.
+// The node as such a function of its input `data`, along an axis of its result, if it is one and
+// `data` has the result's extents.
 std::optional<Affine> affine_of(const Rewriter &g, const Node &n, const std::string &data, size_t axis) {
     if (!n.domain.empty() || n.outputs.size() != 1) return {};
     const Extents &extents = g.extents(n.outputs[0]);
