@@ -152,7 +152,7 @@ std::vector<OutsideRow> run_outside_suite(const std::vector<OutsideCase> &cases,
         works.emplace_back();
         try {
             works.back() = make_work(c, "k" + std::to_string(kernels.size()), target, options);
-            row.tuned = works.back()->told > 0;
+            row.tuned = works.back()->recorded > 0;
             kernels.push_back(works.back()->kernel);
         } catch (const Unsupported &e) {
             row.failure = e.what();
@@ -177,7 +177,7 @@ Json OutsideRow::json() const {
     if (!failure.empty()) return j["failure"] = failure, j;
     j["unit"] = unit, j["tuned"] = tuned, j["inside"] = inside, j["outside"] = outside;
     j["ratio"] = ratio, j["spread"] = spread, j["lines"] = lines, j["pages"] = pages;
-    j["told"] = told > 0 ? Json(told) : Json(nullptr);
+    j["told"] = recorded > 0 ? Json(recorded) : Json(nullptr);
     if (!remark.empty()) j["remark"] = remark;
     if (!wrong.empty()) j["wrong"] = wrong;
     return j;

@@ -97,7 +97,7 @@ TEST_CASE("reductions") {
     scratch.l2bm = {0, 4096};
     scratch.tag_end = 1;
     CHECK(error_of({Memory::Lm0, f32("((2:8), (8:1))"), 0}, {Memory::Lm1, f32("((8:1))"), 0}, scratch, options)
-              .find("the axis can stand on MAB, L1B, L2B and G, on each of them alone") != std::string::npos);
+              .find("the axis can be on MAB, L1B, L2B and G only, each reduced completely") != std::string::npos);
     CHECK(error_of({Memory::Lm0, f32("((2_MAB:1), (8:1))"), 0}, {Memory::Lm1, f32("((8:1))"), 0}, {}, options)
               .find("it would take 64 LW of scratch in l1bm, which has 0") != std::string::npos);
 }

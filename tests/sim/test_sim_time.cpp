@@ -234,7 +234,7 @@ TEST_CASE("the report counts what was done") {
     // The page fetches nothing.
     CHECK(r.html().find("http://") == r.html().find("http://www.w3.org/2000/svg"));
     CHECK(r.json()["cycles"] == r.cycles());
-    CHECK_THROWS_WITH_AS(r.trace(), doctest::Contains("kept no trace"), UserError);
+    CHECK_THROWS_WITH_AS(r.trace(), doctest::Contains("recorded no trace"), UserError);
 }
 
 TEST_CASE("the trace is JSON with a track for each slot, tag and group") {

@@ -60,9 +60,9 @@ private:
     std::vector<std::vector<int>> members_;
 
     [[noreturn]] void unsupported(const std::string &what) const {
-        throw Unsupported(fmt::format(
-            "{}: a reduction over axis {} with {}; the axis can be on MAB, L1B, L2B or G, and on each of them alone",
-            placement_.to_string(), reduction_.axis, what));
+        throw Unsupported(fmt::format("{}: a reduction over axis {} with {}; the axis can be on MAB, L1B, L2B and G "
+                                      "only, each reduced completely",
+                                      placement_.to_string(), reduction_.axis, what));
     }
     int32_t number_of(std::vector<int> set) {
         const auto [it, fresh] = numbers_.try_emplace(set, int32_t(members_.size()));

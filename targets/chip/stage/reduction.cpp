@@ -199,10 +199,10 @@ void Chain::reduce_over_time(ChainStage &s, const ReductionPlan &r) {
                     if (which >= position_read)
                         return next_word(positions(s, size_t(which - position_read), false), part);
                     if (which == accumulator_read) return next_word(to, part);
-                    return word(four, which, part);
+                    return read_word(four, which, part);
                 },
                 [&](int part) { return r.direct && q == steps - 1 ? home_of(s, r, g, part) : next_word(to, part); });
-            done(four);
+            release(four);
         }
     }
 }
