@@ -2,8 +2,8 @@
 // processors with 1, 2 and 16 cores, with the hashes in tests/data/default_schedules.json. A change
 // means that kernels changed: measure both, then rewrite the file with
 //
-//   KUMIKO_WRITE_DEFAULTS=tests/data/default_schedules.json \
-//     tests_replay_0 --source-file=*default_schedules.cpp
+//   KUMIKO_WRITE_DEFAULTS=tests/data/default_schedules.json
+//   build/release/tests/tests_replay_0 --source-file=*default_schedules.cpp
 //
 // Links: bench
 // Levels: no
