@@ -44,7 +44,7 @@ INTERNAL = {"autotune/features/features.h", "autotune/measurer.h", "autotune/mea
 # In the order of the list of pages. The first is the main page.
 GUIDES = ["README.md", "docs/language.md", "docs/functions.md", "docs/primitives.md", "docs/tuning.md", "docs/libraries.md",
           "docs/own-ops.md", "docs/chip.md", "docs/chip-compiler.md", "docs/chip-layouts.md", "docs/performance.md",
-          "docs/performance-avx2.md", "docs/performance-amx.md", "docs/architecture.md", "docs/glossary.md",
+          "docs/performance-zen4.md", "docs/performance-avx2.md", "docs/performance-amx.md", "docs/architecture.md", "docs/glossary.md",
           "docs/decisions/README.md", "CONTRIBUTING.md", "docs/tests.md", "CHANGELOG.md"]
 
 
