@@ -10,6 +10,7 @@
 #include "cli/common.h"
 #include "cli/model.h"
 #include "driver/op_text.h"
+#include "driver/tuned.h"
 
 #include "support/progress.h"
 
@@ -96,6 +97,10 @@ void run_models(const BenchArguments &a, const Target &) {
         if (cases.empty())
             throw UserError(
                 "no model of the suite is there, or none has the name of --only; `./run models` fetches them");
+    }
+    if (!a.options.database.empty()) {
+        for (bench::ModelCase &c : cases)
+            c.options.source = tuned_schedules(a.options.database, {.threads = a.threads[0]});
     }
     std::vector<bench::ModelBenchRow> rows;
     {

@@ -42,6 +42,7 @@ LibraryDescription describe(const BuildArguments &a) {
     options.model.rules->exact = a.exact;
     options.model.sizes = sizes_of(a.sizes);
     options.model.constants = constants_of(a.constants, model);
+    if (!a.database.empty()) options.model.source = tuned_schedules(a.database, {.threads = a.threads, .cold = a.cold});
     return graph::describe_library(model, options);
 }
 

@@ -1,10 +1,12 @@
-// kumiko tune OP, or all kernels of a kernels.json.
+// kumiko tune OP, or all kernels of a kernels.json or a model.
 #include "cli/common.h"
+#include "cli/model.h"
 
 #include "autotune/report.h"
 #include "autotune/tune.h"
 #include "autotune/work.h"
 #include "driver/machines.h"
+#include "graph/build/model_library.h"
 #include "ops/shared_object.h"
 #include "support/atomic_file.h"
 #include "support/duration.h"
@@ -29,6 +31,7 @@ struct TuneArguments {
     OpArguments op;
     TuneOptions options;
     double budget = 0;
+    std::vector<std::string> sizes, constants; // of a model
     std::string json, target = "host", search = "model", space = "fitting", page;
 };
 
@@ -57,6 +60,7 @@ struct Task {
     Op op;
     OpRecipe recipe;
     bool ahead;
+    double weight = 1;
 };
 
 TaskKey key_of(const TuneArguments &a, const Task &task, const Machine &machine) {
@@ -156,8 +160,23 @@ Target target_of(const TuneArguments &a) {
 }
 
 // The op, or the kernels of a kernels.json; those with sizes known only at run time are left out.
-std::vector<Task> tasks_of(TuneArguments &a, std::vector<std::string> &left_out) {
+std::vector<Task> tasks_of(TuneArguments &a, const Target &target, std::vector<std::string> &left_out) {
     std::vector<Task> tasks;
+    if (is_model(a.op.name)) {
+        const graph::Model model = graph::Model::load(a.op.name);
+        model.check();
+        graph::CompileModelOptions options;
+        options.sizes = sizes_of(a.sizes), options.constants = constants_of(a.constants, model);
+        for (const graph::ModelTask &t : graph::tuning_tasks(model, options, target))
+            tasks.push_back({fmt::format("{} ({} call{})", t.name, t.calls, t.calls == 1 ? "" : "s"),
+                             t.op,
+                             {},
+                             t.packed,
+                             double(t.calls)});
+        if (tasks.empty()) throw UserError(a.op.name + " has no kernels to tune");
+        return tasks;
+    }
+    if (!a.sizes.empty() || !a.constants.empty()) throw UserError("--size and --constant are for models");
     if (!a.op.name.ends_with(".json")) {
         tasks.push_back({a.op.name, a.op.op(), recipe_of(a.op.name, a.op.parameters()), a.options.ahead});
         a.op.require_sizes(tasks[0].op);
@@ -198,7 +217,7 @@ std::vector<std::optional<Record>> tune_tasks(TuneArguments &a, const std::vecto
                                               std::vector<TuneReport> &reports) {
     if (tasks.size() > 1) {
         std::vector<TuneTask> all;
-        for (const Task &task : tasks) all.push_back({task.op, 1, task.recipe, task.ahead});
+        for (const Task &task : tasks) all.push_back({task.op, task.weight, task.recipe, task.ahead});
         return kumiko::tune_all(all, target.machine, target.cpu, a.options, &reports);
     }
     a.options.recipe = tasks[0].recipe, a.options.ahead = tasks[0].ahead;
@@ -295,7 +314,7 @@ void run_tune(TuneArguments a) {
     require_folder_of(a.json);
     const Target target = target_of(a);
     std::vector<std::string> left_out;
-    const std::vector<Task> tasks = tasks_of(a, left_out);
+    const std::vector<Task> tasks = tasks_of(a, target, left_out);
     const InterruptHandler handler;
     complete_options(a);
     std::vector<TuneReport> reports(1);
@@ -324,12 +343,13 @@ void run_tune(TuneArguments a) {
 } // namespace
 
 void add_tune(CLI::App &app) {
-    auto *command =
-        app.add_subcommand("tune", "search for a good schedule of an op, or of every kernel of a kernels.json");
+    auto *command = app.add_subcommand(
+        "tune", "search for a good schedule of an op, or of every kernel of a kernels.json or a model");
     auto a = std::make_shared<TuneArguments>();
     a->options.database = "tuning.db";
     a->options.threads = 1;
     a->op.add_to(*command);
+    add_size_options(*command, a->sizes, a->constants);
     command
         ->add_option("--trials", a->options.trials,
                      "schedules to measure for each kernel, including those in the database")
@@ -395,6 +415,7 @@ void add_tune(CLI::App &app) {
         "  kumiko tune ./libmyops.so:group_norm_silu --shape N=2,G=8,C=4,H=32,W=32\n"
         "  kumiko tune matmul --shape m=512,n=512,k=512,transpose_b=true,output=f32 --type f16 --target chip:small\n"
         "  kumiko tune kernels.json --budget 120 --db tuning.db\n"
+        "  kumiko tune model.onnx --size batch=1 --budget 600 --db tuning.db\n"
         "  kumiko tune matmul --shape m=512,n=512,k=512 --workers redis://localhost:6379\n"
         "Control-C ends the search with the best so far; the same command continues from there.");
     command->callback([a] { run_tune(*a); });

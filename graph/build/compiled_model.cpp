@@ -40,12 +40,13 @@ FixedGraph make_graph(const Model &model, const CompileModelOptions &options) {
 CompiledModel CompiledModel::compile(const Model &model, const CompileModelOptions &options) {
     auto made = std::make_shared<Contents>();
     made->program = make_program(make_graph(model, options), options.groups);
-    const std::vector<Schedule> schedules = prepare(made->program, Target::host(), {.pack = options.pack});
-    for (size_t n = 0; n < schedules.size(); n++) {
-        if (options.progress) options.progress(n, schedules.size());
-        made->kernels.push_back(kumiko::compile(schedules[n]));
+    const std::vector<PreparedKernel> kernels =
+        prepare(made->program, Target::host(), {.pack = options.pack, .source = options.source});
+    for (size_t n = 0; n < kernels.size(); n++) {
+        if (options.progress) options.progress(n, kernels.size());
+        made->kernels.push_back(kumiko::compile(kernels[n].schedule));
     }
-    if (options.progress) options.progress(schedules.size(), schedules.size());
+    if (options.progress) options.progress(kernels.size(), kernels.size());
     CompiledModel compiled;
     compiled.contents_ = std::move(made);
     return compiled;

@@ -16,7 +16,8 @@ struct CompileModelOptions {
     // Rules on the graph; nothing: none.
     std::optional<SimplifyOptions> rules = SimplifyOptions();
     GroupOptions groups;
-    bool pack = true; // as PrepareOptions::pack
+    bool pack = true;                // as PrepareOptions::pack
+    ScheduleSource source = nullptr; // as PrepareOptions::source
     // Called before each kernel is compiled, and at the end.
     std::function<void(size_t done, size_t total)> progress;
 };

@@ -49,13 +49,13 @@ LibraryDescription describe_library(const Model &model, const ModelLibraryOption
     LibraryDescription library;
     library.name = options.name, library.targets = options.targets;
     // Packed weights fit one target, so a library for several has plain ones.
-    std::vector<Schedule> schedules;
-    if (options.targets.size() == 1 && options.model.pack)
-        schedules = prepare(program, Target::named(options.targets[0]));
+    std::vector<PreparedKernel> prepared;
+    if (options.targets.size() == 1)
+        prepared = prepare(program, Target::named(options.targets[0]),
+                           {.pack = options.model.pack, .source = options.model.source});
     for (size_t n = 0; n < program.kernels.size(); n++) {
         LibraryKernel kernel{fmt::format("kernel{}", n), program.kernels[n]};
-        if (!schedules.empty())
-            kernel.schedule = ChosenSchedule{Json(schedules[n].to_json()), nullptr, 0, "", "default"};
+        if (!prepared.empty()) kernel.schedule = prepared[n].from;
         kernel.internal = true;
         library.kernels.push_back(std::move(kernel));
     }
@@ -111,6 +111,19 @@ LibraryDescription describe_library(const Model &model, const ModelLibraryOption
     };
     library.models.push_back(std::move(made));
     return library;
+}
+
+std::vector<ModelTask> tuning_tasks(const Model &model, const CompileModelOptions &options, const Target &target) {
+    Program program = make_program(make_graph(model, options), options.groups);
+    const std::vector<PreparedKernel> prepared = prepare(program, target, {.pack = options.pack});
+    std::vector<ModelTask> tasks;
+    for (size_t n = 0; n < prepared.size(); n++) tasks.push_back({"", program.kernels[n], prepared[n].packed, 0});
+    for (const Step &step : program.steps) {
+        if (step.kind != Step::Kind::Call) continue;
+        ModelTask &task = tasks[step.kernel];
+        if (task.calls++ == 0) task.name = fmt::format("{}", fmt::join(step.operators, " "));
+    }
+    return tasks;
 }
 
 } // namespace kumiko::graph

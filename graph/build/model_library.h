@@ -16,6 +16,16 @@ struct ModelLibraryOptions {
 // make_program, and UserError for a name that is no C identifier.
 LibraryDescription describe_library(const Model &model, const ModelLibraryOptions &options);
 
+// A kernel of a model as a task for the tuner.
+struct ModelTask {
+    std::string name; // operators of its first group: "Conv Relu"
+    Op op;
+    bool packed = false; // takes pre-packed weights
+    int calls = 0;       // in one run of the model
+};
+// The kernels that can be tuned, which are all but copies. Throws as describe_library.
+std::vector<ModelTask> tuning_tasks(const Model &model, const CompileModelOptions &options, const Target &target);
+
 // A C identifier from the name of a file or value: "input:0" becomes "input_0".
 std::string c_identifier(const std::string &name);
 

@@ -4,6 +4,7 @@
 #include "dsl/halide_passes.h"
 #include "runtime/kumiko_runtime.h"
 #include "support/error.h"
+#include "support/json.h"
 #include "targets/cpu/jit.h"
 #include "targets/lower/lower.h"
 
@@ -14,27 +15,21 @@ namespace kumiko::graph {
 
 namespace {
 
-// A schedule whose operands the caller packs; nothing if the library has none for the op.
-std::optional<Schedule> packing_schedule(const Op &op, const Machine &machine) {
-    try {
-        return default_schedule(op, machine, PackedBy::Caller);
-    } catch (const PlacedError &) { // no schedule that packs, or none that fits
-        return std::nullopt;
-    }
-}
-
 class Preparation {
 public:
-    Preparation(Program &program, const Target &target) : program_(program), target_(target) {}
+    Preparation(Program &program, const Target &target, const PrepareOptions &options)
+        : program_(program), machine_(target.machine), options_(options) {}
 
-    Schedule schedule(size_t kernel, bool pack) {
-        const Op &op = program_.kernels[kernel];
-        if (pack && reads_constants(kernel)) {
-            if (const auto packing = packing_schedule(op, target_.machine)) {
-                if (use_packed(kernel, *packing)) return *packing;
+    PreparedKernel choose(size_t kernel) {
+        if (options_.pack && reads_constants(kernel)) {
+            for (const bool tuned : {true, false}) {
+                const auto packing = packing_kernel(kernel, tuned);
+                if (packing && use_packed(kernel, packing->schedule)) return *packing;
             }
         }
-        return default_schedule(op, target_.machine);
+        const Op &op = program_.kernels[kernel];
+        if (const auto tuned = tuned_kernel(op, PackedBy::Kernel)) return *tuned;
+        return default_kernel(op, PackedBy::Kernel);
     }
 
     // Numbers the constants that steps read.
@@ -53,6 +48,29 @@ public:
     }
 
 private:
+    std::optional<PreparedKernel> tuned_kernel(const Op &op, PackedBy by) const {
+        if (!options_.source) return std::nullopt;
+        const auto found = options_.source(op, machine_, by);
+        if (!found) return std::nullopt;
+        return PreparedKernel{Schedule::from_json(op, machine_, *found->schedule), by == PackedBy::Caller, *found};
+    }
+
+    PreparedKernel default_kernel(const Op &op, PackedBy by) const {
+        const Schedule schedule = default_schedule(op, machine_, by);
+        return {schedule, by == PackedBy::Caller, {Json(schedule.to_json()), nullptr, 0, "", "default"}};
+    }
+
+    // A schedule whose operands the caller packs; nothing if there is none for the op.
+    std::optional<PreparedKernel> packing_kernel(size_t kernel, bool tuned) const {
+        const Op &op = program_.kernels[kernel];
+        try {
+            if (tuned) return tuned_kernel(op, PackedBy::Caller);
+            return default_kernel(op, PackedBy::Caller);
+        } catch (const PlacedError &) { // no schedule that packs, or none that fits
+            return std::nullopt;
+        }
+    }
+
     bool reads_constants(size_t kernel) const {
         for (const Step &step : program_.steps) {
             if (step.kind != Step::Kind::Call || step.kernel != kernel) continue;
@@ -113,21 +131,22 @@ private:
     }
 
     Program &program_;
-    const Target &target_;
+    const Machine machine_;
+    const PrepareOptions &options_;
 };
 
 } // namespace
 
-std::vector<Schedule> prepare(Program &program, const Target &target, const PrepareOptions &options) {
-    Preparation preparation(program, target);
-    std::vector<Schedule> schedules;
+std::vector<PreparedKernel> prepare(Program &program, const Target &target, const PrepareOptions &options) {
+    Preparation preparation(program, target, options);
+    std::vector<PreparedKernel> kernels;
     for (size_t n = 0; n < program.kernels.size(); n++) {
         if (options.progress) options.progress(n, program.kernels.size());
-        schedules.push_back(preparation.schedule(n, options.pack));
+        kernels.push_back(preparation.choose(n));
     }
     preparation.finish();
     if (options.progress) options.progress(program.kernels.size(), program.kernels.size());
-    return schedules;
+    return kernels;
 }
 
 } // namespace kumiko::graph

@@ -1,7 +1,7 @@
 // Schedules for the kernels of a program, and constants in the layouts that they read.
 #pragma once
 
-#include "driver/target.h"
+#include "driver/library.h"
 #include "graph/build/program.h"
 #include "schedules/schedule.h"
 
@@ -11,12 +11,20 @@ struct PrepareOptions {
     // Weights are packed now, where a kernel is given constants and has a schedule that takes them
     // so. Packed weights fit one target.
     bool pack = true;
+    // Tuned schedules, which go before the default ones; null: none.
+    ScheduleSource source = nullptr;
     // Called before each kernel's schedule is chosen, and at the end.
     std::function<void(size_t done, size_t total)> progress;
 };
 
+struct PreparedKernel {
+    Schedule schedule;
+    bool packed;         // some of its operands are packed constants
+    ChosenSchedule from; // the same schedule as data, and its origin
+};
+
 // Replaces packed constants in `program`, and leaves out those that no step reads. Returns a
-// schedule per kernel, by the rules of driver/default_schedule.h.
-std::vector<Schedule> prepare(Program &program, const Target &target, const PrepareOptions &options = {});
+// schedule per kernel: the source's, or the default one (driver/default_schedule.h).
+std::vector<PreparedKernel> prepare(Program &program, const Target &target, const PrepareOptions &options = {});
 
 } // namespace kumiko::graph
