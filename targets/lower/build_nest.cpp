@@ -138,9 +138,11 @@ Region NestBuilder::domain(const StageState &s) {
 
 // True if the loops of all readers stay inside the stored region, including lanes beyond a tail.
 // This holds for a stage computed at a loop of its only reader, whose region contains everything
-// that the inner loops touch, and for a padding stage at the root with readers at the root.
+// that the inner loops touch, and for a padding stage at the root with readers at the root. It does
+// not hold for a recurrence: the lanes beyond the tail of its own loops read earlier elements.
 bool NestBuilder::covers_reads(const StageState &s) const {
     const bool at = s.placement.kind == Placement::Kind::At;
+    if (s.def.reads_itself()) return false; // its own loops read, too
     if (!at && s.def.kind != Stage::Kind::Padding) return false;
     // Skipped reduction steps shift the last block.
     for (const std::string &reader : state_.consumers(s.name())) {

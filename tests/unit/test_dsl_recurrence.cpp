@@ -298,10 +298,15 @@ TEST_CASE("recurrences at loops of their readers begin with the first element") 
         run(reduced, {}, [](S s) { s.stage("Y.scan").compute_at("Y", "i"); });
         // Along the first axis, in columns.
         const Tensor C = compute("C", {i, j}, scan(plus, 0, X(i, j), i));
-        run(Op("columns", {X}, {compute("Y", {i, j}, C(i, j) * 2)}), {}, [](S s) {
+        const Op columns("columns", {X}, {compute("Y", {i, j}, C(i, j) * 2)});
+        run(columns, {}, [](S s) {
             s.stage("Y").split("j", 8);
             s.stage("Y").reorder({"j.o", "i", "j.i"});
             s.stage("C").compute_at("Y", "j.o").vectorize("j", 4);
+        });
+        run(columns, {}, [](S s) { // vectors are wider than the stored column
+            s.stage("Y").reorder({"j", "i"});
+            s.stage("C").compute_at("Y", "j").vectorize("j", 16);
         });
         // An element reads both neighbours in the row before, so its region has all earlier rows.
         const Tensor E = recurrence("E", i32, {i, j}, 0, [&](const Earlier &E) {
