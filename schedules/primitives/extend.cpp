@@ -66,6 +66,9 @@ void apply_extend(ScheduleState &state, const Directive &d, size_t) {
     const std::string name = stage.name(), axis = text_argument(d, "axis"), with = text_argument(d, "with");
     std::vector<std::string> tensors = {text_argument(d, "tensor")};
     tensor_argument(state, d);
+    if (with == tensors[0])
+        refuse(state, d, "\"with\" names " + with + " too, so the other factor would be read past its end", &stage, "",
+               "the other factor as \"with\"");
     if (!with.empty()) tensors.push_back(with);
     const int64_t steps = integer_argument(d, "steps");
     std::vector<Factors> factors;

@@ -176,4 +176,6 @@ TEST_CASE("what extend refuses") {
                       doctest::Contains("zero times a number that is not finite is not zero"));
     CHECK_THROWS_WITH(Schedule(example_op("conv")).stage("Y").extend("W", "kx", 4, "X.padded"),
                       doctest::Contains("X.padded is not read at axis kx itself"));
+    CHECK_THROWS_WITH(Schedule(ops::matmul(f32, 6, 9, 13)).stage("C").extend("A", "k", 16, "A"),
+                      doctest::Contains("\"with\" names A too, so the other factor would be read past its end"));
 }
