@@ -2,6 +2,7 @@
 #include "dsl/float_casts.h"
 #include "dsl/print.h"
 #include "dsl/reads.h"
+#include "dsl/recurrence.h"
 #include "schedules/candidates.h"
 #include "schedules/facts.h"
 #include "schedules/primitives/steps.h"
@@ -56,6 +57,29 @@ std::vector<Group> groups_argument(const ScheduleState &state, const StageState 
         groups.push_back(g);
     }
     return groups;
+}
+
+// Rejects groups that join the step of a recurrence with another axis. The index of the step would
+// be a quotient, so each step would need the tensor at all of them.
+void check_steps(const ScheduleState &state, const StageState &reader, const std::string &tensor,
+                 const std::vector<Group> &groups, const Directive &d) {
+    const std::string earlier = earlier_of(tensor);
+    const StageState *made = state.producer(earlier.empty() ? tensor : earlier);
+    for (const StageState &r : state.stages) {
+        if (!made || !r.def.takes_steps()) continue;
+        std::set<std::string> together = in_steps(state, r);
+        together.insert(r.name());
+        if (!together.count(made->name()) || !together.count(reader.name())) continue;
+        for (const Group &g : groups) {
+            const bool step =
+                std::any_of(g.axes.begin(), g.axes.end(), [&](const Axis &a) { return a.name() == r.def.step_axis; });
+            if (step && g.axes.size() > 1)
+                refuse(state, d,
+                       "axis " + r.def.step_axis + " is the step of " + r.name() + ", and later steps of " + tensor +
+                           " are not computed yet",
+                       &reader, "", "axis " + r.def.step_axis + " in a group of its own");
+        }
+    }
 }
 
 // The indices at which the reader reads the tensor; rejects several different reads.
@@ -168,6 +192,7 @@ void apply_reindex(ScheduleState &state, const Directive &d, size_t) {
     const std::vector<Expr> read = only_read(state, reader, tensor, d);
     const std::vector<Group> groups = groups_argument(state, reader, d);
     check_inside(state, reader, tensor, read, d);
+    check_steps(state, reader, tensor, groups, d);
 
     StageState made;
     made.def.name = name;
@@ -269,7 +294,8 @@ const Primitive &reindex_primitive() {
         "The consumer is not a padding stage. "
         "It reads the tensor itself, at one index in each iteration. "
         "Every axis on which this index depends is in exactly one group. "
-        "All axes of a group but the first have constant extents.",
+        "All axes of a group but the first have constant extents. "
+        "The step of a recurrence is in a group of its own, if both tensors are computed step by step with it.",
         {{"tensor", ArgumentKind::Tensor, "the tensor"},
          {"consumer", ArgumentKind::Text, "the stage that reads it"},
          {"groups", ArgumentKind::Names, "the axes in groups, outermost first: \"c ky kx\" makes one axis of three"}},

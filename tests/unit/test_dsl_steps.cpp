@@ -306,6 +306,10 @@ TEST_CASE("schedules of steps") {
     CHECK(with([](S s) {
               s.prepack("h.earlier", {"t", "b", "u"});
           }).find("h.earlier is written by the op while it is read") != std::string::npos);
+    CHECK(with([](S s) { s.reindex("h.sum", "h", {"t", "b u"}); }) == "no error");
+    CHECK(with([](S s) {
+              s.reindex("h.sum", "h", {"t b", "u"});
+          }).find("axis t is the step of h, and later steps of h.sum are not computed yet") != std::string::npos);
 }
 
 TEST_CASE("a recurrence over steps stays at the root") {
