@@ -1,5 +1,7 @@
 #include "schedules/linear.h"
 
+#include "dsl/reads.h"
+
 namespace kumiko {
 
 using namespace Halide::Internal;
@@ -118,6 +120,11 @@ std::optional<std::pair<int64_t, int64_t>> LinearSum::range(const Bounds &bounds
         if (r.first < -largest || r.second > largest) return std::nullopt;
     }
     return r;
+}
+
+std::optional<int64_t> step_along(const Expr &value, const std::string &variable) {
+    if (LinearSum sum; sum.add(value, 1)) return sum.of(variable);
+    return slope_of(value, variable);
 }
 
 } // namespace kumiko

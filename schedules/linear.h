@@ -27,4 +27,7 @@ struct LinearSum {
     std::optional<std::pair<int64_t, int64_t>> range(const Bounds &bounds) const;
 };
 
+// How much `value` grows when the variable grows by one; nullopt if that is not constant.
+std::optional<int64_t> step_along(const Expr &value, const std::string &variable);
+
 } // namespace kumiko

@@ -6,6 +6,7 @@
 #include "dsl/reads.h"
 #include "schedules/online.h"
 #include "schedules/parts.h"
+#include "schedules/rounds.h"
 #include "schedules/traits.h"
 #include "support/error.h"
 
@@ -49,7 +50,7 @@ bool stands_beside(const ScheduleState &state, const std::string &stage, const s
     for (const StageState *s = state.find(stage); l && s;) {
         const StageState &runs = loops_of(state, *s);
         if (runs_beside(state, runs.name(), leader, loop)) {
-            const bool inside = &runs == s || runs.position(loop) < runs.end_of_steps();
+            const bool inside = &runs == s || runs.position(loop) < loops_around_end(state, runs);
             return inside && runs.placement.consumer == l->placement.consumer;
         }
         const Placement &at = runs.computed_at();

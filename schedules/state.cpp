@@ -101,6 +101,7 @@ std::vector<std::string> StageState::axes_of(const std::string &loop) const {
 }
 
 size_t StageState::end_of_steps() const {
+    if (waiting && has_loop(waiting->loop)) return position(waiting->loop) + 1;
     return accumulate && has_loop(accumulate->loop) ? position(accumulate->loop) + 1 : first_reduction();
 }
 

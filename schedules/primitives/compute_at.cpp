@@ -2,6 +2,7 @@
 #include "schedules/online.h"
 #include "schedules/own_part.h"
 #include "schedules/primitives/steps.h"
+#include "schedules/rounds.h"
 #include "schedules/schedule.h"
 #include "schedules/shared_loops.h"
 #include "schedules/traits.h"
@@ -18,7 +19,7 @@ std::string runs_outside(const ScheduleState &state, const std::string &reader, 
         if (!s->finished_by.empty()) {
             s = state.find(s->finished_by);
             if (s->name() == c.name()) {
-                if (s->position(loop) >= s->end_of_steps())
+                if (s->position(loop) >= loops_around_end(state, *s))
                     return which + "is computed at the end of the reduction, outside of " + loop;
             }
         }
@@ -143,8 +144,11 @@ void apply_compute_at(ScheduleState &state, const Directive &d, size_t index) {
             readers += (readers.empty() ? "" : ", ") + r;
             if (runs_outside(state, r, c, loop).empty() || stands_beside(state, r, c.name(), loop)) continue;
             missing += missing.empty() ? "" : " and ";
-            missing += state.consumers(r).empty() ? consumer + ".finish_in(\"" + r + "\")"
-                                                  : r + ".compute_at(\"" + consumer + "\", \"" + loop + "\")";
+            const bool at_end = state.stage(r).finished_by == consumer;
+            missing += at_end ? consumer + ".accumulate_in(level, \"" + loop +
+                                    "\") in rounds that follow the order of the steps, with at least one step (assume)"
+                       : state.consumers(r).empty() ? consumer + ".finish_in(\"" + r + "\")"
+                                                    : r + ".compute_at(\"" + consumer + "\", \"" + loop + "\")";
         }
         const std::string cause = "loop " + loop + " does not enclose all that reads " + stage.name() + ": " + why,
                           legal =

@@ -255,8 +255,6 @@ private:
     Stmt peel_ends(Frame &f, size_t depth, const Walk &w, const Peel &p);
     // The extent at which guards end the loop, so that they need no test.
     Expr clip(Frame &f, size_t depth, const Walk &w, const Expr &min, const Expr &extent);
-    // The constant by which the value grows with the variable; nullopt if there is none.
-    static std::optional<int64_t> step_of(const Expr &value, const std::string &variable);
 
     // ---- nest_ahead.cpp
 
@@ -287,10 +285,6 @@ private:
     Stmt finish(Frame &f, size_t depth);
     // The loops of a reduction: begin, steps, end.
     Stmt reduction(Frame &f);
-    // The loops that the reduction axes iterate over; nullopt if some are fused partially.
-    static std::optional<std::set<std::string>> reduction_roots(const StageState &s);
-    // Whether the last round of the reduction can be recognised by its loops.
-    bool rounds_in_order(const Frame &f, size_t depth) const;
     // Allocates partial results for the loops from a depth on, indexed by axes or by loops.
     Stmt with_partial_results(Frame &f, size_t depth, const std::string &level, const std::string &suffix,
                               const std::function<Stmt()> &body);

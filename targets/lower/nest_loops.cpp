@@ -3,6 +3,7 @@
 #include "targets/lower/nest_builder.h"
 
 #include "dsl/scatter.h"
+#include "schedules/linear.h"
 #include "schedules/online.h"
 #include "support/error.h"
 
@@ -231,7 +232,7 @@ Stmt NestBuilder::inside(Frame &f, size_t depth, const Walk &w) {
         if (proves(g.condition, bounds_)) continue;
         const ForType type = for_type(f, depth, w.skip_reductions);
         const bool clipped = !f.pinned(name) && (type == ForType::Serial || type == ForType::Parallel) &&
-                             g.value.defined() && step_of(g.value, f.prefix() + name).value_or(0) > 0;
+                             g.value.defined() && step_along(g.value, f.prefix() + name).value_or(0) > 0;
         if (!clipped) condition = all_of(condition, simplify_index(g.condition, bounds_));
     }
     const auto children = [&] { return with_children(f, depth, w, 0); };

@@ -1,6 +1,7 @@
 // Online sums: one pass computes a running maximum and the sums whose terms are relative to it
 // (schedules/online.h). This file builds what runs before the anchor's loop, in each block, and
 // after the last block.
+#include "schedules/linear.h"
 #include "schedules/online.h"
 #include "targets/lower/nest_builder.h"
 
@@ -63,7 +64,7 @@ Expr NestBuilder::blocks_run(const Frame &f, size_t depth) {
     for (const Expr &b : bounds) {
         const Interval most = bounds_of_expr_in_scope(simplify(slack(b)), scope);
         if (!most.has_upper_bound()) continue;
-        const auto step = step_of(most.max, blocks);
+        const auto step = step_along(most.max, blocks);
         if (!step || *step >= 0) continue;
         const Expr n = substitute(blocks, 0, most.max) / static_cast<int>(-*step) + 1;
         run = run.defined() ? min(run, n) : n;

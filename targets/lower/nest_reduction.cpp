@@ -3,6 +3,7 @@
 #include "dsl/reach.h"
 #include "dsl/scatter.h"
 #include "schedules/online.h"
+#include "schedules/rounds.h"
 #include "schedules/storage.h"
 #include "targets/lower/nest_builder.h"
 
@@ -134,47 +135,6 @@ Stmt NestBuilder::reduction(Frame &f) {
         return finishes ? with_storage(s, touched(g, first), body) : body();
     };
     return walk(f, 0, w);
-}
-
-// The axes that the reduction loops iterate over: the reduction axes, or loops that whole ones were
-// fused into. Nullopt if some are fused partially.
-std::optional<std::set<std::string>> NestBuilder::reduction_roots(const StageState &s) {
-    std::set<std::string> roots;
-    for (const Axis &a : s.def.reduction_axes) roots.insert(a.name());
-    for (const Relation &r : s.relations) {
-        const auto *fuse = std::get_if<FuseRelation>(&r);
-        if (!fuse || !s.loop(fuse->fused).reduction) continue;
-        if (!roots.erase(fuse->outer) || !roots.erase(fuse->inner)) return std::nullopt;
-        roots.insert(fuse->fused);
-    }
-    return roots;
-}
-
-// True if the last round of a reduction can be recognised by the reach of its loops inside `depth`.
-// Outer parts must be outside of inner ones, so that each round has later steps than the one
-// before. The loops inside a round must not reach beyond its next iteration, as they do for a
-// factor that does not divide evenly.
-bool NestBuilder::rounds_in_order(const Frame &f, size_t depth) const {
-    const StageState &s = f.stage();
-    const auto roots = reduction_roots(s);
-    if (!roots) return false;
-    for (const std::string &root : *roots) {
-        // Number of steps that the loops visited so far, from the innermost outwards, cover.
-        int64_t reach = 1;
-        int64_t inner_step = 0;
-        for (size_t p = s.order.size(); p-- > 0;) {
-            const std::string &l = s.order[p];
-            if (!s.derived_from(l, root) || is_const_one(f.extent(l))) continue;
-            const auto step = step_of(f.value(root), f.prefix() + l);
-            if (!step || *step <= inner_step || (p < depth && *step < reach)) return false;
-            inner_step = *step;
-            if (const auto n = as_const_int(f.extent(l)))
-                reach = std::min<int64_t>(reach + *step * std::max<int64_t>(*n - 1, 0), INT32_MAX);
-            else
-                reach = INT32_MAX;
-        }
-    }
-    return true;
 }
 
 Stmt NestBuilder::with_partial_results(Frame &f, size_t depth, const std::string &level, const std::string &suffix,

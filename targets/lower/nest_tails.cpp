@@ -87,7 +87,7 @@ std::set<std::string> NestBuilder::loops_of_whole_blocks(const Frame &f, const E
     Expr base = value;
     for (const std::string &l : f.standing(loop)) {
         const std::string variable = f.prefix() + l;
-        const auto step = step_of(value, variable);
+        const auto step = step_along(value, variable);
         if (!step || *step < 0) return {};
         base = substitute(variable, 0, base);
         if (*step > 0) steps.emplace_back(*step, l);
@@ -233,18 +233,13 @@ Expr NestBuilder::clip(Frame &f, size_t depth, const Walk &w, const Expr &min, c
     Expr result = extent;
     for (const Guard &g : guards(f, depth, w.skip_reductions)) {
         if (!g.value.defined() || proves(g.condition, bounds_)) continue;
-        const auto step = step_of(g.value, variable);
+        const auto step = step_along(g.value, variable);
         if (!step || *step <= 0) continue;
         const Expr start = simplify_index(substitute(variable, min, g.value), bounds_);
         const Expr n = (g.limit - start + static_cast<int>(*step) - 1) / static_cast<int>(*step);
         result = simplify_index(Min::make(result, Max::make(n, 0)), bounds_);
     }
     return result;
-}
-
-std::optional<int64_t> NestBuilder::step_of(const Expr &value, const std::string &variable) {
-    if (LinearSum sum; sum.add(value, 1)) return sum.of(variable);
-    return slope_of(value, variable);
 }
 
 } // namespace kumiko

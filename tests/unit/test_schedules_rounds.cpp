@@ -61,6 +61,60 @@ TEST_CASE("wait_in: a buffer of the size of the partial results inside the loop"
     for (int k : {0, 1, 8, 21}) check_runs(s, {{"C", k}});
 }
 
+TEST_CASE("what the end of a reduction reads is computed in a round only if that is surely the last") {
+    const auto product = [](const Expr &K) {
+        Axis i("i", 5), j("j", 9), k("k", K);
+        Tensor A = input("A", f32, {i, k}), B = input("B", f32, {k, j}), D = input("D", f32, {i, j});
+        Tensor C = compute("C", {i, j}, sum(A(i, k) * B(k, j), k)), P = compute("P", {i, j}, D(i, j) * 3);
+        return Op("product", {A, B, D}, {compute("Y", {i, j}, C(i, j) + P(i, j))});
+    };
+    const auto rounds = [](Schedule &s, const std::string &outer, const std::string &inner) {
+        StageHandle C = s.stage("C");
+        C.split("k", 4);
+        C.reorder({"i", outer, "j", inner});
+        s.accumulate_in("C", "L1", outer);
+        C.finish_in("Y");
+    };
+    const auto place = [](Schedule &s, const std::string &loop) { s.stage("P").compute_at("C", loop); };
+    for (const int k : {1, 8, 10}) {
+        Schedule s(product(k));
+        rounds(s, "k.o", "k.i");
+        place(s, "k.o");
+        check_runs(s);
+    }
+    const std::string outside = "is computed at the end of the reduction, outside of k.";
+    const auto refused = [&](Schedule s, const std::string &loop) {
+        place(s, loop);
+        const std::string why = message_of([&] { s.require_applied(); });
+        CAPTURE(why);
+        CHECK(why.find(outside + loop.substr(2)) != std::string::npos);
+    };
+    Schedule any(product(Size("K")));
+    rounds(any, "k.o", "k.i");
+    refused(any, "k.o"); // K may be 0
+    Schedule some = any;
+    place(some, "k.o");
+    some.assume(Size("K") >= 1);
+    for (const int k : {1, 8, 10}) check_runs(some, {{"K", k}});
+    place(any, "i");
+    for (const int k : {0, 1, 10}) check_runs(any, {{"K", k}});
+    Schedule mixed(product(8)); // the last round does not have the last step of each row
+    rounds(mixed, "k.i", "k.o");
+    refused(mixed, "k.i");
+    place(mixed, "i");
+    check_runs(mixed);
+    Schedule waiting(product(8));
+    rounds(waiting, "k.o", "k.i");
+    waiting.stage("C").wait_in("L2", "i");
+    refused(waiting, "k.o");
+    place(waiting, "i");
+    check_runs(waiting);
+    Schedule placed(product(8));
+    rounds(placed, "k.o", "k.i");
+    place(placed, "k.o");
+    CHECK_THROWS_WITH(placed.stage("C").wait_in("L2", "i"), doctest::Contains(outside.c_str()));
+}
+
 TEST_CASE("errors of wait_in") {
     const Op op = ops::matmul(f32, 32, 32, 32);
     Schedule s(op);
