@@ -37,16 +37,48 @@ inline void fill(void *to, size_t bytes, uint64_t bits) {
     std::memcpy(p, &bits, bytes);
 }
 
-// Scalar code converts whole registers after setting one lane; what the fill left in the other
-// lanes is not memory content.
+// Scalar code converts whole registers after setting one lane, and moves a 16-bit float to a vector
+// register together with the upper half of an integer register. What the fill, or the allocator,
+// left in the other lanes and halves is not memory content. Clears the registers that functions may
+// change.
 [[gnu::noinline]] inline void clear_registers() {
 #if defined(__x86_64__)
+    asm volatile("xorl %%eax, %%eax\n\txorl %%ecx, %%ecx\n\txorl %%edx, %%edx\n\txorl %%esi, %%esi\n\t"
+                 "xorl %%edi, %%edi\n\txorl %%r8d, %%r8d\n\txorl %%r9d, %%r9d\n\txorl %%r10d, %%r10d\n\t"
+                 "xorl %%r11d, %%r11d"
+                 :
+                 :
+                 : "rax", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "cc");
     if (__builtin_cpu_supports("avx"))
         asm volatile("vzeroall"
                      :
                      :
                      : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
                        "xmm12", "xmm13", "xmm14", "xmm15");
+    // Not listed as changed, because this file may be compiled for processors without these.
+    if (__builtin_cpu_supports("avx512f"))
+        asm volatile("vpxord %%zmm16, %%zmm16, %%zmm16\n\tvpxord %%zmm17, %%zmm17, %%zmm17\n\t"
+                     "vpxord %%zmm18, %%zmm18, %%zmm18\n\tvpxord %%zmm19, %%zmm19, %%zmm19\n\t"
+                     "vpxord %%zmm20, %%zmm20, %%zmm20\n\tvpxord %%zmm21, %%zmm21, %%zmm21\n\t"
+                     "vpxord %%zmm22, %%zmm22, %%zmm22\n\tvpxord %%zmm23, %%zmm23, %%zmm23\n\t"
+                     "vpxord %%zmm24, %%zmm24, %%zmm24\n\tvpxord %%zmm25, %%zmm25, %%zmm25\n\t"
+                     "vpxord %%zmm26, %%zmm26, %%zmm26\n\tvpxord %%zmm27, %%zmm27, %%zmm27\n\t"
+                     "vpxord %%zmm28, %%zmm28, %%zmm28\n\tvpxord %%zmm29, %%zmm29, %%zmm29\n\t"
+                     "vpxord %%zmm30, %%zmm30, %%zmm30\n\tvpxord %%zmm31, %%zmm31, %%zmm31"
+                     :
+                     :);
+#endif
+}
+
+// The same for the registers that functions keep for their callers. Inlined, because a function
+// would restore them.
+[[gnu::always_inline]] inline void clear_kept_registers() {
+#if defined(__x86_64__)
+    asm volatile("xorl %%ebx, %%ebx\n\txorl %%r12d, %%r12d\n\txorl %%r13d, %%r13d\n\t"
+                 "xorl %%r14d, %%r14d\n\txorl %%r15d, %%r15d"
+                 :
+                 :
+                 : "rbx", "r12", "r13", "r14", "r15", "cc");
 #endif
 }
 
@@ -63,7 +95,10 @@ public:
                 clear_registers();
                 return block;
             },
-            [](void *block) { std::free(block); });
+            [](void *block) {
+                std::free(block);
+                clear_registers();
+            });
     }
     ~Workspaces() { kumiko_set_memory(nullptr, nullptr); }
     Workspaces(const Workspaces &) = delete;
@@ -129,6 +164,7 @@ inline Seen run(const Kernel &k, const std::vector<Buffer<>> &inputs, const Size
         fill_stack(bits);
         take_exceptions();
         clear_registers();
+        clear_kept_registers();
         seen.code = k.call_raw(pointers.data(), numbers.data());
         seen.exceptions = take_exceptions();
     }

@@ -7,11 +7,14 @@
 #include "bench/stale_cases.h"
 #include "bench/stale_memory.h"
 #include "driver/default_schedule.h"
+#include "dsl/extern.h"
+#include "dsl/recurrence.h"
 #include "ops/ops.h"
 #include "ops/registry.h"
 #include "schedules/library/table.h"
 #include "targets/cpu/cpu_target.h"
 #include "tests/unit/feature_limit.h"
+#include "tests/unit/kept_registers.h"
 #include "tests/unit/space_points.h"
 
 #include <malloc.h>
@@ -58,6 +61,29 @@ TEST_CASE("vectors of less than sixteen bytes") {
     }
 }
 
+TEST_CASE("registers hold nothing of a pattern when a kernel begins") {
+    const Axis i("i", 5), r("r", 1);
+    const Tensor X = input("X", i64, {r});
+    const Op op("registers", {X}, {extern_stage("Y", i64, {i}, {X}, {"kept_registers", kept_registers})});
+    const Kernel k = compile(Schedule(op));
+    std::vector<Buffer<>> inputs = {make_input(op.inputs()[0], {})};
+    fill_random_integers(inputs[0], 1, 0, 3);
+    for (const stale::Pattern &p : stale::patterns) {
+        const stale::Seen seen = stale::run(k, inputs, {}, p.bits);
+        for (size_t at = 0; at < seen.arrays.at(0).size(); at += 8) {
+            uint64_t word = 0;
+            std::memcpy(&word, seen.arrays[0].data() + at, 8);
+            CHECK_NE(word, p.bits);
+        }
+    }
+    // A workspace is allocated in between, after which constants of 16 bits are set.
+    const Axis a("a", Size("N")), b("b", 12);
+    const Tensor A = input("A", f16, {a, b});
+    const Tensor S = recurrence("S", f16, {a, b}, cast(f16, 1.f), [&](const Earlier &S) {
+        return max(max(max(A(a, b), S(a - 1, b + 1)), S(a, b - 1)), S(a - 2, b));
+    });
+    check(Schedule(Op("scalars", {A}, {compute("Y", {b}, S(4, b))})), {{"N", 33}});
+}
 TEST_CASE("default schedules") {
     for (const std::string &level : levels()) {
         CAPTURE(level);
