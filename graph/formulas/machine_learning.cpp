@@ -8,13 +8,16 @@
 
 #include <cmath>
 #include <fmt/format.h>
+#include <limits>
 #include <map>
+#include <memory>
 
 namespace kumiko::graph {
 
 namespace {
 
-constexpr size_t most_terms = 1 << 14; // of a formula that has a term for each constant
+constexpr size_t most_terms = 1 << 12; // of a formula that has a term for each constant
+constexpr int deepest_tree = 256;      // levels, each of which nests expressions
 
 Made binarizer(Call &c) {
     const View x = c.in(0);
@@ -73,11 +76,13 @@ Trees trees_of(const Call &c) {
     }
     if (t.modes.size() != nodes || t.targets.size() != t.weights.size())
         c.fail("its lists of nodes or of leaves have different lengths");
-    if (nodes + t.weights.size() > most_terms)
-        c.unsupported(
-            fmt::format("trees of {} nodes and leaves; supported are {}", nodes + t.weights.size(), most_terms));
+    const size_t terms = nodes + t.weights.size() + t.roots.size();
+    if (terms > most_terms)
+        c.unsupported(fmt::format("trees of {} nodes and leaves; supported are {}", terms, most_terms));
     // The members of each node that tests for them end with NaN.
     const std::vector<double> members = doubles(c, "membership_values");
+    if (members.size() > most_terms)
+        c.unsupported(fmt::format("{} membership_values; supported are {}", members.size(), most_terms));
     t.members.resize(nodes);
     size_t next = 0;
     for (size_t n = 0; n < nodes; n++) {
@@ -99,79 +104,85 @@ Made tree_ensemble(Call &c) {
                            aggregate));
     const Type type = x.type, t = accumulator(type);
     const bool extreme = aggregate >= 2;
-    // The value that a target has if a tree does not reach it.
-    const Element none = number(t, aggregate == 2 ? INFINITY : aggregate == 3 ? -INFINITY : 0);
+    // The value of a target that no tree reaches: 0, or the end of the type's range.
+    const double end = type == f64   ? std::numeric_limits<double>::max()
+                       : type == f16 ? 65504
+                                     : std::numeric_limits<float>::max();
+    const Element none = number(t, aggregate == 2 ? end : aggregate == 3 ? -end : 0);
     const size_t nodes = trees.splits.size();
     for (const int64_t id : trees.targets) {
         if (id < 0 || id >= targets) c.fail(fmt::format("the target {}; legal are 0 to {}", id, targets - 1));
     }
-    // A tree visits each of its nodes once.
+    // Each node has one parent.
     const auto seen = std::make_shared<std::vector<bool>>();
-    return {View{type, {x.extents[0], targets}, [=, &c](const Indices &i) -> Element {
-                     seen->assign(nodes, false);
-                     const auto leaf = [&](int64_t id) -> Element {
-                         if (id < 0 || size_t(id) >= trees.weights.size())
-                             c.fail(fmt::format("a node leads to leaf {}", id));
-                         const Element own = Element(i[1] == static_cast<int>(trees.targets[size_t(id)]));
-                         return select(own, number(t, trees.weights[size_t(id)]), none);
-                     };
-                     const std::function<Element(int64_t, bool)> value = [&](int64_t id, bool is_leaf) -> Element {
-                         if (is_leaf) return leaf(id);
-                         const auto n = static_cast<size_t>(id);
-                         if (id < 0 || n >= nodes || (*seen)[n])
-                             c.fail(fmt::format(
-                                 "a node leads to node {}, which is none, or of which its trees form a cycle", id));
-                         (*seen)[n] = true;
-                         if (trees.features[n] < 0 || trees.features[n] >= x.extents[1])
-                             c.fail(fmt::format("node {} reads feature {} of {}", id, trees.features[n], x.extents[1]));
-                         const Element e = cast(t, x.at({i[0], static_cast<int>(trees.features[n])}));
-                         const Element split = number(t, trees.splits[n]);
-                         Element taken = cast(boolean, Expr(0));
-                         switch (static_cast<int>(trees.modes[n])) {
-                         case 0:
-                             taken = e <= split;
-                             break;
-                         case 1:
-                             taken = e < split;
-                             break;
-                         case 2:
-                             taken = e >= split;
-                             break;
-                         case 3:
-                             taken = e > split;
-                             break;
-                         case 4:
-                             taken = e == split;
-                             break;
-                         case 5:
-                             taken = e != split;
-                             break;
-                         case 6:
-                             for (const double m : trees.members[n]) taken = taken || e == number(t, m);
-                             break;
-                         default:
-                             c.fail(fmt::format("node {} has the mode {}; legal are 0 to 6", id, trees.modes[n]));
-                         }
-                         if (trees.missing[n] != 0) taken = taken || e != e;
-                         const Element yes = value(trees.true_ids[n], trees.true_leaves[n] != 0);
-                         return select(taken, yes, value(trees.false_ids[n], trees.false_leaves[n] != 0));
-                     };
-                     Element total = none;
-                     for (const int64_t root : trees.roots) {
-                         const auto n = static_cast<size_t>(root);
-                         if (root < 0 || n >= nodes) c.fail(fmt::format("the root {}, which is no node", root));
-                         // A tree of one leaf is a node that leads to it both ways.
-                         const bool alone = trees.true_leaves[n] != 0 && trees.false_leaves[n] != 0 &&
-                                            trees.true_ids[n] == trees.false_ids[n];
-                         const Element own = alone ? leaf(trees.true_ids[n]) : value(root, false);
-                         total = !extreme         ? Element(total + own)
-                                 : aggregate == 2 ? Element(min(total, own))
-                                                  : Element(max(total, own));
+    return {
+        View{type, {x.extents[0], targets}, [=, &c](const Indices &i) -> Element {
+                 seen->assign(nodes, false);
+                 const auto leaf = [&](int64_t id) -> Element {
+                     if (id < 0 || size_t(id) >= trees.weights.size())
+                         c.fail(fmt::format("a node leads to leaf {}", id));
+                     const Element own = Element(i[1] == static_cast<int>(trees.targets[size_t(id)]));
+                     return select(own, number(t, trees.weights[size_t(id)]), none);
+                 };
+                 const std::function<Element(int64_t, bool, int)> value = [&](int64_t id, bool is_leaf,
+                                                                              int level) -> Element {
+                     if (is_leaf) return leaf(id);
+                     const auto n = static_cast<size_t>(id);
+                     if (id < 0 || n >= nodes || (*seen)[n])
+                         c.fail(fmt::format("a node leads to node {}, which does not exist or has another parent", id));
+                     if (level > deepest_tree)
+                         c.unsupported(fmt::format("a tree of more than {} levels", deepest_tree));
+                     (*seen)[n] = true;
+                     if (trees.features[n] < 0 || trees.features[n] >= x.extents[1])
+                         c.fail(fmt::format("node {} reads feature {} of {}", id, trees.features[n], x.extents[1]));
+                     const Element e = cast(t, x.at({i[0], static_cast<int>(trees.features[n])}));
+                     const Element split = number(t, trees.splits[n]);
+                     Element taken = cast(boolean, Expr(0));
+                     switch (static_cast<int>(trees.modes[n])) {
+                     case 0:
+                         taken = e <= split;
+                         break;
+                     case 1:
+                         taken = e < split;
+                         break;
+                     case 2:
+                         taken = e >= split;
+                         break;
+                     case 3:
+                         taken = e > split;
+                         break;
+                     case 4:
+                         taken = e == split;
+                         break;
+                     case 5:
+                         taken = e != split;
+                         break;
+                     case 6:
+                         for (const double m : trees.members[n]) taken = taken || e == number(t, m);
+                         break;
+                     default:
+                         c.fail(fmt::format("node {} has the mode {}; legal are 0 to 6", id, trees.modes[n]));
                      }
-                     if (aggregate == 0)
-                         total = total / number(t, static_cast<double>(std::max<size_t>(trees.roots.size(), 1)));
-                     return cast(type, total);
-                 }}};
+                     if (trees.missing[n] != 0) taken = taken || e != e;
+                     const Element yes = value(trees.true_ids[n], trees.true_leaves[n] != 0, level + 1);
+                     return select(taken, yes, value(trees.false_ids[n], trees.false_leaves[n] != 0, level + 1));
+                 };
+                 Element total = none;
+                 for (const int64_t root : trees.roots) {
+                     const auto n = static_cast<size_t>(root);
+                     if (root < 0 || n >= nodes) c.fail(fmt::format("the root {}, which is no node", root));
+                     // A tree of one leaf is a node that leads to it both ways.
+                     const bool alone = trees.true_leaves[n] != 0 && trees.false_leaves[n] != 0 &&
+                                        trees.true_ids[n] == trees.false_ids[n];
+                     const Element own = alone ? leaf(trees.true_ids[n]) : value(root, false, 1);
+                     total = !extreme         ? Element(total + own)
+                             : aggregate == 2 ? Element(min(total, own))
+                                              : Element(max(total, own));
+                 }
+                 if (aggregate == 0)
+                     total = total / number(t, static_cast<double>(std::max<size_t>(trees.roots.size(), 1)));
+                 return cast(type, total);
+             }}};
 }
 
 // --- n-grams ---

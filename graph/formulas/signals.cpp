@@ -6,6 +6,7 @@
 #include "dsl/types.h"
 #include "graph/formulas/formula.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 
@@ -22,6 +23,9 @@ Element rotation(bool sine, const Expr &a, const Expr &b, int64_t length, Type t
 
 // The matrix of rotations [terms, bins], stored once.
 View rotations(Call &c, bool sine, int64_t terms, int64_t bins, int64_t length, Type type) {
+    if (terms > INT32_MAX / std::max<int64_t>(bins, 1))
+        c.unsupported(
+            fmt::format("a transform of {} elements into {}; supported are products up to {}", terms, bins, INT32_MAX));
     return c.stored({type, {terms, bins}, [=](const Indices &i) { return rotation(sine, i[0], i[1], length, type); }},
                     sine ? "sines" : "cosines");
 }
