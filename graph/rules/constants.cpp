@@ -121,8 +121,8 @@ Node make_node(const Node &like, const std::string &op, const std::vector<std::s
     return made;
 }
 
-Node make_reshape(Rewriter &graph, const Node &like, const std::string &from, const std::string &to) {
-    const Extents &extents = graph.extents(to);
+Node make_reshape(Rewriter &graph, const Node &like, const std::string &from, const std::string &to,
+                  const Extents &extents) {
     Node made = make_node(like, "Reshape", {from}, {to});
     if (like.opset < 5)
         made.attributes["shape"].value = extents;

@@ -33,7 +33,8 @@ std::optional<std::vector<int64_t>> integers_of(const Rewriter &graph, const Nod
 
 Node make_node(const Node &like, const std::string &op, const std::vector<std::string> &inputs,
                const std::vector<std::string> &outputs);
-// A Reshape of `from` to the extents of `to`, which it makes.
-Node make_reshape(Rewriter &graph, const Node &like, const std::string &from, const std::string &to);
+// A Reshape of `from` to these extents, named `to`.
+Node make_reshape(Rewriter &graph, const Node &like, const std::string &from, const std::string &to,
+                  const Extents &extents);
 
 } // namespace kumiko::graph

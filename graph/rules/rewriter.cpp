@@ -1,5 +1,6 @@
 #include "graph/rules/rewriter.h"
 
+#include "graph/rules/constants.h"
 #include "support/error.h"
 
 #include <algorithm>
@@ -91,6 +92,10 @@ std::string Rewriter::new_name(const std::string &like) const {
 }
 
 std::string Rewriter::add_constant(const std::string &like, const std::string &suffix, const Buffer<> &value) {
+    const auto same = graph_.values.find(like + "/" + suffix);
+    if (same != graph_.values.end() && same->second.constant && same->second.value &&
+        is_same_constant(*same->second.value, value))
+        return same->first;
     const std::string name = new_name(like + "/" + suffix);
     graph_.values[name] = {value.type(), value.extents(), value, true};
     return name;

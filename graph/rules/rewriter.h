@@ -42,7 +42,8 @@ public:
     bool is_read_once(const std::string &name) const;
     bool precedes(const Node &a, const Node &b) const { return entry(a).order < entry(b).order; }
 
-    // A new constant. Its name is "<like>/<suffix>", with a number if that is taken.
+    // A constant of these elements. Its name is "<like>/<suffix>", with a number if another one has
+    // that.
     std::string add_constant(const std::string &like, const std::string &suffix, const Buffer<> &value);
     std::string new_name(const std::string &like) const;
 

@@ -45,8 +45,9 @@ struct SimplifyReport {
 // names, types and extents.
 //
 // It ends, because each application makes smaller, in lexicographic order: the number of batch
-// normalisations and divisions, the number of nodes, and the sum over all reads of values of the
-// longest path to the value. Throws InternalError after about n² applications for n nodes.
+// normalisations, divisions and powers, the number of nodes, the sum over all reads of values of
+// the longest path to the value, and the number of pairs of a view and a node that depends on it.
+// Throws InternalError after about n² applications for n nodes.
 SimplifyReport simplify(FixedGraph &graph, const SimplifyOptions &options = {});
 
 } // namespace kumiko::graph

@@ -300,6 +300,14 @@ TEST_CASE("padding stays a node if the window's would be another") {
     CHECK_EQ(after("Pad(x, p)", "Conv(a, w)", "1, 1, 4, 4"), "Conv");
     CHECK_EQ(after("Pad(x, p)", "Conv<auto_pad = \"VALID\">(a, w)", "1, 1, 4, 4"), "Conv");
     CHECK_EQ(after("Pad(x, p)", "Conv<auto_pad = \"SAME_UPPER\">(a, w)", "1, 1, 5, 5"), "Pad Conv");
+    CHECK_EQ(ops_after("(float[1, 1, 3] x) => (float[1, 1, 1, 4] y) <int64[2] p = {1, 1}, int64[1] d = {2}, "
+                       "int64[4] s = {1, 1, 1, 5}, float zero = {0}, float[1, 1, 1, 2] w = {1, 2}> "
+                       "{ a = Pad(x, p, zero, d) b = Reshape(a, s) y = Conv(b, w) }"),
+             "Reshape Conv");
+    CHECK_EQ(ops_after("(float[1, 2, 3] x) => (float[1, 1, 1, 9] y) <int64[2] p = {1, 1}, int64[1] d = {2}, "
+                       "int64[4] s = {1, 1, 1, 10}, float zero = {0}, float[1, 1, 1, 2] w = {1, 2}> "
+                       "{ a = Pad(x, p, zero, d) b = Reshape(a, s) y = Conv(b, w) }"),
+             "Pad Reshape Conv");
     CHECK_EQ(after("Pad(x, p, one)", "Conv(a, w)", "1, 1, 4, 4"), "Pad Conv");
     CHECK_EQ(after("Pad(x, p, minus)", "Conv(a, w)", "1, 1, 4, 4"), "Pad Conv");
     CHECK_EQ(after("Pad<mode = \"edge\">(x, p)", "Conv(a, w)", "1, 1, 4, 4"), "Pad Conv");
@@ -311,6 +319,27 @@ TEST_CASE("padding stays a node if the window's would be another") {
     CHECK_EQ(after("Pad(x, p)", "AveragePool<kernel_shape = [2, 2], ceil_mode = 1>(a)", "1, 1, 4, 4"),
              "Pad AveragePool");
     CHECK_EQ(after("Pad(x, p)", "MaxPool<kernel_shape = [2, 2]>(a)", "1, 1, 4, 4"), "Pad MaxPool");
+}
+
+TEST_CASE("pointwise nodes move before a view only to join the node that computes its input") {
+    const auto after = [](const std::string &nodes, const std::string &outputs = "float[6] y") {
+        return ops_after("(float[2, 3] x, float[2, 3] z, float[6] v) => (" + outputs + ") <int64[1] s = {6}, " +
+                         "float[6] c = {1, 2, 3, 4, 5, 6}> {" + nodes + "}");
+    };
+    CHECK_EQ(after("a = Softmax(x) b = Reshape(a, s) d = Mul(b, c) y = Exp(d)"), "Softmax Mul Exp Reshape");
+    CHECK_EQ(after("a = Softmax(x) b = Reshape(a, s) d = Reshape(z, s) y = Mul(b, d)"), "Softmax Mul Reshape");
+    CHECK_EQ(after("b = Reshape(x, s) y = Exp(b)"), "Reshape Exp");
+    CHECK_EQ(after("a = Softmax(x) b = Reshape(a, s) y = Mul(b, v)"), "Softmax Reshape Mul");
+    CHECK_EQ(after("a = Softmax(x) b = Reshape(a, s) y = Exp(b)", "float[6] b, float[6] y"), "Softmax Reshape Exp");
+    CHECK_EQ(after("a = Softmax(x) b = Reshape(a, s) y = Exp(b) w = Neg(a)", "float[2, 3] w, float[6] y"),
+             "Softmax Reshape Exp Neg");
+    // Constants that the shape before has no axis for.
+    CHECK_EQ(ops_after("(float[6, 2] x) => (float[2, 3, 2] y) <int64[3] s = {2, 3, 2}, float[3, 1] c = {1, 2, 3}> "
+                       "{ a = Softmax(x) b = Reshape(a, s) y = Mul(b, c) }"),
+             "Softmax Reshape Mul");
+    CHECK_EQ(ops_after("(float[6, 2] x) => (float[2, 3, 2] y) <int64[3] s = {2, 3, 2}, float[2] c = {1, 2}> "
+                       "{ a = Softmax(x) b = Reshape(a, s) y = Mul(b, c) }"),
+             "Softmax Mul Reshape");
 }
 
 TEST_CASE("casts that lose bits stay") {
@@ -336,9 +365,10 @@ TEST_CASE("transposes cancel across branches, and stay where that would need oth
     CHECK_EQ(after("a = " + to + "(x) b = " + to +
                    "(z) s = Mul(a, b) r = Add(s, d) q = Sigmoid(r) m = Mul(r, q) y = " + back + "(m)"),
              "Mul Add Sigmoid Mul");
-    // One transpose instead of two.
+    // One transpose instead of two: but those are part of the product's kernel, and that would be a
+    // copy.
     CHECK_EQ(after("a = " + to + "(x) b = " + to + "(z) s = Mul(a, b) y = Relu(s)", "float[1, 3, 4, 2] y"),
-             "Mul Relu Transpose");
+             "Transpose Transpose Mul Relu");
     CHECK_EQ(after("a = " + to + "(x) s = Mul(a, c) y = Relu(s)", "float[1, 3, 4, 2] y"), "Transpose Mul Relu");
     // As many as before.
     CHECK_EQ(after("a = " + to + "(x) s = Mul(a, t) y = " + back + "(s)"), "Transpose Mul");
@@ -366,7 +396,8 @@ TEST_CASE("equal nodes of different attributes or constants stay") {
 
 namespace {
 
-// Graphs of images [1, channels, height, width] or their transposes, with what rules look for.
+// Graphs of matrices, and of images [1, channels, height, width] or their transposes, with what
+// rules look for.
 class RandomGraph {
 public:
     RandomGraph(Random &rng, bool exact) : rng_(rng), exact_(exact) {}
@@ -375,9 +406,10 @@ public:
         graph_.name = "random";
         for (int i = 0; i < 2; i++) {
             ValueInfo in{"in" + std::to_string(i), f32, "float", std::vector<Dimension>()};
-            for (const int64_t e : {1, 2, 3, 4}) in.shape->push_back({e, ""});
+            const Extents extents = i == 0 && rng_.chance(0.5) ? Extents{4, 3} : Extents{1, 2, 3, 4};
+            for (const int64_t e : extents) in.shape->push_back({e, ""});
             graph_.inputs.push_back(in);
-            values_.push_back({in.name, {1, 2, 3, 4}});
+            values_.push_back({in.name, extents});
         }
         const int steps = static_cast<int>(rng_.between(3, 14));
         for (int s = 0; s < steps; s++) step();
@@ -445,7 +477,10 @@ private:
             add(rng_.pick<std::string>({"Identity", "Dropout"}), {x}, e);
             break;
         case 1:
-            add(rng_.pick<std::string>({"Relu", "Sigmoid", "Tanh", "Neg", "Abs", "Identity"}), {x}, e);
+            if (rng_.chance(0.2))
+                add("Pow", {x, constant(Buffer<>(random_buffer(f32, {}, 1, 2, 2)))}, e);
+            else
+                add(rng_.pick<std::string>({"Relu", "Sigmoid", "Tanh", "Neg", "Abs", "Identity"}), {x}, e);
             break;
         case 2:
         case 3:

@@ -154,6 +154,18 @@ bool divide(Rewriter &g, const Node &n, bool exact) {
     return true;
 }
 
+// The power of an f32 number is computed in f64 and rounded, which gives the rounded product.
+bool square(Rewriter &g, const Node &n) {
+    if (!n.domain.empty() || n.op != "Pow" || n.inputs.size() != 2 || g.constant(n, 0)) return false;
+    const Buffer<> *b = g.constant(n, 1);
+    const auto exponents = b ? numbers_of(*b) : std::nullopt;
+    if (!exponents || g.value(n.inputs[0]).type != f32 || g.extents(n.inputs[0]) != g.extents(n.outputs[0]))
+        return false;
+    if (std::count(exponents->begin(), exponents->end(), 2.0) != int64_t(exponents->size())) return false;
+    g.substitute(n, make_node(n, "Mul", {n.inputs[0], n.inputs[0]}, n.outputs));
+    return true;
+}
+
 bool divide_by_power(Rewriter &g, const Node &n) { return divide(g, n, true); }
 bool multiply_by_inverse(Rewriter &g, const Node &n) { return divide(g, n, false); }
 
@@ -171,6 +183,9 @@ std::vector<Rule> arithmetic_rules() {
          "(float[2, 3] x) => (float[2, 3] y) <float[3] a = {1, 2, 4}, float[1, 3] b = {-0.5, -1, -1.5}> "
          "{ p = Mul(x, a) y = Add(p, b) }",
          merge_constants},
+        {"square", "A tensor of f32 has the constant power 2.", "It is multiplied by itself, in f32 instead of f64.",
+         true, "LLVM: SimplifyLibCalls", "(float[2] x) => (float[2] y) <float c = {2}> { y = Pow(x, c) }",
+         "(float[2] x) => (float[2] y) { y = Mul(x, x) }", square},
         {"divide_by_power", "A tensor is divided by a constant of powers of two, whose inverses are normal numbers.",
          "It is multiplied by the inverses.", true, "LLVM: InstCombine",
          "(float[2] x) => (float[2] y) <float[2] c = {4, -0.5}> { y = Div(x, c) }",

@@ -1,6 +1,7 @@
 // Padding by a node of its own before a window.
 #include "graph/rules/constants.h"
 #include "graph/rules/rules.h"
+#include "graph/rules/views.h"
 
 #include <cstring>
 #include <numeric>
@@ -42,12 +43,40 @@ std::optional<std::pair<Extents, Extents>> zeros_of(const Rewriter &g, const Nod
     return made;
 }
 
+// The axes with more than one element.
+std::vector<size_t> long_axes(const Extents &extents) {
+    std::vector<size_t> all;
+    for (size_t d = 0; d < extents.size(); d++) {
+        if (extents[d] != 1) all.push_back(d);
+    }
+    return all;
+}
+
 bool pad_in_window(Rewriter &g, const Node &n) {
     const bool pool = n.op == "AveragePool";
     if (!n.domain.empty() || (n.op != "Conv" && !pool)) return false;
-    const Node *before = g.producer(n.inputs[0]);
-    const auto zeros = before ? zeros_of(g, *before) : std::nullopt;
-    if (!zeros || zeros->first.size() < 3) return false;
+    const Node *before = g.producer(n.inputs[0]), *view = nullptr;
+    if (before && is_view(g, *before) && g.only_reader(n.inputs[0]) == &n) {
+        view = before;
+        before = g.producer(view->inputs[0]);
+    }
+    auto zeros = before ? zeros_of(g, *before) : std::nullopt;
+    if (!zeros) return false;
+    Extents image = g.extents(before->inputs[0]);
+    if (view) { // that adds or removes axes of one element
+        const Extents from = g.extents(view->inputs[0]), to = g.extents(n.inputs[0]), unpadded = image;
+        const std::vector<size_t> a = long_axes(from), b = long_axes(to);
+        std::pair<Extents, Extents> moved{Extents(to.size(), 0), Extents(to.size(), 0)};
+        image = to;
+        if (a.size() != b.size()) return false;
+        for (size_t k = 0; k < a.size(); k++) {
+            if (from[a[k]] != to[b[k]]) return false;
+            moved.first[b[k]] = zeros->first[a[k]], moved.second[b[k]] = zeros->second[a[k]];
+            image[b[k]] = unpadded[a[k]];
+        }
+        zeros = moved;
+    }
+    if (zeros->first.size() < 3) return false;
     const auto &[first, last] = *zeros;
     if (first[0] || first[1] || last[0] || last[1]) return false;
     const std::string automatic = n.text("auto_pad", "NOTSET");
@@ -72,7 +101,12 @@ bool pad_in_window(Rewriter &g, const Node &n) {
     made.inputs[0] = before->inputs[0];
     made.attributes.erase("auto_pad");
     made.attributes["pads"].value = pads;
-    g.substitute(n, made);
+    if (!view) {
+        g.substitute(n, made);
+        return true;
+    }
+    made.inputs[0] = g.new_name(n.inputs[0] + "/unpadded");
+    g.substitute({&n, view}, {{&n, make_reshape(g, *view, before->inputs[0], made.inputs[0], image)}, {&n, made}});
     return true;
 }
 
@@ -81,7 +115,8 @@ bool pad_in_window(Rewriter &g, const Node &n) {
 std::vector<Rule> padding_rules() {
     return {
         {"pad_in_window",
-         "A Conv, or an AveragePool that counts its padding or has none, reads a Pad with zeros around the image.",
+         "A Conv, or an AveragePool that counts its padding or has none, reads a Pad with zeros around the image, "
+         "directly or through a view that adds or removes axes of one element.",
          "The padding becomes the window's.", true, "ONNX Runtime: PadFusion",
          "(float[1, 1, 3, 3] x) => (float[1, 1, 4, 4] y) <int64[8] p = {0, 0, 1, 1, 0, 0, 1, 1}, "
          "float[1, 1, 2, 2] w = {1, 2, 3, 4}> { a = Pad(x, p) y = Conv(a, w) }",

@@ -3,6 +3,8 @@
 #include "graph/rules/rules.h"
 #include "graph/rules/views.h"
 
+#include <algorithm>
+
 namespace kumiko::graph {
 
 namespace {
@@ -17,7 +19,7 @@ bool merge_views(Rewriter &g, const Node &n) {
     if (first == &n) return false;
     const std::string root = first->inputs[0];
     if (g.extents(root) == g.extents(n.outputs[0]) && g.replace_value(n.outputs[0], root)) return true;
-    g.substitute(n, make_reshape(g, n, root, n.outputs[0]));
+    g.substitute(n, make_reshape(g, n, root, n.outputs[0], g.extents(n.outputs[0])));
     return true;
 }
 
@@ -41,6 +43,70 @@ bool merge_transposes(Rewriter &g, const Node &n) {
     return true;
 }
 
+// The constant that, broadcast to the extents before a view, has the elements that `constant` has
+// where it is broadcast to the extents after it; nothing if there is none.
+std::optional<Buffer<>> before_view(const Buffer<> &constant, const Extents &before, const Extents &after) {
+    if (constant.number_of_elements() == 1)
+        return constant.rank() <= before.size() ? constant : reshaped_copy(constant, {});
+    Extents extents(after.size() - constant.rank(), 1), made(before.size(), 1);
+    for (const int64_t e : constant.extents()) extents.push_back(e);
+    // Axes of both are grouped so that the groups have as many elements. Along a group the constant
+    // is the same, or has all elements.
+    size_t a = 0, b = 0;
+    while (a < after.size() || b < before.size()) {
+        const size_t from = a, to = b;
+        int64_t of_a = a < after.size() ? after[a++] : 1, of_b = b < before.size() ? before[b++] : 1;
+        while (of_a != of_b) {
+            if (of_a < of_b)
+                of_a *= after.at(a++);
+            else
+                of_b *= before.at(b++);
+        }
+        const bool same = std::all_of(extents.begin() + int64_t(from), extents.begin() + int64_t(a),
+                                      [](int64_t e) { return e == 1; });
+        if (same) continue;
+        for (size_t d = from; d < a; d++) {
+            if (extents[d] != after[d]) return {};
+        }
+        std::copy(before.begin() + int64_t(to), before.begin() + int64_t(b), made.begin() + int64_t(to));
+    }
+    return reshaped_copy(constant, made);
+}
+
+bool pointwise_before_view(Rewriter &g, const Node &n) {
+    if (n.op == "Concat" || !commutes(g, n)) return false;
+    Node made = n;
+    std::string first;
+    bool extends = false; // a kernel that computes an input of a view
+    for (std::string &i : made.inputs) {
+        if (i.empty() || g.value(i).constant) continue;
+        const Node *view = g.producer(i);
+        if (!view || !is_view(g, *view) || g.only_reader(i) != &n || g.extents(i) != g.extents(n.outputs[0]))
+            return false;
+        i = view->inputs[0];
+        if (first.empty()) first = i;
+        if (g.extents(i) != g.extents(first)) return false;
+        const Node *maker = g.producer(i);
+        const Operator *op = maker ? find_operator(maker->op, maker->opset) : nullptr;
+        extends = extends || (op && op->dependence != Dependence::Injective && g.only_reader(i) == view);
+    }
+    if (!extends) return false;
+    const Extents before = g.extents(first), after = g.extents(n.outputs[0]);
+    std::vector<std::optional<Buffer<>>> constants(n.inputs.size());
+    for (size_t k = 0; k < n.inputs.size(); k++) {
+        if (!g.constant(n, k)) continue;
+        constants[k] = before_view(*g.constant(n, k), before, after);
+        if (!constants[k]) return false;
+    }
+    for (size_t k = 0; k < n.inputs.size(); k++) {
+        if (constants[k] && constants[k]->extents() != g.extents(n.inputs[k]))
+            made.inputs[k] = g.add_constant(n.inputs[k], "reshaped", *constants[k]);
+    }
+    made.outputs[0] = g.new_name(n.outputs[0] + "/viewed");
+    g.substitute({&n}, {{&n, made}, {&n, make_reshape(g, n, made.outputs[0], n.outputs[0], after)}});
+    return true;
+}
+
 } // namespace
 
 std::vector<Rule> reshapes_rules() {
@@ -60,6 +126,16 @@ std::vector<Rule> reshapes_rules() {
          "b = Transpose<perm = [2, 1, 0]>(a) y = Relu(b) }",
          "(float[2, 3, 4] x) => (float[3, 2, 4] y) { b = Transpose<perm = [1, 0, 2]>(x) y = Relu(b) }",
          merge_transposes},
+        {"pointwise_before_view",
+         "A pointwise node reads views of tensors of one shape, which nothing else reads, and another node computes "
+         "one of these tensors for that view alone.",
+         "The pointwise node comes first, so that it can join that node's kernel; one view follows it.", true,
+         "XLA: ReshapeMover",
+         "(float[2, 3, 4] x) => (float[2, 3, 2, 2] y) <int64[4] s = {2, 3, 2, 2}, float[3, 1, 1] c = {1, 2, 3}> "
+         "{ a = Softmax(x) b = Reshape(a, s) d = Mul(b, c) y = Exp(d) }",
+         "(float[2, 3, 4] x) => (float[2, 3, 2, 2] y) <int64[4] s = {2, 3, 2, 2}, float[1, 3, 1] c = {1, 2, 3}> "
+         "{ a = Softmax(x) d = Mul(a, c) e = Exp(d) y = Reshape(e, s) }",
+         pointwise_before_view},
     };
 }
 

@@ -36,45 +36,6 @@ bool transpose_in_product(Rewriter &g, const Node &n) {
     return changed;
 }
 
-// Whether the node commutes with a transposition of all its inputs and of its result, apart from an
-// axis that it names. Its inputs are constants or have as many axes as its result.
-bool commutes(const Rewriter &g, const Node &n) {
-    static const std::set<std::string> ops = {"Abs",         "Add",
-                                              "And",         "Cast",
-                                              "Ceil",        "Celu",
-                                              "Clip",        "Concat",
-                                              "Cos",         "Div",
-                                              "Elu",         "Equal",
-                                              "Erf",         "Exp",
-                                              "Floor",       "Gelu",
-                                              "Greater",     "GreaterOrEqual",
-                                              "HardSigmoid", "HardSwish",
-                                              "Identity",    "LeakyRelu",
-                                              "Less",        "LessOrEqual",
-                                              "Log",         "Max",
-                                              "Mean",        "Min",
-                                              "Mish",        "Mul",
-                                              "Neg",         "Not",
-                                              "Or",          "PRelu",
-                                              "Pow",         "Reciprocal",
-                                              "Relu",        "Round",
-                                              "Selu",        "Sigmoid",
-                                              "Sign",        "Sin",
-                                              "Softplus",    "Softsign",
-                                              "Sqrt",        "Sub",
-                                              "Sum",         "Swish",
-                                              "Tanh",        "ThresholdedRelu",
-                                              "Where",       "Xor"};
-    if (!n.domain.empty() || !ops.count(n.op) || n.outputs.size() != 1) return false;
-    const size_t rank = g.extents(n.outputs[0]).size();
-    return std::all_of(n.inputs.begin(), n.inputs.end(), [&](const std::string &i) {
-        if (i.empty()) return true;
-        const KnownValue &v = g.value(i);
-        return v.constant ? v.value && v.extents.size() <= rank && v.value->number_of_elements() > 0
-                          : v.extents.size() == rank;
-    });
-}
-
 // Nodes around a Transpose that may work on its input instead.
 class Region {
 public:
@@ -88,19 +49,17 @@ public:
     bool apply() {
         if (!grow() || nodes_.empty()) return false;
         std::sort(nodes_.begin(), nodes_.end(), [&](const Node *a, const Node *b) { return g_.precedes(*a, *b); });
-        int saved = 0;
+        // A Transpose that one pointwise node reads becomes part of that node's kernel; others are
+        // copies.
+        int saved = 0, copies = 0;
         for (const std::string &v : values_) {
             const bool inside = nodes_set_.count(g_.producer(v)) > 0;
-            if (inside) {
-                saved += !cancelled(v).empty();
-                saved -= leaves(v);
-            } else if (is_source(v)) {
-                saved += !is_read_outside(v);
-            } else {
-                saved -= 1;
-            }
+            if (inside && !cancelled(v).empty()) saved++, copies += is_copy(cancelled(v)[0]->outputs[0]);
+            if (inside && leaves(v)) saved--, copies -= outside_readers(v) != 1;
+            if (!inside && !is_source(v)) saved--, copies -= g_.readers(v).size() != 1;
+            if (!inside && is_source(v) && !is_read_outside(v)) saved++, copies += is_copy(v);
         }
-        if (saved <= 0) return false;
+        if (saved <= 0 || copies < 0) return false;
         rewrite();
         return true;
     }
@@ -147,6 +106,23 @@ private:
             if (has_order(r, inverse_)) all.push_back(r);
         }
         return all;
+    }
+
+    bool is_copy(const std::string &transposed) const {
+        const Node *reader = g_.only_reader(transposed);
+        return !reader || !commutes(g_, *reader);
+    }
+
+    // Of a value that the region makes; 0 if none of them is pointwise.
+    size_t outside_readers(const std::string &v) const {
+        if (g_.is_output(v)) return 0;
+        size_t count = 0;
+        for (const Node *r : g_.readers(v)) {
+            if (nodes_set_.count(r) || has_order(r, inverse_)) continue;
+            if (!commutes(g_, *r)) return 0;
+            count++;
+        }
+        return count;
     }
 
     bool is_read_outside(const std::string &v) const {
@@ -253,9 +229,9 @@ std::vector<Rule> transposes_rules() {
          "(float[2, 3] x, float[4, 3] w) => (float[2, 4] y) { t = Transpose(w) y = MatMul(x, t) }",
          "(float[2, 3] x, float[4, 3] w) => (float[2, 4] y) { y = Gemm<transB = 1>(x, w) }", transpose_in_product},
         {"cancel_transposes",
-         "Pointwise nodes and Concats are connected, and working in the order of axes before a Transpose would save "
-         "more "
-         "Transposes at their inputs and outputs than it needs.",
+         "Connected pointwise nodes and Concats need fewer Transposes, and no more copies, if they work in the order "
+         "of "
+         "axes before a Transpose.",
          "They work in that order, with their constants transposed.", true, "ONNX Runtime: TransposeOptimizer",
          "(float[1, 2, 3, 4] x) => (float[1, 2, 3, 4] y) <float[2] c = {1, 2}> "
          "{ a = Transpose<perm = [0, 2, 3, 1]>(x) b = Mul(a, c) d = Sigmoid(b) y = Transpose<perm = [0, 3, 1, 2]>(d) }",

@@ -39,6 +39,7 @@ std::optional<Affine> affine_of(const Rewriter &g, const Node &n, const std::str
         }
         return made;
     }
+    if (n.op == "Neg") return Affine{std::vector<double>(count, -1), std::vector<double>(count, 0)};
     if (n.inputs.size() != 2) return {};
     const bool first = n.inputs[0] == data;
     const Buffer<> *b = g.constant(n, first ? 1 : 0);
@@ -206,7 +207,7 @@ std::vector<Rule> weights_rules() {
     return {
         {"fold_into_weights",
          "A Conv, ConvTranspose, Gemm or MatMul with constant weights has one reader, which is a BatchNormalization, "
-         "or a Mul, Div, Add or Sub with a constant for each channel; so may be the readers after it.",
+         "a Neg, or a Mul, Div, Add or Sub with a constant for each channel; so may be the readers after it.",
          "All of them become new weights and a new bias, computed in f64 and rounded once. Weights with other readers "
          "are not scaled.",
          false, "ONNX Runtime: ConvBNFusion, ConvMulFusion, ConvAddFusion, MatmulBNFusion",
