@@ -78,6 +78,13 @@ const Node *Rewriter::only_reader(const std::string &name) const {
     return found == readers_.end() || found->second.size() != 1 || is_output(name) ? nullptr : found->second.front();
 }
 
+const Node *Rewriter::only_reading_node(const std::string &name) const {
+    const auto found = readers_.find(name);
+    if (found == readers_.end() || is_output(name)) return nullptr;
+    const std::vector<Entry *> &all = found->second;
+    return std::count(all.begin(), all.end(), all.front()) == int64_t(all.size()) ? all.front() : nullptr;
+}
+
 bool Rewriter::is_read_once(const std::string &name) const {
     const auto found = readers_.find(name);
     return found != readers_.end() && found->second.size() == 1 && !is_output(name);

@@ -38,6 +38,8 @@ public:
     // The node that alone reads the value, by one input; null if there is none, or if the value is
     // an output of the graph.
     const Node *only_reader(const std::string &name) const;
+    // The same if the node may read it by several inputs.
+    const Node *only_reading_node(const std::string &name) const;
     // Whether the graph reads the value at one place, and it is no output.
     bool is_read_once(const std::string &name) const;
     bool precedes(const Node &a, const Node &b) const { return entry(a).order < entry(b).order; }

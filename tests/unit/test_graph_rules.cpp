@@ -328,6 +328,7 @@ TEST_CASE("pointwise nodes move before a view only to join the node that compute
     };
     CHECK_EQ(after("a = Softmax(x) b = Reshape(a, s) d = Mul(b, c) y = Exp(d)"), "Softmax Mul Exp Reshape");
     CHECK_EQ(after("a = Softmax(x) b = Reshape(a, s) d = Reshape(z, s) y = Mul(b, d)"), "Softmax Mul Reshape");
+    CHECK_EQ(after("a = Softmax(x) b = Reshape(a, s) y = Mul(b, b)"), "Softmax Mul Reshape");
     CHECK_EQ(after("b = Reshape(x, s) y = Exp(b)"), "Reshape Exp");
     CHECK_EQ(after("a = Softmax(x) b = Reshape(a, s) y = Mul(b, v)"), "Softmax Reshape Mul");
     CHECK_EQ(after("a = Softmax(x) b = Reshape(a, s) y = Exp(b)", "float[6] b, float[6] y"), "Softmax Reshape Exp");

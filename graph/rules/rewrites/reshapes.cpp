@@ -81,7 +81,7 @@ bool pointwise_before_view(Rewriter &g, const Node &n) {
     for (std::string &i : made.inputs) {
         if (i.empty() || g.value(i).constant) continue;
         const Node *view = g.producer(i);
-        if (!view || !is_view(g, *view) || g.only_reader(i) != &n || g.extents(i) != g.extents(n.outputs[0]))
+        if (!view || !is_view(g, *view) || g.only_reading_node(i) != &n || g.extents(i) != g.extents(n.outputs[0]))
             return false;
         i = view->inputs[0];
         if (first.empty()) first = i;

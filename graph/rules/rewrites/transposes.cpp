@@ -109,7 +109,7 @@ private:
     }
 
     bool is_copy(const std::string &transposed) const {
-        const Node *reader = g_.only_reader(transposed);
+        const Node *reader = g_.only_reading_node(transposed);
         return !reader || !commutes(g_, *reader);
     }
 
