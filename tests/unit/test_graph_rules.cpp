@@ -13,6 +13,7 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <fstream>
+#include <functional>
 #include <limits>
 #include <sstream>
 
@@ -711,4 +712,137 @@ TEST_CASE("long chains are simplified in one pass over them") {
     CHECK_EQ(ops_after("(float[2, 3] v0) => (float[2, 3] y) <" + constants + "> {" + body + " y = Relu(v" +
                        std::to_string(count) + ") }"),
              "Relu");
+}
+
+TEST_CASE("older operator sets keep their forms") {
+    const auto after = [](int opset, const std::string &text) {
+        FixedGraph graph = fixed(text, opset);
+        const FixedGraph before = graph;
+        simplify(graph, {.exact = true});
+        check_same(before, graph, true, 3);
+        to_model(graph).check();
+        return ops_of(graph);
+    };
+    CHECK_EQ(after(9, "(float[2, 3] x) => (float[2, 3] y) { a = Slice<axes = [1], starts = [0], ends = [9]>(x) "
+                      "b = Unsqueeze<axes = [0]>(a) c = Squeeze<axes = [0]>(b) d = Dropout(c) y = Relu(d) }"),
+             "Relu");
+    CHECK_EQ(after(9, "(float[1, 1, 3, 3] x) => (float[1, 1, 4, 4] y) <float[1, 1, 2, 2] w = {1, 2, 3, 4}> "
+                      "{ a = Pad<pads = [0, 0, 1, 1, 0, 0, 1, 1]>(x) y = Conv(a, w) }"),
+             "Conv");
+    CHECK_EQ(after(9, "(float[1, 1, 3, 3] x) => (float[1, 1, 4, 4] y) <float[1, 1, 2, 2] w = {1, 2, 3, 4}> "
+                      "{ a = Pad<pads = [0, 0, 1, 1, 0, 0, 1, 1], value = 1.0>(x) y = Conv(a, w) }"),
+             "Pad Conv");
+    CHECK_EQ(after(9, "(float[2, 3] a, float[2, 4] b) => (float[2, 3] y, float[2, 4] z) { c = Concat<axis = 1>(a, b) "
+                      "q, r = Split<axis = 1, split = [3, 4]>(c) y = Relu(q) z = Relu(r) }"),
+             "Relu Relu");
+    // A Gemm without a bias is legal from 11 on.
+    const std::string product =
+        "(float[2, 3] x, float[4, 3] w) => (float[2, 4] y) { t = Transpose(w) y = MatMul(x, t) }";
+    CHECK_EQ(after(9, product), "Transpose MatMul");
+    CHECK_EQ(after(11, product), "Gemm");
+    const std::string sum =
+        "(float[2, 3] x) => (float[2, 2] y) <float[3, 2] w = {1, 2, 3, 4, 5, 6}, float[2] b = {7, 8}, "
+        "float c = {0}> { p = Gemm(x, w, c) y = Add(p, b) }";
+    CHECK_EQ(after(9, sum), "Gemm Add"); // the sum of biases rounds
+}
+
+TEST_CASE("tensors without axes and without elements") {
+    CHECK_EQ(
+        ops_after("(float x) => (float y) <float one = {1}, int64[1] d = {0}> { a = Mul(x, one) b = Unsqueeze(a, d) "
+                  "c = Squeeze(b, d) e = Div(c, one) y = Relu(e) }"),
+        "Relu");
+    FixedGraph graph = fixed("(float[0, 3] x) => (float[0, 3] y, float[3] z) <int64[1] d = {0}> { y = Relu(x) "
+                             "z = ReduceSum<keepdims = 0>(y, d) }");
+    simplify(graph);
+    to_model(graph).check();
+    CHECK_EQ(graph.value("y").extents, Extents{0, 3});
+}
+
+TEST_CASE("weights of transposed and grouped convolutions, and of both forms of Gemm, are scaled") {
+    const std::string six = " = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}";
+    const auto check = [](const std::string &text) {
+        const FixedGraph before = fixed(text);
+        FixedGraph after = before;
+        simplify(after, {.rules = {"fold_into_weights"}});
+        CHECK_EQ(after.nodes.size(), 1);
+        check_same(before, after, false, 4);
+    };
+    check("(float[1, 4, 2, 2] x) => (float[1, 4, 2, 2] y) <float[4, 2, 1, 1] w = {1, 2, 3, 4, 5, 6, 7, 8}, "
+          "float[4, 1, 1] k = {1, -2, 3, 0.5}> { c = ConvTranspose<group = 2>(x, w) y = Mul(c, k) }");
+    check("(float[1, 4, 2, 2] x) => (float[1, 6, 2, 2] y) <float[6, 2, 1, 1] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, "
+          "12}, "
+          "float[6, 1, 1] k = {1, -2, 3, 0.5, 7, 9}, float[6] b = {1, 2, 3, 4, 5, 6}> "
+          "{ c = Conv<group = 2>(x, w, b) d = Sub(c, k) e = Div(d, k) y = Neg(e) }");
+    for (const char *form : {"[4, 3] w", "[3, 4] w"}) {
+        check(std::string("(float[2, 4] x) => (float[2, 3] y) <float") + form +
+              " = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, float[3] k = {1, -2, 3}, float[1, 3] c = {5, 6, 7}> { p = "
+              "Gemm<" +
+              (form[1] == '3' ? "transB = 1, " : "") +
+              "alpha = 0.5, beta = 3.0>(x, w, c) q = Mul(p, k) y = Add(q, k) }");
+    }
+    check("(float[4] x) => (float[3] y) <float[4, 3] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, float[3] k = {1, -2, "
+          "3}> "
+          "{ p = MatMul(x, w) y = Mul(k, p) }");
+    check("(float[2, 1, 4] x) => (float[2, 1, 2] y) <float[2, 4, 2] w" + six +
+          ", float[2] k = {3, -2}> "
+          "{ p = MatMul(x, w) y = Mul(k, p) }");
+    check("(double[2, 4] x) => (double[2, 2] y) <double[4, 2] w = {1, 2, 3, 4, 5, 6, 7, 8}, double[2] k = {3, -2}> "
+          "{ p = MatMul(x, w) y = Mul(p, k) }");
+    // A vector of weights has no channels, and a MatMul no bias.
+    CHECK_EQ(ops_after("(float[3, 4] x) => (float[3] y) <float[4] w = {1, 2, 3, 4}, float[3] k = {3, -2, 5}> "
+                       "{ p = MatMul(x, w) y = Mul(p, k) }"),
+             "MatMul Mul");
+    CHECK_EQ(ops_after("(float[3, 4] x) => (float[3, 1] y) <float[4, 1] w = {1, 2, 3, 4}, float[1] k = {3}> "
+                       "{ p = MatMul(x, w) y = Add(p, k) }"),
+             "MatMul Add");
+}
+
+TEST_CASE("a rewriter refuses graphs that are wrong") {
+    const FixedGraph graph = fixed("(float[2, 3] x) => (float[2, 3] y) { a = Neg(x) b = Exp(a) y = Abs(b) }");
+    const auto error = [&](const std::function<void(Rewriter &, const Node &)> &change) {
+        Rewriter rewriter(graph);
+        try {
+            change(rewriter, *rewriter.producer("b"));
+        } catch (const InternalError &e) {
+            return std::string(e.what());
+        }
+        return std::string("no error");
+    };
+    const auto with = [](Node node, const std::string &op, const std::string &input, const std::string &output) {
+        node.op = op, node.inputs = {input}, node.outputs = {output};
+        return node;
+    };
+    CHECK_EQ(error([&](Rewriter &r, const Node &n) { r.substitute(n, with(n, "Log", "a", "b")); }), "no error");
+    CHECK_EQ(error([&](Rewriter &r, const Node &n) { r.substitute(n, with(n, "Transpose", "a", "b")); }),
+             "node Transpose of \"b\" makes \"b\" of another type or shape than before");
+    CHECK_EQ(error([&](Rewriter &r, const Node &n) { r.substitute(n, with(n, "Log", "a", "c")); }),
+             "\"b\" is read and is not made any more");
+    CHECK_EQ(error([&](Rewriter &r, const Node &n) { r.substitute(n, with(n, "Log", "c", "b")); }),
+             "node Log of \"b\" reads \"c\", which is not made");
+}
+
+TEST_CASE("a rewriter keeps order, readers and bytes while nodes are inserted") {
+    Rewriter rewriter(fixed("(float[2] x) => (float[2] y) { a = Neg(x) y = Exp(a) }"));
+    std::string last = "a";
+    const int count = 100; // more than the gap between two nodes takes without new numbers
+    for (int n = 0; n < count; n++) {
+        const Node end = *rewriter.producer("y");
+        Node more = end;
+        more.op = "Abs", more.inputs = {last}, more.outputs = {rewriter.new_name("v")};
+        Node read = end;
+        read.inputs = {more.outputs[0]};
+        const Node *old = rewriter.producer("y");
+        rewriter.substitute({old}, {{old, more}, {old, read}});
+        last = more.outputs[0];
+    }
+    CHECK_EQ(rewriter.size(), count + 2);
+    CHECK_EQ(rewriter.bytes_made(), (count + 2) * 8);
+    const std::vector<const Node *> nodes = rewriter.nodes();
+    for (size_t n = 1; n < nodes.size(); n++) {
+        CHECK(rewriter.precedes(*nodes[n - 1], *nodes[n]));
+        CHECK_EQ(rewriter.producer(nodes[n]->inputs[0]), nodes[n - 1]);
+    }
+    const FixedGraph graph = rewriter.finish();
+    CHECK_EQ(graph.values.size(), count + 3);
+    CHECK_NOTHROW(to_model(graph).check());
 }
