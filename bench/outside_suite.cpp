@@ -185,8 +185,8 @@ Json OutsideRow::json() const {
 
 std::string outside_suite_text(const std::vector<OutsideRow> &rows) {
     std::vector<std::string> headings = {"outside", "unit", "inside", "outside", "ratio", "spread", "lines", "pages"};
-    const bool told = std::any_of(rows.begin(), rows.end(), [](const OutsideRow &r) { return r.recorded > 0; });
-    if (told) headings.push_back("told");
+    const bool any_recorded = std::any_of(rows.begin(), rows.end(), [](const OutsideRow &r) { return r.recorded > 0; });
+    if (any_recorded) headings.push_back("recorded");
     Table table(headings);
     std::string remarks;
     double logarithms = 0;
@@ -206,7 +206,7 @@ std::string outside_suite_text(const std::vector<OutsideRow> &rows) {
                                           fmt::format("{:.0f} %", 100 * r.spread),
                                           fmt::format("{:.3f}", r.lines),
                                           fmt::format("{:.3f}", r.pages)};
-        if (told) cells.push_back(r.recorded > 0 ? fmt::format("{:.1f}", r.recorded) : "-");
+        if (any_recorded) cells.push_back(r.recorded > 0 ? fmt::format("{:.1f}", r.recorded) : "-");
         table.row(cells);
         logarithms += std::log(r.ratio), count++, below += r.ratio < trusted;
         if (!worst || r.ratio < worst->ratio) worst = &r;

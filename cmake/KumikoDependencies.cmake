@@ -32,7 +32,7 @@ set_target_properties(Halide::Halide PROPERTIES
 # ONNX's own C++ library, which `./run setup` compiles from its wheel. Only graph/onnx sees it.
 find_path(ONNX_INCLUDE_DIR onnx/checker.h HINTS ${KUMIKO_DEPS}/onnx-library/include NO_DEFAULT_PATH REQUIRED)
 find_library(ONNX_LIBRARY kumiko_onnx HINTS ${KUMIKO_DEPS}/onnx-library/lib NO_DEFAULT_PATH REQUIRED)
-find_library(PROTOBUF_LITE_LIBRARY libprotobuf-lite.a REQUIRED)
+find_library(PROTOBUF_LITE protobuf-lite REQUIRED)
 add_library(Onnx::Onnx STATIC IMPORTED GLOBAL)
 set_target_properties(Onnx::Onnx PROPERTIES
   IMPORTED_LOCATION ${ONNX_LIBRARY}
@@ -40,7 +40,7 @@ set_target_properties(Onnx::Onnx PROPERTIES
   INTERFACE_SYSTEM_INCLUDE_DIRECTORIES ${ONNX_INCLUDE_DIR}
   INTERFACE_COMPILE_DEFINITIONS "ONNX_NAMESPACE=kumiko_onnx;ONNX_ML=1;ONNX_USE_LITE_PROTO=1"
   # Operators register themselves.
-  INTERFACE_LINK_LIBRARIES "$<LINK_LIBRARY:WHOLE_ARCHIVE,${ONNX_LIBRARY}>;${PROTOBUF_LITE_LIBRARY}")
+  INTERFACE_LINK_LIBRARIES "$<LINK_LIBRARY:WHOLE_ARCHIVE,${ONNX_LIBRARY}>;${PROTOBUF_LITE}")
 
 # Peers for the benchmarks; a missing one is a line in the report, never a failure.
 find_library(OPENBLAS_LIBRARY openblas)

@@ -12,7 +12,8 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-set(rooms driver autotune autotune/measurer targets/chip targets/chip/move targets/chip/micro
+set(rooms graph/build graph/rules graph/fuse graph/infer graph/eval graph/formulas graph/onnx graph/ir graph/plan
+          driver autotune autotune/measurer targets/chip targets/chip/move targets/chip/micro
           targets/chip/layout targets/halide targets/cpu targets/lower schedules/library schedules ops machine dsl sim runtime support)
 add_library(kumiko_shared SHARED ${CMAKE_BINARY_DIR}/pch/anchor.cpp)
 set(archives)
@@ -31,6 +32,9 @@ set_target_properties(kumiko_shared PROPERTIES OUTPUT_NAME kumiko LINK_LIBRARY_O
 install(TARGETS kumiko_shared LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/targets DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kumiko
         FILES_MATCHING PATTERN "*.h")
+# Without the headers that show ONNX's library.
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/graph DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kumiko
+        FILES_MATCHING PATTERN "*.h" PATTERN "proto.h" EXCLUDE PATTERN "decode.h" EXCLUDE)
 install(FILES ${CMAKE_SOURCE_DIR}/cmake/kumiko.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/kumiko)
 install(TARGETS kumiko kumiko_measurer RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 

@@ -331,9 +331,8 @@ TEST_CASE("Control-C: what is kept is said, and the exit status is that of what 
     }();
     CHECK(o.status == 130);
     CHECK(has(o.err, "kumiko: interrupted after "));
-    CHECK(
-        has(o.err,
-            " of 100000 trials: all that were measured are kept in int.db, and the same command goes on from there\n"));
+    CHECK(has(o.err,
+              " of 100000 trials: all measurements are stored in int.db, and the same command continues from there\n"));
     const Json json = Json::parse(o.out);
     CHECK(json[0]["interrupted"] == true);
     CHECK(json[0]["measured"].get<int>() > 0);
@@ -435,7 +434,7 @@ TEST_CASE("learning from a database of the other kind says what it holds") {
               .status == 0);
     const Outcome other = run("learn --no-measure --db chip-only.db --folds 0 --from of-chips.ubj --out none.ubj");
     CHECK(has(other.err, "of-chips.ubj learnt from features of version 1001, of programs of the chip; a model for host "
-                         "learns from those of version 3, of nests"));
+                         "needs those of version 3, of nests"));
     CHECK(
         run("tune softmax --shape m=16,n=32 --target chip:small --trials 2 --quiet --cost-model of-chips.ubj").status ==
         0);
@@ -486,7 +485,7 @@ TEST_CASE("ops of a shared object are ops") {
     const Outcome alone = run("best group_norm_silu --db ops.db --as cpp");
     CHECK(alone.status == 0);
     CHECK(alone.out.substr(alone.out.find('\n')) == best.out.substr(best.out.find('\n')));
-    CHECK(has(run("best group_norm_silu --db ops.db --as nest").err, "name it with its shared object"));
+    CHECK(has(run("best group_norm_silu --db ops.db --as nest").err, "name the op with its shared object"));
     CHECK(has(run("best group_norm_sliu --db ops.db").err, "did you mean 'group_norm_silu'?"));
     if (FILE *f = fopen((scratch() + "/ops.json").c_str(), "w")) {
         fprintf(f,
@@ -638,7 +637,7 @@ TEST_CASE("bad input ends with status 1 and a line on standard error") {
     bad("db export t.db --out /nonexistent/t.jsonl", "cannot write /nonexistent/t.jsonl: No such file or directory");
     bad("db export t.db --out /dev/full", "cannot write /dev/full");
     bad("best matmul --shape m=3,n=3,k=3 --db t.db --any-machine",
-        "knows no schedule for this op at this shape, neither of this machine nor of another; tune it first: kumiko "
+        "has no schedule for this op at this shape, neither of this machine nor of another; tune it first: kumiko "
         "tune matmul");
     bad("show conv2d --shape c=4,h=2,w=9,o=4",
         "the height of the input is 2, and 2 with its padding, but the weights cover 3");

@@ -111,6 +111,19 @@ TEST_CASE("two models in one C program, under the address sanitizer, from two th
     CHECK(header.find("kernel0") == std::string::npos);
 }
 
+TEST_CASE("the kernels of a model are tuned, and its library and bench use what was found") {
+    const fs::path folder = scratch("graph_library", "tuned");
+    save_model(folder / "one.onnx", "2");
+    const std::string in = "cd " + folder.string() + " && ", model = " one.onnx --size N=3 ";
+    const std::string tuned = must_run(in + kumiko_command + " tune" + model + "--trials 2 --db t.db --quiet");
+    CHECK(tuned.find("MatMul Add Relu (2 calls)") != std::string::npos);
+    must_run(in + kumiko_command + " build" + model + "--db t.db -o out --quiet");
+    CHECK(read(folder / "out/manifest.json").find("\"origin\": \"tuned\"") != std::string::npos);
+    must_run(in + "cc out/one_selftest.c out/libone.a -lm -lpthread -o st && ./st");
+    const std::string times = must_run(in + kumiko_command + " bench" + model + "--tuned t.db --no-peers --quiet");
+    CHECK(times.find("MatMul Add Relu") != std::string::npos);
+}
+
 TEST_CASE("bad arguments of a build from a model") {
     const fs::path folder = scratch("graph_library", "errors");
     save_model(folder / "one.onnx", "2");

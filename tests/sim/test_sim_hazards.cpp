@@ -230,7 +230,7 @@ TEST_CASE("addresses outside their memory") {
           "word 0: mv.bcast dram[0] -> l2bm[4064], size 1, tag 0: addresses 4064..4127 are outside L2BM of 4096 LW");
 }
 
-TEST_CASE("what was never written") {
+TEST_CASE("reads of unwritten words") {
     CHECK(error_of("pass.i32 lm0[7]", false) ==
           "step 0, word 0: pass.i32 lm0[7]: it reads LM0[7] of PE 0, which was never written");
     CHECK(error_of("pass.i32 t", false) == "step 0, word 0: pass.i32 t: it reads T of PE 0, which was never written");

@@ -159,7 +159,7 @@ TEST_CASE("measuring a suite again replaces only its section") {
 TEST_CASE("errors of pages") {
     const Target target = Target::named("x86-64-avx2");
     CHECK_THROWS_WITH_AS(write_page("speed.txt", {row("rows", "a", 1, 1)}, target),
-                         doctest::Contains("has to end with .md"), UserError);
+                         doctest::Contains("must end with .md"), UserError);
     CHECK_THROWS_WITH_AS(write_page(KUMIKO_BINARY_DIR "/x.md", {row("compile", "a", 1, 1)}, target),
                          doctest::Contains("suite compile has none"), UserError);
 }

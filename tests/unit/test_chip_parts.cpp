@@ -278,7 +278,7 @@ TEST_CASE("region: unsupported on the chip") {
     auto part = odd.stage("C").region("i", 100, 300, "part");
     deal(odd, odd.stage("C"), config, 2, 16, Kept::Once);
     deal(odd, part, config, 2, 16, Kept::Once);
-    CHECK_THROWS_WITH_AS(compile_chip(odd, config), doctest::Contains("by whole blocks of 128 elements of a row"),
+    CHECK_THROWS_WITH_AS(compile_chip(odd, config), doctest::Contains("in whole blocks of 128 elements of a row"),
                          Unsupported);
     Axis i("i", 64), k("k", 32);
     Tensor X = input("X", f32, {i, k});

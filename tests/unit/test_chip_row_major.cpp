@@ -148,7 +148,7 @@ TEST_CASE("a quarter of the columns is loaded late") {
         p.groups = tile(config.groups), p.l2bs = tile(config.l2bs);
         p.twice = p.sides = p.halves = Flag(false);
         const Schedule s = library::schedule_chip_matmul(op, machine, p);
-        CHECK(compile_chip(s, config).l2().find("a quarter of them comes while") != std::string::npos);
+        CHECK(compile_chip(s, config).l2().find("a quarter of them is loaded while") != std::string::npos);
         check(op, config, s, end);
     }
 }
@@ -165,7 +165,7 @@ TEST_CASE("parts of rows are drained through any number of MABs") {
         p.vectors = tile(vectors), p.pieces = tile(pieces), p.groups = tile(1), p.l2bs = tile(2);
         p.twice = p.sides = p.halves = Flag(false);
         const Schedule s = library::schedule_chip_matmul(op, machine, p);
-        CHECK(compile_chip(s, config).l2().find("a quarter of them comes while") != std::string::npos);
+        CHECK(compile_chip(s, config).l2().find("a quarter of them is loaded while") != std::string::npos);
         check(op, config, s, false);
     }
     sim::Config config = sim::Config::load("medium");
