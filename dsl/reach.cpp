@@ -3,6 +3,7 @@
 #include "dsl/extern.h"
 #include "dsl/float_casts.h"
 #include "dsl/print.h"
+#include "dsl/reads.h"
 #include "dsl/recurrence.h"
 #include "dsl/residues.h"
 #include "dsl/stage_builder.h"
@@ -177,16 +178,9 @@ bool pads(const Stage &stage, size_t d) {
 }
 
 std::set<std::string> tensors_read(const Expr &e) {
-    struct Reads : IRGraphVisitor {
-        using IRGraphVisitor::visit;
-        std::set<std::string> names;
-        void visit(const Call *op) override {
-            if (op->call_type == Call::Image) names.insert(op->name);
-            IRGraphVisitor::visit(op);
-        }
-    } reads;
-    e.accept(&reads);
-    return reads.names;
+    std::set<std::string> names;
+    for (const Call *read : tensor_reads(e)) names.insert(read->name);
+    return names;
 }
 
 bool reads_data(const Expr &e) { return !tensors_read(e).empty(); }

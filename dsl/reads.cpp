@@ -7,16 +7,30 @@ namespace kumiko {
 
 using namespace Halide::Internal;
 
+namespace {
+
+// Visits shared nodes once, also those that several expressions share.
+struct FindReads : IRGraphVisitor {
+    using IRGraphVisitor::visit;
+    std::vector<const Call *> reads;
+    void visit(const Call *op) override {
+        if (op->call_type == Call::Image) reads.push_back(op);
+        IRGraphVisitor::visit(op);
+    }
+};
+
+} // namespace
+
 std::vector<const Call *> tensor_reads(const Expr &e) {
-    struct Find : IRGraphVisitor {
-        using IRGraphVisitor::visit;
-        std::vector<const Call *> reads;
-        void visit(const Call *op) override {
-            if (op->call_type == Call::Image) reads.push_back(op);
-            IRGraphVisitor::visit(op);
-        }
-    } find;
+    FindReads find;
     e.accept(&find);
+    return std::move(find.reads);
+}
+
+std::vector<const Call *> reads_of_tensors(const std::vector<Expr> &all, const std::set<std::string> &tensors) {
+    FindReads find;
+    for (const Expr &e : all) e.accept(&find);
+    std::erase_if(find.reads, [&](const Call *read) { return !tensors.count(read->name); });
     return std::move(find.reads);
 }
 
@@ -52,9 +66,19 @@ std::vector<Expr> children_of(const Expr &e) {
     return collector.children;
 }
 
+Expr redirect_reads(const Expr &e, const std::string &from, const std::string &to) {
+    return map_reads(e, [&](const Call *read, const Expr &e) {
+        return read->name == from ? read_tensor(read->type, to, read->args) : e;
+    });
+}
+
+Expr difference_along(const Expr &e, const std::string &variable) {
+    return substitute(variable, Variable::make(Int(32), variable) + 1, e) - e;
+}
+
 std::optional<int64_t> slope_of(const Expr &index, const std::string &variable) {
-    const Expr v = Variable::make(Int(32), variable);
-    return as_const_int(simplify(substitute(variable, v + 1, index) - index));
+    if (!expr_uses_var(index, variable)) return 0;
+    return as_const_int(simplify(difference_along(index, variable)));
 }
 
 Expr at_indices(const Expr &e, const std::vector<Axis> &axes, const std::vector<Expr> &indices) {

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,11 @@ struct Stage;
 // subexpressions are visited once.
 std::vector<const Halide::Internal::Call *> tensor_reads(const Expr &e);
 
+// The reads of these tensors in several expressions, in order of occurrence. Subexpressions that
+// expressions share are visited once. The expressions own the reads.
+std::vector<const Halide::Internal::Call *> reads_of_tensors(const std::vector<Expr> &all,
+                                                             const std::set<std::string> &tensors);
+
 // The operands of the outermost operation, in order.
 std::vector<Expr> children_of(const Expr &e);
 
@@ -27,8 +33,15 @@ bool reads_at(const Halide::Internal::Call *read, const std::vector<Axis> &axes)
 // rewritten.
 Expr map_reads(const Expr &e, const std::function<Expr(const Halide::Internal::Call *, const Expr &)> &f);
 
-// The constant by which an index grows with a variable; nothing if it is not constant.
+// The difference of an int32 expression at variable + 1 and at the variable, not simplified.
+Expr difference_along(const Expr &e, const std::string &variable);
+
+// The slope of an index along an int32 variable: the change per step, in elements; nullopt if it is
+// not constant.
 std::optional<int64_t> slope_of(const Expr &index, const std::string &variable);
+
+// Replaces each read of a tensor by a read of another one at the same indices.
+Expr redirect_reads(const Expr &e, const std::string &from, const std::string &to);
 
 // The expression with indices in place of axes.
 Expr at_indices(const Expr &e, const std::vector<Axis> &axes, const std::vector<Expr> &indices);

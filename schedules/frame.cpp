@@ -175,18 +175,9 @@ namespace {
 
 // The indices of every read of a tensor.
 std::vector<std::vector<Expr>> reads_of(const Expr &e, const std::string &tensor) {
-    struct Reads : IRGraphVisitor {
-        using IRGraphVisitor::visit;
-        const std::string *tensor;
-        std::vector<std::vector<Expr>> found;
-        void visit(const Call *op) override {
-            if (op->call_type == Call::Image && op->name == *tensor) found.push_back(op->args);
-            IRGraphVisitor::visit(op);
-        }
-    } reads;
-    reads.tensor = &tensor;
-    e.accept(&reads);
-    return reads.found;
+    std::vector<std::vector<Expr>> found;
+    for (const Call *read : reads_of_tensors({e}, {tensor})) found.push_back(read->args);
+    return found;
 }
 
 // Decomposes an index: its value with all varying variables of the scope at their first value, and

@@ -17,29 +17,16 @@ Expr with_inlined(const ScheduleState &state, const Expr &e) {
     return map_reads(e, [&](const Call *read, const Expr &e) {
         const StageState *s = state.find(read->name);
         if (!s || s->placement.kind != Placement::Kind::Inline) return e;
-        std::map<std::string, Expr> at;
-        for (size_t d = 0; d < read->args.size(); d++) at[s->def.axes[d].name()] = read->args[d];
-        return substitute(at, with_inlined(state, s->def.value));
+        return at_indices(with_inlined(state, s->def.value), s->def.axes, read->args);
     });
 }
 
 std::vector<Expr> reads_with_inlined(const ScheduleState &state, const StageState &reader,
                                      const std::set<std::string> &tensors) {
-    struct Reads : IRGraphVisitor { // visits shared nodes, such as inlined stages, once
-        using IRGraphVisitor::visit;
-        const std::set<std::string> &tensors;
-        std::vector<Expr> found;
-        explicit Reads(const std::set<std::string> &tensors) : tensors(tensors) {}
-        void visit(const Call *op) override {
-            if (op->call_type == Call::Image && tensors.count(op->name)) found.push_back(op);
-            IRGraphVisitor::visit(op);
-        }
-    };
-    std::vector<Expr> all; // keeps the nodes alive, because the visitor remembers addresses
+    std::vector<Expr> all;
     for (const Expr &e : reader.def.expressions()) all.push_back(with_inlined(state, e));
-    Reads reads(tensors);
-    for (const Expr &e : all) e.accept(&reads);
-    return reads.found;
+    const std::vector<const Call *> reads = reads_of_tensors(all, tensors);
+    return {reads.begin(), reads.end()};
 }
 
 namespace {

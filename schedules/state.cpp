@@ -227,6 +227,7 @@ std::vector<std::string> ScheduleState::readers(const std::string &tensor) const
     if (own) {
         for (const Component &c : own->def.components) names.insert(c.tensor);
     }
+    // Unlike reads_of_tensors, it stops at the first read: directives ask for readers very often.
     struct Reads : Halide::Internal::IRGraphVisitor {
         using IRGraphVisitor::visit;
         const std::set<std::string> *names;

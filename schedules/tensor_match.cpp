@@ -1,6 +1,7 @@
 #include "schedules/tensor_match.h"
 
 #include "dsl/print.h"
+#include "dsl/reads.h"
 #include "support/error.h"
 
 #include <sstream>
@@ -253,8 +254,7 @@ private:
             const Expr offset = simplify(split_blocks(raw, *block_.bounds), true, *block_.bounds);
             for (const MeaningAxis &a : axes_) {
                 const std::string &loop = loop_of_.at(a.name);
-                const Expr next = substitute(loop, Variable::make(Int(32), loop) + 1, offset);
-                const Expr distance = simplify(next - offset);
+                const Expr distance = simplify(difference_along(offset, loop));
                 if (a.name == rows && fixed(distance)) {
                     out.row = distance;
                     continue;
@@ -316,18 +316,8 @@ private:
     }
 
     static const Call *find_read(const Expr &e, const std::string &tensor) {
-        struct Find : IRGraphVisitor {
-            using IRGraphVisitor::visit;
-            const std::string *tensor;
-            const Call *found = nullptr;
-            void visit(const Call *op) override {
-                if (op->call_type == Call::Image && op->name == *tensor) found = op;
-                IRGraphVisitor::visit(op);
-            }
-        } find;
-        find.tensor = &tensor;
-        e.accept(&find);
-        return find.found;
+        const std::vector<const Call *> reads = reads_of_tensors({e}, {tensor});
+        return reads.empty() ? nullptr : reads.back();
     }
 };
 

@@ -15,13 +15,6 @@ namespace {
 using library::ceil_div;
 using library::ChipNumbers;
 
-// The change of the index per step along the axis; nullopt if it is not constant.
-std::optional<int64_t> step_along(const Expr &index, const std::string &axis) {
-    const auto at = [&](int n) { return Halide::Internal::substitute(axis, Expr(n), index); };
-    const auto step = Halide::Internal::as_const_int(Halide::Internal::simplify(at(1) - at(0)));
-    return step ? std::optional<int64_t>(*step) : std::nullopt;
-}
-
 bool plain_in(const library::Operand &o, const std::string &axis) {
     int uses = 0;
     bool plain = false;
@@ -36,7 +29,7 @@ bool plain_in(const library::Operand &o, const std::string &axis) {
 bool steps_known(const library::Operand &o) {
     for (const Expr &e : o.indices) {
         for (const std::string &a : o.axes) {
-            if (Halide::Internal::expr_uses_var(e, a) && step_along(e, a).value_or(0) < 1) return false;
+            if (Halide::Internal::expr_uses_var(e, a) && slope_of(e, a).value_or(0) < 1) return false;
         }
     }
     return true;
@@ -165,7 +158,7 @@ int64_t ChipProductTiles::vector_words() const {
     for (const Expr &e : axes.vector_operand().indices) {
         int64_t reach = 1;
         for (const auto &[axis, count] : inside) {
-            if (Halide::Internal::expr_uses_var(e, axis)) reach += *step_along(e, axis) * (count - 1);
+            if (Halide::Internal::expr_uses_var(e, axis)) reach += *slope_of(e, axis) * (count - 1);
         }
         n *= reach;
     }

@@ -14,13 +14,6 @@ namespace {
 
 using namespace Halide::Internal;
 
-// The change of e per step of the axis; nullopt if it is not constant.
-std::optional<int64_t> difference(const Expr &e, const std::string &axis) {
-    if (!expr_uses_var(e, axis)) return 0;
-    const Expr v = Variable::make(Int(32), axis);
-    return as_const_int(simplify(common_subexpression_elimination(substitute(axis, v + 1, e)) - e));
-}
-
 // Relative cost of reading one vector along the axis: 1 for dense reads, less for a broadcast.
 double cost_of(const SketchRead &read, const std::string &axis, int lanes, bool packable) {
     if (!read.uses(axis)) return 0.3;
@@ -54,7 +47,7 @@ std::optional<int64_t> SketchRead::step(const std::string &axis) const {
     for (size_t d = 0; d + 1 < indices.size(); d++) {
         if (expr_uses_var(indices[d], axis)) return std::nullopt;
     }
-    return indices.empty() ? 0 : difference(indices.back(), axis);
+    return indices.empty() ? 0 : slope_of(indices.back(), axis);
 }
 
 bool StageSketch::reduces(const std::string &axis) const {

@@ -1,26 +1,21 @@
 #include "schedules/library/chip_gather.h"
 
+#include "dsl/reach.h"
+#include "dsl/reads.h"
 #include "machine/machine.h"
 #include "schedules/library/structure.h"
+
+#include <algorithm>
 
 namespace kumiko::library {
 
 namespace {
 
 bool reads_indices(const Stage &s) {
-    struct Find : Halide::Internal::IRVisitor {
-        using IRVisitor::visit;
-        bool inside = false, found = false;
-        void visit(const Halide::Internal::Call *op) override {
-            const bool read = op->call_type == Halide::Internal::Call::Image, before = inside;
-            found = found || (read && inside);
-            inside = inside || read;
-            IRVisitor::visit(op);
-            inside = before;
-        }
-    } find;
-    s.value.accept(&find);
-    return find.found;
+    const auto reads = tensor_reads(s.value);
+    return std::any_of(reads.begin(), reads.end(), [](const Halide::Internal::Call *read) {
+        return std::any_of(read->args.begin(), read->args.end(), reads_data);
+    });
 }
 
 } // namespace

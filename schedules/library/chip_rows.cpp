@@ -1,5 +1,6 @@
 #include "schedules/library/chip_rows.h"
 
+#include "dsl/reads.h"
 #include "machine/machine.h"
 #include "schedules/library/structure.h"
 #include "support/error.h"
@@ -32,21 +33,16 @@ struct ChipRowsRoles {
 
 // Whether the reduction axis is used in the last index only, for each tensor read.
 bool reads_along(const Stage &s) {
-    struct Read : Halide::Internal::IRVisitor {
-        using IRVisitor::visit;
-        const Stage *stage;
-        bool along = true;
-        void visit(const Halide::Internal::Call *op) override {
-            for (size_t d = 0; op->call_type == Halide::Internal::Call::Image && d + 1 < op->args.size(); d++) {
-                for (const Axis &k : stage->reduction_axes)
-                    along = along && !Halide::Internal::expr_uses_var(op->args[d], k.name());
+    for (const Component &c : s.components) {
+        for (const Halide::Internal::Call *read : tensor_reads(c.term)) {
+            for (size_t d = 0; d + 1 < read->args.size(); d++) {
+                for (const Axis &k : s.reduction_axes) {
+                    if (Halide::Internal::expr_uses_var(read->args[d], k.name())) return false;
+                }
             }
-            IRVisitor::visit(op);
         }
-    } read;
-    read.stage = &s;
-    for (const Component &c : s.components) c.term.accept(&read);
-    return read.along;
+    }
+    return true;
 }
 
 std::optional<ChipRowsRoles> chip_rows_roles(const Op &op) {

@@ -6,6 +6,7 @@
 #include "dsl/extern.h"
 #include "dsl/inout.h"
 #include "dsl/scatter.h"
+#include "dsl/stage_builder.h"
 #include "machine/machine.h"
 
 #include <bit>
@@ -27,15 +28,11 @@ const Call *as_read(const Expr &e) {
 
 Operand operand(const Call *read, const Stage &stage) {
     Operand o{read->name, read->args, {}};
-    struct Uses : IRVisitor {
-        using IRVisitor::visit;
-        std::set<std::string> names;
-        void visit(const Variable *v) override { names.insert(v->name); }
-    } uses;
-    for (const Expr &e : read->args) e.accept(&uses);
+    std::set<std::string> used;
+    for (const Expr &e : read->args) used.merge(variables_of(e));
     for (const auto *axes : {&stage.axes, &stage.reduction_axes}) {
         for (const Axis &a : *axes) {
-            if (uses.names.count(a.name())) o.axes.insert(a.name());
+            if (used.count(a.name())) o.axes.insert(a.name());
         }
     }
     return o;

@@ -1,3 +1,5 @@
+#include "dsl/reads.h"
+#include "dsl/stage_builder.h"
 #include "machine/machine.h"
 #include "schedules/candidates.h"
 #include "schedules/loop_geometry.h"
@@ -13,43 +15,14 @@ namespace {
 
 using namespace Halide::Internal;
 
-Expr redirect(const Expr &e, const std::string &from, const std::string &to) {
-    struct Redirect : IRGraphMutator {
-        using IRGraphMutator::visit;
-        const std::string *from, *to;
-        Expr visit(const Call *op) override {
-            Expr e = IRGraphMutator::visit(op);
-            op = e.as<Call>();
-            if (op && op->call_type == Call::Image && op->name == *from) return read_tensor(op->type, *to, op->args);
-            return e;
-        }
-    } redirect;
-    redirect.from = &from;
-    redirect.to = &to;
-    return redirect.mutate(e);
-}
-
 // Substitutes the inlined stages through which `tensor` is read.
 Expr read_through(const ScheduleState &state, const std::string &tensor, const Expr &e) {
-    struct Inline : IRGraphMutator {
-        using IRGraphMutator::visit;
-        const ScheduleState *state;
-        const std::string *tensor;
-        Expr visit(const Call *op) override {
-            const Expr e = IRGraphMutator::visit(op);
-            op = e.as<Call>();
-            const StageState *s = op && op->call_type == Call::Image ? state->find(op->name) : nullptr;
-            if (!s || s->placement.kind != Placement::Kind::Inline || s->def.kind != Stage::Kind::Pointwise) return e;
-            const Expr value = read_through(*state, *tensor, s->def.value);
-            if (!tensors_read(value).count(*tensor)) return e;
-            std::map<std::string, Expr> args;
-            for (size_t d = 0; d < op->args.size(); d++) args[s->def.axes[d].name()] = op->args[d];
-            return substitute(args, value);
-        }
-    } inliner;
-    inliner.state = &state;
-    inliner.tensor = &tensor;
-    return inliner.mutate(e);
+    return map_reads(e, [&](const Call *read, const Expr &e) {
+        const StageState *s = state.find(read->name);
+        if (!s || s->placement.kind != Placement::Kind::Inline || s->def.kind != Stage::Kind::Pointwise) return e;
+        const Expr value = read_through(state, tensor, s->def.value);
+        return tensors_read(value).count(tensor) ? at_indices(value, s->def.axes, read->args) : e;
+    });
 }
 
 } // namespace
@@ -75,8 +48,8 @@ StageState copy_of(const ScheduleState &state, const std::string &tensor, const 
 }
 
 void redirect_reads(StageState &reader, const std::string &from, const std::string &to) {
-    if (reader.def.value.defined()) reader.def.value = redirect(reader.def.value, from, to);
-    for (Component &c : reader.def.components) c.term = redirect(c.term, from, to);
+    if (reader.def.value.defined()) reader.def.value = redirect_reads(reader.def.value, from, to);
+    for (Component &c : reader.def.components) c.term = redirect_reads(c.term, from, to);
 }
 
 namespace {
@@ -85,32 +58,15 @@ namespace {
 // region if they are not contiguous.
 std::optional<int64_t> elements_below(const StageState &reader, const std::string &tensor, size_t depth,
                                       const Frame &frame) {
-    struct Reads : IRGraphVisitor {
-        using IRGraphVisitor::visit;
-        const std::string *tensor;
-        std::vector<std::set<std::string>> axes; // axes used by the indices of each read
-        void visit(const Call *op) override {
-            if (op->call_type == Call::Image && op->name == *tensor) {
-                struct Names : IRGraphVisitor {
-                    using IRGraphVisitor::visit;
-                    std::set<std::string> *names;
-                    void visit(const Variable *v) override { names->insert(v->name); }
-                } names;
-                axes.emplace_back();
-                names.names = &axes.back();
-                for (const Expr &e : op->args) e.accept(&names);
-            }
-            IRGraphVisitor::visit(op);
-        }
-    } reads;
-    reads.tensor = &tensor;
-    for (const Expr &e : reader.def.expressions()) e.accept(&reads);
+    const std::vector<Expr> expressions = reader.def.expressions();
     int64_t all = 0;
-    for (const std::set<std::string> &axes : reads.axes) {
+    for (const Call *read : reads_of_tensors(expressions, {tensor})) {
+        std::set<std::string> used_axes;
+        for (const Expr &index : read->args) used_axes.merge(variables_of(index));
         int64_t n = 1;
         for (size_t l = depth; l < reader.order.size(); l++) {
             bool used = false;
-            for (const std::string &a : reader.axes_of(reader.order[l])) used = used || axes.count(a);
+            for (const std::string &a : reader.axes_of(reader.order[l])) used = used || used_axes.count(a);
             const auto extent = as_const_int(simplify(frame.extent(reader.order[l])));
             if (!used) continue;
             if (!extent) return std::nullopt;

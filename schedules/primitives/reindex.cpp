@@ -85,29 +85,18 @@ void check_steps(const ScheduleState &state, const StageState &reader, const std
 // The indices at which the reader reads the tensor; rejects several different reads.
 std::vector<Expr> only_read(const ScheduleState &state, const StageState &reader, const std::string &tensor,
                             const Directive &d) {
-    struct Find : IRGraphVisitor {
-        using IRGraphVisitor::visit;
-        const std::string *tensor;
-        std::vector<std::vector<Expr>> found;
-        void visit(const Call *op) override {
-            IRGraphVisitor::visit(op);
-            if (op->call_type != Call::Image || op->name != *tensor) return;
-            for (const auto &args : found) {
-                bool same = true;
-                for (size_t i = 0; i < args.size(); i++) same = same && equal(args[i], op->args[i]);
-                if (same) return;
-            }
-            found.push_back(op->args);
-        }
-    } find;
-    find.tensor = &tensor;
-    for (const Expr &e : reader.def.expressions()) e.accept(&find);
-    if (find.found.empty())
+    const std::vector<Expr> expressions = reader.def.expressions();
+    const std::vector<const Call *> reads = reads_of_tensors(expressions, {tensor});
+    const auto differs = [&](const Call *read) {
+        return !std::equal(read->args.begin(), read->args.end(), reads[0]->args.begin(),
+                           [](const Expr &a, const Expr &b) { return equal(a, b); });
+    };
+    if (reads.empty())
         refuse(state, d, reader.name() + " does not read " + tensor + " itself", &reader, "", "a tensor that it reads");
-    if (find.found.size() > 1)
+    if (std::any_of(reads.begin(), reads.end(), differs))
         refuse(state, d, reader.name() + " reads " + tensor + " at several places in each iteration", &reader, "",
                "place_in, which copies the region that they need");
-    return find.found[0];
+    return reads[0]->args;
 }
 
 // Rejects a read that is out of bounds for some values of its axes, because the new stage covers
@@ -159,18 +148,9 @@ Expr counted(const Group &g) {
 }
 
 Expr with_read(const Expr &e, const std::string &tensor, const std::string &by, const std::vector<Expr> &indices) {
-    struct Replace : IRGraphMutator {
-        using IRGraphMutator::visit;
-        const std::string *tensor, *by;
-        const std::vector<Expr> *indices;
-        Expr visit(const Call *op) override {
-            const Expr e = IRGraphMutator::visit(op);
-            op = e.as<Call>();
-            return op && op->call_type == Call::Image && op->name == *tensor ? read_tensor(op->type, *by, *indices) : e;
-        }
-    } replace;
-    replace.tensor = &tensor, replace.by = &by, replace.indices = &indices;
-    return replace.mutate(e);
+    return map_reads(e, [&](const Call *read, const Expr &e) {
+        return read->name == tensor ? read_tensor(read->type, by, indices) : e;
+    });
 }
 
 void apply_reindex(ScheduleState &state, const Directive &d, size_t) {

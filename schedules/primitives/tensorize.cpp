@@ -15,25 +15,6 @@ namespace {
 
 using namespace Halide::Internal;
 
-Expr inlined(const ScheduleState &state, const Expr &e) {
-    struct Inline : IRGraphMutator {
-        using IRGraphMutator::visit;
-        const ScheduleState *state;
-        Expr visit(const Call *op) override {
-            Expr e = IRGraphMutator::visit(op);
-            op = e.as<Call>();
-            if (!op || op->call_type != Call::Image) return e;
-            const StageState *s = state->find(op->name);
-            if (!s || s->placement.kind != Placement::Kind::Inline) return e;
-            std::map<std::string, Expr> args;
-            for (size_t d = 0; d < op->args.size(); d++) args[s->def.axes[d].name()] = op->args[d];
-            return substitute(args, inlined(*state, s->def.value));
-        }
-    } inliner;
-    inliner.state = &state;
-    return inliner.mutate(e);
-}
-
 // Offsets of tensor elements, as far as the schedule determines them.
 class Offsets {
 public:
@@ -90,7 +71,7 @@ private:
         for (const Axis &a : stage_.def.reduction_axes)
             scope.push(a.name(), frame_.axis_interval(a.name(), depth, bounds_));
         std::vector<Expr> reads;
-        for (const Expr &e : stage_.def.expressions()) reads.push_back(inlined(state_, e));
+        for (const Expr &e : stage_.def.expressions()) reads.push_back(with_inlined(state_, e));
         if (p.is_copy && state_.consumers(p.name()).size() == 1)
             return lattice_read(reads, tensor, scope, whole_region(p.def), bounds_);
         std::optional<Region> all;
@@ -192,7 +173,7 @@ std::string mismatch_in(const ScheduleState &known, const StageState &s, const s
     const Component &c = s.def.components.front();
     block.target = read_tensor(c.type, c.tensor, own);
     block.value = substitute(
-        {{accumulator_variable(0), block.target}, {term_variable(0), substitute(index, inlined(known, c.term))}},
+        {{accumulator_variable(0), block.target}, {term_variable(0), substitute(index, with_inlined(known, c.term))}},
         c.combined);
     const Offsets offsets(known, s, frame, bounds);
     block.offset = [&](const Expr &read) { return instruction.placed ? Expr() : offsets.of(read); };

@@ -15,11 +15,10 @@ using namespace Halide::Internal;
 
 namespace {
 
-// e at the next value of the variable minus e; nullopt if that is not constant.
-std::optional<int64_t> difference(const Expr &e, const std::string &variable, const Bounds &bounds) {
+// slope_of under ranges of variables.
+std::optional<int64_t> slope_within(const Expr &e, const std::string &variable, const Bounds &bounds) {
     if (!expr_uses_var(e, variable)) return 0;
-    const Expr v = Variable::make(Int(32), variable);
-    return as_const_int(simplify_index(substitute(variable, v + 1, e) - e, bounds));
+    return as_const_int(simplify_index(difference_along(e, variable), bounds));
 }
 
 // The clamped padding through which axis d of the stage is read, directly or via inlined stages;
@@ -86,8 +85,8 @@ void NestBuilder::plan_rolling(const Frame &f, size_t depth) {
         }
         if (moving.empty()) refuse(p, "all iterations need the same region");
         const Expr end = ever->end(r.axis), first = ever->min[r.axis];
-        const auto step = difference(end, variable, bounds_), of_first = difference(first, variable, bounds_),
-                   of_now = difference(now.min[r.axis], variable, bounds_);
+        const auto step = slope_within(end, variable, bounds_), of_first = slope_within(first, variable, bounds_),
+                   of_now = slope_within(now.min[r.axis], variable, bounds_);
         const auto width = as_const_int(simplify_index(end - first, bounds_)),
                    planes = as_const_int(simplify_index(end - now.min[r.axis], bounds_));
         if (!step || *step < 1 || of_first != step || of_now != step || !width || !planes) {
