@@ -7,13 +7,33 @@ namespace kumiko {
 
 namespace {
 
+// How many of the best points are parents.
 constexpr size_t elite = 6;
+// Until so many results, exploration dominates. Evolution: the share of random samples among
+// proposals, before and after; the share of crossovers.
+constexpr size_t first_points = 12;
 constexpr double explore_first = 0.6, explore_later = 0.2, cross_share = 0.15;
-constexpr size_t first_points = 12;     // exploration dominates until this many results
-constexpr size_t pool_of_each = 48;     // pool size per proposed point
-constexpr size_t asked_of_each = 5;     // scores requested per proposed point
+// The chance to start from a known point rather than from a sample, and to take a parent's value.
+constexpr double even_chance = 0.5;
+// Draws in a row that propose nothing new, after which a space counts as exhausted.
+constexpr int most_idle_draws = 200, most_idle_rounds = 3;
+
+// Pool of the model's search: points per proposed point; draws per pool point; the shares of
+// mutations, and of mutations and crossovers together; the most parameters that a mutation changes.
+constexpr size_t pool_of_each = 48, draws_of_each = 3;
+constexpr double mutated_share = 0.5, inherited_share = 0.7;
+constexpr int most_changed = 3;
+// Scores requested per proposed point, and in all at least.
+constexpr size_t asked_of_each = 5, fewest_asked = 16;
+// One of so many points that are asked for is not chosen by the parameter model; one of so many
+// proposals is not chosen by the cost model.
+constexpr size_t unsorted_of = 5, explored_of = 8, draws_to_explore = 10;
 constexpr const char *of_pool = "pool"; // origin of points that are scored but not proposed
-constexpr double descent_share = 0.2;   // the last fraction of all proposals
+
+// Local search from this many of the best points: in the last part of all proposals, after so many
+// results.
+constexpr size_t descended_points = 2, results_before_descent = 24;
+constexpr double descent_share = 0.2;
 
 } // namespace
 
@@ -72,7 +92,7 @@ Point Search::changed(Point point, int parameters) {
 Point Search::cross(const Point &a, const Point &b) {
     Point child = a;
     for (size_t i = 0; i < child.size(); i++) {
-        if (random_.chance(0.5)) child[i] = b[i];
+        if (random_.chance(even_chance)) child[i] = b[i];
     }
     return child;
 }
@@ -84,18 +104,18 @@ const Point &Search::parent() {
 }
 
 void Search::propose_random(size_t n, const char *origin, std::vector<Proposal> &proposals) {
-    for (int idle = 0; proposals.size() < n && idle < 200; idle++) {
+    for (int idle = 0; proposals.size() < n && idle < most_idle_draws; idle++) {
         if (take(space_.sample(random_), origin, proposals)) idle = 0;
     }
 }
 
 void Search::propose_by_evolution(size_t n, std::vector<Proposal> &proposals) {
-    for (int idle = 0; proposals.size() < n && idle < 200; idle++) {
+    for (int idle = 0; proposals.size() < n && idle < most_idle_draws; idle++) {
         const double explore = told_.size() < first_points ? explore_first : explore_later, draw = random_.real();
         Point point;
         const char *origin = "evolution";
         if (best_.empty()) {
-            point = random_.chance(0.5) ? step(space_.default_point()) : space_.sample(random_);
+            point = random_.chance(even_chance) ? step(space_.default_point()) : space_.sample(random_);
         } else if (draw < explore) {
             point = space_.sample(random_);
             origin = "explore";
@@ -115,19 +135,21 @@ std::vector<Point> Search::pool(size_t n, bool descend) {
         if (fresh(p) && chosen.insert(p).second) all.push_back(p);
     };
     if (descend) {
-        for (size_t i = 0; i < std::min<size_t>(2, best_.size()); i++) {
+        for (size_t i = 0; i < std::min(descended_points, best_.size()); i++) {
             for (const Point &p : space_.neighbours(best_[i].second)) add(p);
         }
         if (all.size() >= n) return all;
     }
     for (const Point &p : space_.neighbours(best_.empty() ? space_.default_point() : best_[0].second)) add(p);
-    for (size_t tries = 0; all.size() < pool_of_each * n && tries < 3 * pool_of_each * n; tries++) {
+    for (size_t tries = 0; all.size() < pool_of_each * n && tries < draws_of_each * pool_of_each * n; tries++) {
         const double draw = random_.real();
+        // Of a mutation.
+        const int parameters = 1 + static_cast<int>(draw / mutated_share * most_changed);
         if (best_.empty())
-            add(draw < 0.5 ? changed(space_.default_point(), 1 + static_cast<int>(draw * 6)) : space_.sample(random_));
-        else if (draw < 0.5)
-            add(changed(parent(), 1 + static_cast<int>(draw * 6)));
-        else if (draw < 0.7)
+            add(draw < mutated_share ? changed(space_.default_point(), parameters) : space_.sample(random_));
+        else if (draw < mutated_share)
+            add(changed(parent(), parameters));
+        else if (draw < inherited_share)
             add(cross(parent(), random_.pick(best_).second));
         else
             add(space_.sample(random_));
@@ -145,7 +167,7 @@ void Search::sort(std::vector<Point> &points, size_t n) {
     const std::vector<float> scores = parameters_.score(points);
     std::vector<size_t> order(points.size());
     for (size_t i = 0; i < order.size(); i++) order[i] = i;
-    const size_t by_chance = n / 5;
+    const size_t by_chance = n / unsorted_of;
     std::stable_sort(order.begin() + static_cast<long>(by_chance), order.end(),
                      [&](size_t a, size_t b) { return scores[a] > scores[b]; });
     std::vector<Point> sorted;
@@ -173,7 +195,7 @@ std::vector<Point> Search::new_schedules(const std::vector<Point> &points, size_
 void Search::propose_by_model(size_t n, bool descend, std::vector<Proposal> &proposals) {
     const size_t wanted = n - proposals.size();
     std::vector<Point> points = pool(wanted, descend);
-    const size_t asked = std::max<size_t>(16, asked_of_each * wanted);
+    const size_t asked = std::max(fewest_asked, asked_of_each * wanted);
     sort(points, asked);
     points = new_schedules(points, asked);
     const std::vector<float> scores = filter_->scores(points, of_pool);
@@ -184,11 +206,11 @@ void Search::propose_by_model(size_t n, bool descend, std::vector<Proposal> &pro
         else
             order.push_back(i);
     }
-    const size_t by_chance = descend ? 0 : (wanted + 4) / 8; // the first ones, in random order
+    const size_t by_chance = descend ? 0 : (wanted + explored_of / 2) / explored_of;
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return scores[a] > scores[b]; });
     for (size_t i = 0; i < order.size() && proposals.size() + by_chance < n; i++)
         take(points[order[i]], descend ? "descent" : "model", proposals);
-    for (size_t tries = 0; tries < 10 * by_chance && !order.empty() && proposals.size() < n; tries++)
+    for (size_t tries = 0; tries < draws_to_explore * by_chance && !order.empty() && proposals.size() < n; tries++)
         take(points[random_.pick(order)], "explore", proposals);
 }
 
@@ -205,9 +227,9 @@ std::vector<Proposal> Search::propose(size_t n, size_t left) {
         propose_random(n, "random", proposals);
     } else if (compares_schedules()) {
         const size_t all = told_.size() + left;
-        const bool descend =
-            left > 0 && told_.size() >= 24 && static_cast<double>(left) <= descent_share * static_cast<double>(all);
-        for (int idle = 0; proposals.size() < n && idle < 3 && !filter_->over(); idle++)
+        const bool descend = left > 0 && told_.size() >= results_before_descent &&
+                             static_cast<double>(left) <= descent_share * static_cast<double>(all);
+        for (int idle = 0; proposals.size() < n && idle < most_idle_rounds && !filter_->over(); idle++)
             propose_by_model(n, descend, proposals);
     } else {
         propose_by_evolution(n, proposals);

@@ -17,6 +17,12 @@ namespace kumiko {
 namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
+// The part of the budget that the comparison of slow kernels may take.
+constexpr double most_to_compare = 0.1;
+// So many illegal candidates, and so many more per trial, end a session.
+constexpr int64_t most_rejected = 100, most_rejected_per_trial = 20;
+// Candidates of at most so many times the best time take part in the final comparison.
+constexpr double finalist_ratio = 1.3;
 constexpr size_t first_batch = 4, later_batch = 8;
 constexpr double lock_timeout = 60; // merging large files locks a database for seconds
 // These trials run in small batches, so that each is chosen with the results of the previous one.
@@ -100,13 +106,16 @@ bool Session::late() const {
     if (interrupted()) return true;
     // Slow kernels take longer to compare: reserve up to a tenth of the budget.
     const double slow =
-        best_ ? std::min(calls_to_compare * compared_at_most * best_->timing.least, 0.1 * options_.seconds) : 0;
+        best_ ? std::min(calls_to_compare * compared_at_most * best_->timing.least, most_to_compare * options_.seconds)
+              : 0;
     return seconds_left() < std::max(seconds_to_compare_, options_.final_seconds > 0 ? slow : 0);
 }
 
 bool Session::out_of_time() const { return interrupted() || (report_.measured > 0 && late()); }
 
-bool Session::used_up() const { return exhausted_ || report_.rejected >= 100 + int64_t(20) * options_.trials; }
+bool Session::used_up() const {
+    return exhausted_ || report_.rejected >= most_rejected + most_rejected_per_trial * options_.trials;
+}
 
 bool Session::over() const {
     return trials_ >= options_.trials || out_of_time() || used_up() || !report_.unmeasured.empty();
@@ -259,7 +268,7 @@ void Session::measure(MeasureResult measure_result) {
     if (record.outcome == Outcome::Ok) {
         if (!best_ || record.seconds() < best_->seconds()) best_ = record;
         if (candidate.origin == "default") report_.default_seconds = record.seconds();
-        if (record.timing.least < 1.3 * best_->timing.least || candidate.point == space_->default_point())
+        if (record.timing.least < finalist_ratio * best_->timing.least || candidate.point == space_->default_point())
             finalists_[candidate.schedule_hash] = std::move(candidate);
     }
     report_.best_so_far.push_back(best_ ? best_->seconds() : infinity);

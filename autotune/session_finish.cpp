@@ -13,6 +13,12 @@
 
 namespace kumiko {
 
+namespace {
+
+constexpr double shortest_comparison = 0.01; // seconds
+
+} // namespace
+
 // Compares the finalists and the default in alternation in one process, so that all see the same
 // machine load. Times of an earlier comparison are not comparable: its winner is compared again,
 // and the times of the others are discarded.
@@ -48,9 +54,9 @@ void Session::compare() {
         candidates.push_back(std::move(candidate));
     }
     if (compared.empty() || (left_out && compared.size() < 2)) return;
-    const std::vector<Measured> results =
-        runner_->compare(std::move(candidates), std::min(options_.final_seconds, std::max(0.01, seconds_left())),
-                         [this] { return interrupted() || seconds_left() < 0; });
+    const std::vector<Measured> results = runner_->compare(
+        std::move(candidates), std::min(options_.final_seconds, std::max(shortest_comparison, seconds_left())),
+        [this] { return interrupted() || seconds_left() < 0; });
     std::optional<Record> fastest;
     std::set<std::string> timed;               // schedule hashes
     bool no_room = false, nothing_else = true; // reasons why some were not compared
@@ -194,13 +200,18 @@ std::string Session::note() const {
 }
 
 double Session::expected_gain() const {
-    if (!best_) return 1e-12;
+    constexpr double hardly_any = 1e-12;       // seconds
+    constexpr size_t last_trials = 16;         // of which the progress counts
+    constexpr double before_first_success = 2; // times the best time
+    // Of the best time, at `last_trials` trials; then less.
+    constexpr double expected_progress = 0.02;
+    if (!best_) return hardly_any;
     const std::vector<double> &curve = report_.best_so_far;
-    const size_t n = curve.size(), back = std::min<size_t>(16, n);
-    if (n < 16) return best_->seconds();
-    // The progress of the last trials, plus a small allowance for further progress.
-    const double before = std::isfinite(curve[n - back]) ? curve[n - back] : best_->seconds() * 2;
-    return std::max(before - curve[n - 1], 0.02 * best_->seconds() * 16 / static_cast<double>(n));
+    const size_t n = curve.size();
+    if (n < last_trials) return best_->seconds();
+    const double then = curve[n - last_trials];
+    const double before = std::isfinite(then) ? then : best_->seconds() * before_first_success;
+    return std::max(before - curve[n - 1], expected_progress * best_->seconds() * last_trials / static_cast<double>(n));
 }
 
 void Session::give_up() const {

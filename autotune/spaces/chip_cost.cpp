@@ -11,10 +11,22 @@ namespace {
 
 // Weights of the estimate. They only rank distributions, of which the best are simulated.
 constexpr int64_t operations_of_function = 12, operations_of_division = 10;
-// LW per cycle from DRAM to an L2BM.
-constexpr double port_rate = 16;
+// LW per cycle from DRAM to an L2BM, from L2BM to each L1B (far), and of one row to all L1Bs
+// (near).
+constexpr double port_rate = 16, far_rate = 16, near_rate = 8;
+// LW per cycle from L1BM to the PEs: of rows with different words for all of them, and of others.
+constexpr double own_words_rate = 64, shared_words_rate = 8;
 // Cycles of a reduction over these units.
 constexpr double cycles_over_l1bs = 50, cycles_over_l2bs = 600;
+// Vector operations that fold one result over lanes, over PEs, and into the words for the tree.
+constexpr double folds_over_lanes = 8, folds_over_pes = 6, folds_into_tree = 6;
+// Cycles of a dependence chain of folds, with and without lanes; several results hide them.
+constexpr double long_chain = 80, short_chain = 20;
+// Cycles to issue one move.
+constexpr double cycles_of_issue = 16;
+// The shares of the second and third busiest resource that the busiest one does not hide, with and
+// without double buffering.
+constexpr double exposed_second = 0.2, exposed_second_unbuffered = 0.6, exposed_third_unbuffered = 0.2;
 // Cycles until a copy arrives.
 constexpr double wait_of_two_buffers = 120, wait_of_one_buffer = 280;
 // Cycles before the first tile and after the last one.
@@ -82,8 +94,8 @@ double estimate(const ChipFormula &f, const ChipTree &tree, const ChipDistributi
         if (!used.count(d.lanes)) all *= f.lanes, of_l2b *= f.lanes, of_l1b *= f.lanes;
         words += times * all;
         port += times * of_l2b / port_rate;
-        l2 += times * of_l2b / (near ? 8.0 * double(tree.of("L1B")) : 16.0);
-        l1 += times * of_l1b / (used.count(d.lanes) ? 64 : 8);
+        l2 += times * of_l2b / (near ? near_rate * double(tree.of("L1B")) : far_rate);
+        l1 += times * of_l1b / (used.count(d.lanes) ? own_words_rate : shared_words_rate);
     };
     std::set<ChipFormula::Read> loaded;
     for (const ChipFormula::Member &m : f.members) {
@@ -100,18 +112,18 @@ double estimate(const ChipFormula &f, const ChipTree &tree, const ChipDistributi
                     mabs *= double(d.units(a, "MAB")), l1bs *= double(d.units(a, "L1B"));
                     continue;
                 }
-                if (a == d.lanes) folds += 8;
-                if (d.units(a, "PE") > 1) folds += 6;
+                if (a == d.lanes) folds += folds_over_lanes;
+                if (d.units(a, "PE") > 1) folds += folds_over_pes;
                 by_mab = by_mab || d.units(a, "MAB") > 1;
                 by_l1b = by_l1b || d.units(a, "L1B") > 1;
                 far = far || d.units(a, "L2B") * d.units(a, "group") > 1;
             }
             const double fours = std::ceil(groups * parts / 4);
-            if (by_mab || by_l1b || far) folds += 6 * mabs;
+            if (by_mab || by_l1b || far) folds += folds_into_tree * mabs;
             if (by_l1b || far) latency += outer * fours * mabs * l1bs * cycles_over_l1bs;
             if (far) latency += outer * fours * mabs * l1bs * cycles_over_l2bs;
             vector += outer * 4 * groups * folds * parts;
-            latency += outer * (folds > 8 ? 80 : 20) / std::max(1.0, groups / 4);
+            latency += outer * (folds > folds_over_lanes ? long_chain : short_chain) / std::max(1.0, groups / 4);
         }
         for (const ChipFormula::Read &r : m.reads) {
             const bool again = streams(f, d, m, r);
@@ -134,7 +146,7 @@ double estimate(const ChipFormula &f, const ChipTree &tree, const ChipDistributi
             for (size_t a = 0; a < f.axes.size(); a++) {
                 if (r.uses(a)) parts *= double(d.units(a, "L2B") * d.units(a, "group"));
             }
-            issue += loads * parts * 16 * (near ? 1 : 2);
+            issue += loads * parts * cycles_of_issue * (near ? 1 : 2);
             const auto tile = double(copy_words(f, d, r) * 4 * tree.of("MAB") * tree.of("L1B"));
             overlaps = overlaps && kept_twice(decisions, r.tensor) && tile <= double(tree.l2bm) / 4;
             fill = std::max(fill, tile / port_rate);
@@ -146,7 +158,8 @@ double estimate(const ChipFormula &f, const ChipTree &tree, const ChipDistributi
     std::vector<double> all = {words / tree.dram, std::max(port, issue), l2, l1, vector + latency, waits};
     std::sort(all.begin(), all.end());
     // Data that is not double-buffered is loaded when nothing else runs.
-    return all[5] + (overlaps ? 0.2 : 0.6) * all[4] + (overlaps ? 0 : 0.2) * all[3] + fill + start_and_end;
+    return all[5] + (overlaps ? exposed_second : exposed_second_unbuffered) * all[4] +
+           (overlaps ? 0 : exposed_third_unbuffered) * all[3] + fill + start_and_end;
 }
 
 } // namespace kumiko

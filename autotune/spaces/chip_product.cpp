@@ -46,7 +46,9 @@ std::string input_of(const Op &op, const library::Operand &o) {
 
 // LW per PE for the epilogue, double-buffered.
 int64_t end_words(const ChipProductTiles &t) {
-    return t.axes.end ? 4 * std::max<int64_t>(16, ceil_div(t.points() * t.blocks * t.axes.sum(), 8) * 8) : 0;
+    constexpr int64_t fewest = 16, granule = library::lm_granule;
+    const int64_t one = ceil_div(t.points() * t.blocks * t.axes.sum(), granule) * granule;
+    return t.axes.end ? 4 * std::max(fewest, one) : 0;
 }
 
 } // namespace
@@ -73,7 +75,7 @@ std::vector<ChipProductAxes> chip_product_axes(const Op &op) {
         return {};
     all.out_bytes = out.bytes();
     all.end = library::has_end(op, *c);
-    all.registers = all.end ? std::max<int64_t>(32, library::end_registers(op, *c)) : 0;
+    all.registers = all.end ? std::max(library::fewest_end_registers, library::end_registers(op, *c)) : 0;
     for (const Axis &k : c->sum->reduction_axes) {
         const std::string &a = k.name();
         if (!c->has(0, a) || !c->has(1, a)) return {};
@@ -162,7 +164,7 @@ int64_t ChipProductTiles::vector_words() const {
         }
         n *= reach;
     }
-    return ceil_div(n, 8) * 8;
+    return ceil_div(n, library::lm_granule) * library::lm_granule;
 }
 
 bool ChipProductTiles::twice(const Machine &machine) const {
@@ -187,16 +189,16 @@ std::string reason_against(const ChipProductTiles &t, const Machine &machine) {
         if (machine.unit(level).count % t.units.at(level).rows)
             return "rows over a part of a level that does not divide it";
     }
-    if (t.points() * t.blocks > (n.grf - std::min(t.axes.registers, n.grf - 16)) / t.axes.sum() - 4)
+    if (t.points() * t.blocks >
+        (n.grf - std::min(t.axes.registers, n.grf - library::fewest_sum_words)) / t.axes.sum() - 4)
         return "more sums than registers";
     const bool inner_vectors = t.vectors_at != "tile" && t.vectors_at != "depth", inner = t.matrices_at != "depth";
     if ((inner_vectors || inner) && t.depth > 1) return "copies inside of the taps have one matrix along the reduction";
     if (inner_vectors && t.vectors_at != t.matrices_at && inner) return "vectors and matrices are copied at one tap";
     const int64_t words = t.vector_words();
     if (words + end_words(t) > n.lm || (t.vectors_at != "tile" && !t.twice(machine))) return "more than LM holds";
-    const int64_t way = std::max<int64_t>(64, 16 * n.mabs);
-    if (2 * ceil_div(t.axes.words() * t.copied(), 64) * 64 + (t.axes.end ? 4 : 2) * way > n.l1bm)
-        return "more matrices than L1BM holds";
+    const int64_t block = library::block_words, matrices = ceil_div(t.axes.words() * t.copied(), block) * block;
+    if (2 * matrices + (t.axes.end ? 4 : 2) * n.transit_words() > n.l1bm) return "more matrices than L1BM holds";
     return "";
 }
 
@@ -217,24 +219,34 @@ double estimate(const ChipProductTiles &t, const Machine &machine) {
     if (t.vectors_at == "depth") copies = kb / double(t.depth);
     if (t.vectors_at != "depth" && t.vectors_at != "tile") copies = kb * taps;
     const auto of = [&](const char *level) { return t.units.at(level); };
-    const double pes = 4.0 * double(n.mabs), x_pe = (t.vectors_at == "tile" ? it : tiles) * copies * words;
+    const double pes = double(library::pes_per_mab * n.mabs),
+                 x_pe = (t.vectors_at == "tile" ? it : tiles) * copies * words;
     const double matrices = tiles * kb * taps * double(t.blocks);
     const double x = x_pe * pes * double(of("L1B").others), w = matrices * double(a.words() * of("L1B").rows);
     const double results = tiles * double(ceil_div(int64_t(points) * t.blocks, 4) * 4) *
                            (a.single ? 1.0 : double(a.out_bytes) / 2) * pes * double(n.l1bs);
-    const double rate = std::min(16.0, n.dram * double(n.groups)), all = n.dram * double(n.groups);
+    const double rate = std::min(library::group_port_rate, n.dram * double(n.groups)), all = n.dram * double(n.groups);
     const double x_parts = double(of("L2B").others * of("group").others),
                  w_parts = double(of("L2B").rows * of("group").rows);
     const double dram = (x * x_parts + w * w_parts + results * double(n.l2bs * n.groups)) / all, port = (x + w) / rate;
-    const double step = a.single ? 2 * std::max(std::ceil(points / 4), 3.0) : std::max(std::ceil(points / 4), 2.3);
-    const double work = tiles * kb * taps * 4 * std::max(double(t.blocks) * step, 3.0);
-    const double l1 = 4 * (x_pe / 4 + matrices * double(a.words()) / 32 + results / double(n.l1bs) / pes / 4 * 4);
+    using Estimate = library::PackedProductEstimate;
+    constexpr auto cycles = double(library::cycles_per_step), latency = double(library::sum_latency);
+    // A step computes four vectors of f16 or two of f32.
+    const double steps = std::ceil(points / cycles);
+    const double step = a.single ? 2 * std::max(steps, latency) : std::max(steps, Estimate::fewest_steps);
+    const double work = tiles * kb * taps * cycles * std::max(double(t.blocks) * step, latency);
+    const double l1 =
+        cycles * (x_pe / library::pe_words_per_step + matrices * double(a.words()) / library::mab_words_per_step +
+                  results / double(n.l1bs) / pes);
     const double l2 =
-        4 * (n.l2_steps(x_pe * pes, of("L1B").others) + n.l2_steps(w / double(of("L1B").rows), of("L1B").rows));
-    const double moves = 60 * (matrices / double(t.copied()) + x_pe / words);
+        cycles * (n.l2_steps(x_pe * pes, of("L1B").others) + n.l2_steps(w / double(of("L1B").rows), of("L1B").rows));
+    const double moves = Estimate::cycles_of_move * (matrices / double(t.copied()) + x_pe / words);
     const double first =
         x / std::max(1.0, x_pe / words) / rate + (t.vectors_at == "tile" && !t.twice(machine) ? (x / rate) : 0);
-    return std::max({work, dram, port, l1, l2}) * (t.write_back ? 1 : 1.2) + first + moves + 300;
+    // Relative time if no store overlaps with the next tile.
+    constexpr double without_write_back = 1.2;
+    return std::max({work, dram, port, l1, l2}) * (t.write_back ? 1 : without_write_back) + first + moves +
+           Estimate::start;
 }
 
 } // namespace kumiko

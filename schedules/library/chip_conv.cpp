@@ -12,11 +12,18 @@ namespace kumiko::library {
 
 namespace {
 
+// Cycles per LW of its image that a PE waits for: an LM that is written cannot be read.
+constexpr double cycles_of_image_word = 6;
+constexpr int64_t fewest_end_words = 16; // LW per PE of one copy of a bias or a residual
+constexpr int64_t most_depth = 8;        // 16-channel input steps per weight copy that are tried
+
 struct ChipConvRoles : OfMatrices<ChipConvolution> {
     int64_t registers = 0; // LW of each GRF for the epilogue
     // Sums that may be computed at a time in one GRF. Four more are reserved, because the number of
     // sums is rounded up to a multiple of four.
-    int64_t most_sums(const ChipNumbers &n) const { return (n.grf - std::min(registers, n.grf - 16)) / sum() - 4; }
+    int64_t most_sums(const ChipNumbers &n) const {
+        return (n.grf - std::min(registers, n.grf - fewest_sum_words)) / sum() - 4;
+    }
 };
 
 // Requires input channels to reduce over; depthwise convolutions are scheduled by chip_depthwise.
@@ -24,7 +31,7 @@ std::optional<ChipConvRoles> chip_conv_roles(const Op &op) {
     const auto r = find_chip_convolution(op);
     if (!r || r->o.empty()) return std::nullopt;
     ChipConvRoles roles{{*r}};
-    roles.registers = r->end ? std::max<int64_t>(32, end_registers(op, r->contraction)) : 0;
+    roles.registers = r->end ? std::max(fewest_end_registers, end_registers(op, r->contraction)) : 0;
     return roles;
 }
 
@@ -45,12 +52,13 @@ int64_t image_words(const ChipConvRoles &r, const ChipConvPoint &p) {
     const int64_t rows = p.image == of_row || p.image == of_tap ? p.rows : r.y.reach(p.rows);
     const int64_t columns = p.image == of_tap ? p.columns : r.x.reach(p.columns);
     const int64_t channels = p.image == of_tile ? ceil_div(ceil_div(r.C, r.side()), p.depth) * p.depth : p.depth;
-    return ceil_div(channels * rows * columns, 8) * 8;
+    return ceil_div(channels * rows * columns, lm_granule) * lm_granule;
 }
 
 // LW per PE of bias and residual, two copies of each.
 int64_t end_words(const ChipConvRoles &r, const ChipConvPoint &p) {
-    return r.end ? 4 * std::max<int64_t>(16, ceil_div(p.rows * p.columns * p.blocks * r.sum(), 8) * 8) : 0;
+    const int64_t one = ceil_div(p.rows * p.columns * p.blocks * r.sum(), lm_granule) * lm_granule;
+    return r.end ? 4 * std::max(fewest_end_words, one) : 0;
 }
 
 // Whether the image of the next tile fits the other LM.
@@ -72,8 +80,9 @@ double cycles(const ChipConvRoles &r, const ChipNumbers &n, const ChipConvPoint 
     const int64_t words = image_words(r, p), out = ceil_div(sums, 4) * 4 * (r.single ? 1 : r.out_bytes / 2);
     const bool twice = fits_twice(r, n, p);
     if (words + end_words(r, p) > n.lm || (p.image != of_tile && !twice)) return INFINITY;
-    const int64_t way = std::max<int64_t>(64, 16 * n.mabs); // a chunk of L1BM
-    if (2 * ceil_div(r.matrix() * matrices(r, p), 64) * 64 + (r.end ? 4 : 2) * way > n.l1bm) return INFINITY;
+    // Two copies of the weights, and in transit images and results; with an epilogue its operands.
+    const int64_t weights = ceil_div(r.matrix() * matrices(r, p), block_words) * block_words;
+    if (2 * weights + (r.end ? 4 : 2) * n.transit_words() > n.l1bm) return INFINITY;
     // Traffic.
     const int64_t kb = ceil_div(ceil_div(r.C, r.side()), p.depth) * p.depth, taps = r.y.taps * r.x.taps;
     const int64_t it = d.tiles() * r.G, jt = ceil_div(r.O, r.side() * p.blocks * p.l1bs * p.l2bs * p.groups);
@@ -82,41 +91,43 @@ double cycles(const ChipConvRoles &r, const ChipNumbers &n, const ChipConvPoint 
                                              : double(kb) / p.depth * (p.image == of_channels ? 1 : r.y.taps) *
                                                    (p.image == of_tap ? r.x.taps : 1);
     const double x_pe = (p.image == of_tile ? it : tiles) * copied * words; // LW that a PE receives
-    const double pixel_l1 = n.l1bs / p.l1bs, pes = 4 * n.mabs;
+    const double pixel_l1 = n.l1bs / p.l1bs, pes = pes_per_mab * n.mabs;
     // Per L2B.
     const double x = x_pe * pes * pixel_l1, w = tiles * kb * taps * p.blocks * r.matrix() * p.l1bs;
     const double results = tiles * out * pes * n.l1bs;
     // Loads. An image comes from the DRAM of its group or, for several groups, from one of them.
     // Weights come from one DRAM for all groups that use them; the ports of the other groups then
     // have nothing else to transfer.
-    const double rate = std::min(16.0, n.dram * n.groups), all = n.dram * n.groups;
+    const double rate = std::min(group_port_rate, n.dram * n.groups), all = n.dram * n.groups;
     const int64_t image_parts = n.l2bs / p.l2bs, weight_parts = p.l2bs * p.groups;
     const double x_in = p.groups == 1 ? x * image_parts / n.dram
                                       : std::max(x / rate, x * image_parts * double(n.groups / p.groups) / all);
     const double w_in = w / rate * std::max(1.0, double(weight_parts) / n.groups);
     const double out_time = results * n.l2bs / n.dram;
     const double dram = x_in + w_in * std::min(1.0, double(weight_parts) / n.groups) + out_time;
-    const double of_matrix = double(r.matrix()) / 32; // L1 steps
-    const double step = r.single
-                            // a sum is available three steps later
-                            ? 2 * std::max<double>(ceil_div(points, 4), 3)
-                            : std::max<double>(ceil_div(points, 4), 2.3);
-    const double work = tiles * kb * taps * 4 * std::max(p.blocks * step, 3.0);
-    const double l2_steps =
-        n.l2_steps(x_pe * pes, n.l1bs / p.l1bs) + n.l2_steps(w / p.l1bs, p.l1bs) + results / n.l1bs / 32;
-    const double l1_steps = x_pe / 4 + tiles * kb * taps * p.blocks * of_matrix + tiles * out / 4;
-    const double flow = std::max({work, x_in + w_in, dram, 4 * l2_steps, 4 * l1_steps});
+    const double of_matrix = double(r.matrix()) / mab_words_per_step; // L1 steps
+    // A step computes four vectors of f16 or two of f32.
+    const auto steps = double(ceil_div(points, cycles_per_step));
+    const double step =
+        r.single ? 2 * std::max<double>(steps, sum_latency) : std::max(steps, PackedProductEstimate::fewest_steps);
+    const double work = tiles * kb * taps * cycles_per_step * std::max<double>(p.blocks * step, sum_latency);
+    const double l2_steps = n.l2_steps(x_pe * pes, n.l1bs / p.l1bs) + n.l2_steps(w / p.l1bs, p.l1bs) +
+                            results / n.l1bs / l1b_words_per_step;
+    const double l1_steps =
+        x_pe / pe_words_per_step + tiles * kb * taps * p.blocks * of_matrix + tiles * out / pe_words_per_step;
+    const double flow = std::max({work, x_in + w_in, dram, cycles_per_step * l2_steps, cycles_per_step * l1_steps});
     // The first image arrives with the weights of its first output channels. An LM that is being
     // written cannot be read.
     double first = 0;
     if (p.image == of_tile) {
         const double own = (x_in + w_in / jt) / it, of_work = work / it / jt;
-        first = std::max(0.0, own - of_work) + 6.0 * words;
-        if (!twice) first += double(it - 1) * 6.0 * words;
+        first = std::max(0.0, own - of_work) + cycles_of_image_word * words;
+        if (!twice) first += double(it - 1) * cycles_of_image_word * words;
     }
-    const double start = x_in / (x_pe / words) / (p.image == of_tile ? kb : 1) + 300;
+    const double start = x_in / (x_pe / words) / (p.image == of_tile ? kb : 1) + PackedProductEstimate::start;
     // Each copy is a move; short moves do not reach the full rate.
-    const double moves = 60 * (tiles * kb * taps * p.blocks / matrices(r, p) + x_pe / words);
+    const double moves =
+        PackedProductEstimate::cycles_of_move * (tiles * kb * taps * p.blocks / matrices(r, p) + x_pe / words);
     return flow + first + start + moves + out_time / tiles;
 }
 
@@ -124,7 +135,7 @@ std::optional<ChipConvPoint> best_point(const ChipConvRoles &r, const ChipNumber
     std::optional<ChipConvPoint> best;
     double least = INFINITY;
     const int64_t most = r.most_sums(n);
-    const auto all_depths = powers(1, std::min<int64_t>(8, ceil_div(r.C, r.side())));
+    const auto all_depths = powers(1, std::min(most_depth, ceil_div(r.C, r.side())));
     for (const int64_t rows : even_sizes(r.y.extent, most)) {
         for (const int64_t columns : even_sizes(r.x.extent, most / rows)) {
             for (const int64_t blocks :
@@ -181,7 +192,7 @@ ChipConvParameters chip_conv_parameters(const Op &op, const Machine &machine) {
     p.rows = Tile(best.rows, even_sizes(r.y.extent, most));
     p.columns = Tile(best.columns, even_sizes(r.x.extent, most));
     p.blocks = Tile(best.blocks, powers(1, std::min<int64_t>(most, ceil_div(r.O, r.side()))));
-    p.depth = Tile(best.depth, powers(1, std::min<int64_t>(8, ceil_div(r.C, r.side()))));
+    p.depth = Tile(best.depth, powers(1, std::min(most_depth, ceil_div(r.C, r.side()))));
     p.groups = Tile(best.groups, divisors(n.groups));
     p.l2bs = Tile(best.l2bs, divisors(n.l2bs));
     p.l1bs = Tile(best.l1bs, divisors(n.l1bs));

@@ -11,7 +11,17 @@ namespace kumiko::library {
 
 namespace {
 
-constexpr int64_t pes = 4;
+// Constants of the estimate that the data paths do not determine: approximations of simulated
+// cycles. The estimate only ranks points.
+struct DepthwiseEstimate {
+    // Per tap, before it adds to the same sums again.
+    static constexpr int64_t fewest_steps = 4;
+    static constexpr double between_tiles = 60, moves_of_tile = 100; // cycles
+};
+
+constexpr int64_t end_registers_of_taps = 48; // LW of a GRF for epilogue values; 5/8 of a small GRF
+constexpr int64_t more_end_words = 16;        // LW of LM for an epilogue, beside bias and residual
+
 std::optional<ChipConvolution> chip_depthwise_roles(const Op &op) {
     const auto r = find_chip_convolution(op);
     return r && r->o.empty() && r->groups.size() == 1 && (r->single || !r->contraction.consumer.empty()) ? r
@@ -26,7 +36,7 @@ struct ChipDepthwisePoint {
 // Sums of four lanes take two words of one GRF, and two of the other while they drain; epilogue
 // values need registers too.
 int64_t most_points(const ChipConvolution &r, const ChipNumbers &n) {
-    return std::max(n.grf * 3 / 8, n.grf - 48) * 2 / lanes_of(r);
+    return std::max(n.grf * 3 / 8, n.grf - end_registers_of_taps) * 2 / lanes_of(r);
 }
 
 ChipDistribution distribution(const ChipConvolution &r, const ChipNumbers &n, const ChipDepthwisePoint &p) {
@@ -42,9 +52,10 @@ int64_t image_words(const ChipConvolution &r, const ChipDepthwisePoint &p, int c
 }
 
 bool fits(const ChipConvolution &r, const ChipNumbers &n, const ChipDepthwisePoint &p, int copied) {
-    const int64_t image = ceil_div(image_words(r, p, copied), 8) * 8, end = r.end ? 4 * p.rows * p.columns + 16 : 0,
+    const int64_t image = ceil_div(image_words(r, p, copied), lm_granule) * lm_granule,
+                  end = r.end ? 4 * p.rows * p.columns + more_end_words : 0,
                   taps = (copied == per_tile ? r.y.taps : 1) * (copied == per_tap ? 1 : r.x.taps),
-                  weights = ceil_div(taps, 8) * 8;
+                  weights = ceil_div(taps, lm_granule) * lm_granule;
     if (copied == per_tile) return image <= n.lm / 2 && 2 * weights <= n.lm / 2;
     return image + weights + end <= n.lm / 2; // each LM holds both
 }
@@ -61,12 +72,15 @@ double cycles(const ChipConvolution &r, const ChipNumbers &n, const ChipDepthwis
                   image = image_words(r, p, copied) * (copied == per_tile ? 1 : r.y.taps) *
                           (copied == per_tap ? r.x.taps : 1);
     if (points > most_points(r, n) || !fits(r, n, p, copied)) return INFINITY;
-    const double tiles = double(distribution(r, n, p).tiles()) * double(ceil_div(r.G, lanes_of(r) * pes * p.mabs));
-    // A sum is available three steps later.
-    const double work = tiles * (taps * 4 * std::max<double>(ceil_div(points, 4), 4) + 60);
+    const double tiles =
+        double(distribution(r, n, p).tiles()) * double(ceil_div(r.G, lanes_of(r) * pes_per_mab * p.mabs));
+    const double steps = std::max<double>(ceil_div(points, cycles_per_step), DepthwiseEstimate::fewest_steps);
+    const double work = tiles * (taps * cycles_per_step * steps + DepthwiseEstimate::between_tiles);
     const double results = r.single ? double(points) : points * r.out_bytes / 2.0;
-    const double moved = tiles * (image + results) * 4 * n.mabs * n.l1bs * n.l2bs; // LW of a group
-    return std::max(work, moved / n.dram) + 100 * tiles + image * 4 * n.mabs * n.l1bs / n.dram;
+    // LW of a group.
+    const double moved = tiles * (image + results) * pes_per_mab * n.mabs * n.l1bs * n.l2bs;
+    return std::max(work, moved / n.dram) + DepthwiseEstimate::moves_of_tile * tiles +
+           image * pes_per_mab * n.mabs * n.l1bs / n.dram;
 }
 
 } // namespace
@@ -117,7 +131,7 @@ Schedule schedule_chip_depthwise(const Op &op, const Machine &machine, const Chi
         return inner;
     };
     const std::string lane = cut(c, lanes, "v"), rows = cut(y, p.rows, "v"), columns = cut(x, p.columns, "v");
-    bound.push_back({cut(c, pes, "PE"), "PE"});
+    bound.push_back({cut(c, pes_per_mab, "PE"), "PE"});
     if (p.mabs > 1) bound.push_back({cut(c, p.mabs, "MAB"), "MAB"});
     const std::array<std::string, 3> dealt = {r.n, y, x};
     for (size_t level = 0; level < chip_levels.size(); level++) {

@@ -46,7 +46,6 @@ struct ChipMatmulNumbers : ChipNumbers {
 };
 
 // Constants of the estimate, fitted to simulated cycles of the suite chip-gemm.
-constexpr double port_rate = 16;       // LW per cycle that a group's port to DRAM transfers
 constexpr double lost_steps = 1.02;    // matrix steps, with those that wait for operands
 constexpr double spilled_tiles = 1.03; // time of tiles whose sums are spilled while columns arrive
 constexpr double start_and_end = 500;  // cycles
@@ -79,7 +78,7 @@ double halved_cycles(const ChipMatmulRoles &r, const ChipMatmulNumbers &n, const
     const int64_t column_parts = p.groups * p.l2bs, row_parts = n.groups * n.l2bs / column_parts;
     const double it = double(ceil_div(r.M, p.vectors * row_parts)) * (r.batched ? 1 : r.batch);
     const double jt = double(ceil_div(r.N, 1024 * column_parts)) * (r.batched ? r.batch : 1);
-    const double tiles = it * jt, rate = std::min(port_rate, n.dram * n.groups), k_words = 128.0 * blocks;
+    const double tiles = it * jt, rate = std::min(group_port_rate, n.dram * n.groups), k_words = 128.0 * blocks;
     const double x = tiles * p.vectors * k_words, w = jt * 1024 * k_words, out = tiles * p.vectors * row;
     const double kept = blocks < 2 || left < 2 * sums ? 0 : std::min(it, double(left / sums));
     const double matrix = tiles * 16 * blocks * 4 * std::max(p.vectors / 4.0, 7.0);
@@ -135,7 +134,7 @@ double cycles(const ChipMatmulRoles &r, const ChipMatmulNumbers &n, const ChipMa
     const int64_t column_parts = p.groups * p.l2bs, row_parts = n.groups * n.l2bs / column_parts;
     const double it = double(ceil_div(r.M, p.vectors * row_parts)) * (r.batched ? 1 : r.batch);
     const double jt = double(ceil_div(r.N, side * of_l1b * n.l1bs * column_parts)) * (r.batched ? r.batch : 1);
-    const double tiles = it * jt, rate = std::min(port_rate, n.dram * n.groups), k_words = 64.0 * blocks;
+    const double tiles = it * jt, rate = std::min(group_port_rate, n.dram * n.groups), k_words = 64.0 * blocks;
     // Per L2B, in LW.
     const double x = tiles * p.vectors * k_words, w = jt * of_l1b * side * n.l1bs * k_words;
     const double out = tiles * p.vectors * row * (row % 64 ? 2 : 1);

@@ -10,6 +10,24 @@ namespace kumiko::library {
 
 namespace {
 
+// Constants of the estimate that the data paths do not determine: approximations of simulated
+// cycles. The estimate only ranks points.
+struct PackedEstimate {
+    // The share by which the second busiest resource delays the busiest one if it is as busy; less
+    // by a power of their ratio otherwise.
+    static constexpr double most_delay = 0.12, delay_power = 4;
+    static constexpr double start_and_end = 1000; // cycles
+};
+
+// LW of a GRF, beside those for the epilogue's values.
+constexpr int64_t more_end_registers = 8;
+constexpr int64_t most_default_depth = 8; // matrices along k per copy in L1BM
+// Cycles of DRAM; shorter moves do not reach its rate.
+constexpr int64_t shortest_move = 64;
+// At least up to so many copies in L1BM per copy in L2BM.
+constexpr int64_t panels_tried = 16;
+const std::vector<int64_t> vector_counts{4, 8, 16, 32}; // per MAB
+
 struct ChipPackedMatmulRoles : OfMatrices<ChipProduct> {
     int64_t rate() const { return single ? 2 : 1; } // cycles per vector
 };
@@ -34,15 +52,15 @@ int64_t end_words(const ChipPackedMatmulRoles &r, int64_t points) {
     return r.end ? 4 * ceil_div(points * r.sum(), 4) * 4 : 0;
 }
 
-// LW of L1BM for both copies of the matrices. The rest holds vectors, results and epilogue operands
+// LW of L1BM for both copies of the matrices. The rest holds vectors, results, biases and residuals
 // in transit.
 int64_t l1_room(const ChipPackedMatmulRoles &r, const ChipNumbers &n) {
-    return n.l1bm - (r.end ? 4 : 2) * std::max<int64_t>(64, 16 * n.mabs);
+    return n.l1bm - (r.end ? 4 : 2) * n.transit_words();
 }
 
 // LW of a GRF for sums.
 int64_t sum_room(const ChipPackedMatmulRoles &r, const ChipNumbers &n) {
-    return n.grf - std::min(r.end_words + (r.end ? 8 : 0), n.grf - 16);
+    return n.grf - std::min(r.end_words + (r.end ? more_end_registers : 0), n.grf - fewest_sum_words);
 }
 
 bool fits(const ChipPackedMatmulRoles &r, const ChipNumbers &n, const ChipPackedMatmulParameters &p) {
@@ -51,6 +69,7 @@ bool fits(const ChipPackedMatmulRoles &r, const ChipNumbers &n, const ChipPacked
                                  : 2 * p.vectors * copied;
     return points * r.sum() <= sum_room(r, n) && x + end_words(r, points) <= n.lm &&
            2 * p.columns * p.depth * r.matrix() <= l1_room(r, n) &&
+           // the rest of L2BM is for vectors and results in transit
            2 * p.panel * p.depth * p.columns * r.matrix() * p.l1bs <= n.l2bm * 3 / 4;
 }
 
@@ -64,30 +83,33 @@ double cycles(const ChipPackedMatmulRoles &r, const ChipNumbers &n, int64_t out_
     const double visits = double(it) * (p.resident ? 1 : jt); // loads of the row vectors
     const double tiles = double(it) * jt;
     const double matrix = tiles * kb * p.columns * p.vectors * r.rate();
-    const double x = visits * p.vectors * n.mabs * (n.l1bs / p.l1bs) * kb * 4,
+    const double x = visits * p.vectors * n.mabs * (n.l1bs / p.l1bs) * kb * pes_per_mab,
                  w = tiles * p.columns * p.l1bs * kb * r.matrix(); // per L2B
-    const double port = (x + w) / std::min(16.0, n.dram * n.groups);
+    const double port = (x + w) / std::min(group_port_rate, n.dram * n.groups);
     const double results =
         tiles * p.columns * side * p.l1bs * p.l2bs * p.groups * p.vectors * row_parts * out_bytes / 8;
     const double reads = x * (n.l2bs / p.l2bs) * (n.groups / p.groups) + w * p.l2bs * p.groups;
     const double dram = (reads + results) / (n.groups * n.dram);
-    const double l2_steps = n.l2_steps(visits * p.vectors * n.mabs * kb * 4, n.l1bs / p.l1bs) +
+    const double l2_steps = n.l2_steps(visits * p.vectors * n.mabs * kb * pes_per_mab, n.l1bs / p.l1bs) +
                             n.l2_steps(tiles * p.columns * kb * r.matrix(), p.l1bs);
     // In steps of L1.
-    const double of_matrix = double(r.matrix()) / 32, of_result = double(side * out_bytes) / 128;
-    const double l1_steps =
-        visits * p.vectors * kb / 4 + tiles * kb * p.columns * of_matrix + tiles * p.columns * p.vectors * of_result;
+    const double of_matrix = double(r.matrix()) / mab_words_per_step,
+                 of_result = double(side * out_bytes) / (8 * pes_per_mab * pe_words_per_step);
+    const double l1_steps = visits * p.vectors * kb / pe_words_per_step + tiles * kb * p.columns * of_matrix +
+                            tiles * p.columns * p.vectors * of_result;
     // Tile by tile: the first tile of a set of rows waits for its row vectors, the others only for
     // their matrices.
-    const double rate = std::min(16.0, n.dram * n.groups), matrices = w / tiles / rate, vectors = x / visits / rate;
-    // A sum is available three steps later. A matrix takes two steps of L1, which results need too.
-    const double work = r.single ? 8.0 * kb * p.columns * std::max<int64_t>(p.vectors / 4, 3)
-                                 : 4.0 * kb * std::max<int64_t>(p.columns * p.vectors / 4, 3);
-    const double l1 = 4.0 * (of_matrix * kb * p.columns + double(p.columns) * p.vectors * of_result);
-    // The second busiest resource delays the busiest one, by up to an eighth (measured).
+    const double rate = std::min(group_port_rate, n.dram * n.groups), matrices = w / tiles / rate,
+                 vectors = x / visits / rate;
+    // A step computes four vectors of f16 or two of f32. Matrices and results share L1.
+    const double work =
+        r.single ? 2.0 * cycles_per_step * kb * p.columns * std::max(p.vectors / cycles_per_step, sum_latency)
+                 : 1.0 * cycles_per_step * kb * std::max(p.columns * p.vectors / cycles_per_step, sum_latency);
+    const double l1 = cycles_per_step * (of_matrix * kb * p.columns + double(p.columns) * p.vectors * of_result);
     const double most = std::max({work, matrices, l1}),
                  second = work + matrices + l1 - most - std::min({work, matrices, l1});
-    const double tile = most * (1 + 0.12 * std::pow(second / most, 4)), first = std::max(tile, vectors + matrices);
+    const double tile = most * (1 + PackedEstimate::most_delay * std::pow(second / most, PackedEstimate::delay_power)),
+                 first = std::max(tile, vectors + matrices);
     const double rows = p.resident ? first + (jt - 1) * tile : jt * first;
     const double later =
         // the next row vectors are loaded meanwhile
@@ -95,7 +117,8 @@ double cycles(const ChipPackedMatmulRoles &r, const ChipNumbers &n, int64_t out_
     const bool ahead = 2 * p.vectors * kb <= n.lm; // if LM has room
     const double flow = rows + (it - 1) * (ahead ? later : (rows + later) / 2);
     const double tail = results / tiles / (n.groups * n.dram);
-    return r.batch * std::max({flow, matrix, port, dram, 4 * l2_steps, 4 * l1_steps}) + tail + 1000;
+    return r.batch * std::max({flow, matrix, port, dram, cycles_per_step * l2_steps, cycles_per_step * l1_steps}) +
+           tail + PackedEstimate::start_and_end;
 }
 
 } // namespace
@@ -113,9 +136,9 @@ ChipPackedMatmulParameters chip_packed_matmul_parameters(const Op &op, const Mac
     const ChipPackedMatmulRoles r = *chip_packed_matmul_roles(op);
     const ChipNumbers n(machine);
     const int64_t sums = sum_room(r, n);
-    ChipPackedMatmulPoint best{4, 1, 1, 1, 1, false};
+    ChipPackedMatmulPoint best{vector_counts.front(), 1, 1, 1, 1, false};
     double least = INFINITY;
-    for (const int64_t vectors : {4, 8, 16, 32}) {
+    for (const int64_t vectors : vector_counts) {
         for (int64_t columns = 1; columns * vectors * r.sum() <= sums; columns *= 2) {
             for (const int64_t groups : divisors(n.groups)) {
                 for (const int64_t l2bs : divisors(n.l2bs)) {
@@ -131,20 +154,20 @@ ChipPackedMatmulParameters chip_packed_matmul_parameters(const Op &op, const Mac
         }
     }
     ChipPackedMatmulParameters p;
-    p.vectors = Tile(best.vectors, {4, 8, 16, 32});
+    p.vectors = Tile(best.vectors, vector_counts);
     p.columns = Tile(best.columns, powers(1, std::max<int64_t>(best.columns, n.grf / 8)));
     // Each of the two copies takes a quarter of L1BM.
     const int64_t matrices = std::max<int64_t>(1, n.l1bm / 4 / r.matrix() / best.columns);
     int64_t depth = 1;
-    while (depth * 2 <= std::min<int64_t>({matrices, 8, ceil_div(r.K, r.side())})) depth *= 2;
+    while (depth * 2 <= std::min({matrices, most_default_depth, ceil_div(r.K, r.side())})) depth *= 2;
     p.depth = Tile(depth, powers(1, std::max<int64_t>(depth, l1_room(r, n) / (2 * r.matrix()))));
-    // Panels make moves long enough, in at most half of L2BM.
+    // Copies in L2BM join moves that would be too short, in at most half of L2BM.
     const int64_t tile = depth * best.columns * r.matrix() * best.l1bs;
     int64_t panel = 0;
-    if (tile < 64 * n.dram) {
-        for (panel = 1; panel * tile < 64 * n.dram && 4 * panel * tile <= n.l2bm / 2;) panel *= 2;
+    if (tile < shortest_move * n.dram) {
+        for (panel = 1; panel * tile < shortest_move * n.dram && 4 * panel * tile <= n.l2bm / 2;) panel *= 2;
     }
-    std::vector<int64_t> panels = powers(1, std::max<int64_t>(panel, 16));
+    std::vector<int64_t> panels = powers(1, std::max(panel, panels_tried));
     panels.insert(panels.begin(), 0);
     p.panel = Tile(panel, panels);
     p.groups = Tile(best.groups, divisors(n.groups));

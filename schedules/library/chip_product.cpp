@@ -38,7 +38,8 @@ bool has_end(const Op &op, const Contraction &c) {
 }
 
 int64_t end_registers(const Op &op, const Contraction &c) {
-    return !has_end(op, c) ? 0 : has_function_call(op.stage(c.consumer).value) ? 64 : 24;
+    constexpr int64_t of_arithmetic = 24, of_functions = 64; // a function needs more temporaries
+    return !has_end(op, c) ? 0 : has_function_call(op.stage(c.consumer).value) ? of_functions : of_arithmetic;
 }
 
 std::optional<ChipProduct> find_chip_product(const Op &op) {
@@ -81,7 +82,8 @@ ChipNumbers::ChipNumbers(const Machine &m)
       l2bm(m.level("L2BM").bytes / 8), dram(m.level("DRAM").bandwidth / (8 * m.clock_ghz)) {}
 
 double ChipNumbers::l2_steps(double words, int64_t parts) const {
-    return parts == l1bs ? words / 32 : words / 64 * double(parts > 1 && parts % 2 == 0 ? parts / 2 : parts);
+    if (parts == l1bs) return words / l1b_words_per_step;
+    return words / bcast_words_per_step * double(parts > 1 && parts % 2 == 0 ? parts / 2 : parts);
 }
 
 std::string prepack_in_order(Schedule &s, const Op &op, const std::string &tensor) {

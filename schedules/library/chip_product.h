@@ -4,6 +4,7 @@
 
 #include "schedules/library/structure.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace kumiko {
@@ -25,6 +26,34 @@ std::optional<ChipProduct> find_chip_product(const Op &op);
 bool has_end(const Op &op, const Contraction &c);
 int64_t end_registers(const Op &op, const Contraction &c);
 
+// Rates of the chip's data paths (docs/chip.md). An instruction word is a step of four cycles.
+inline constexpr int64_t cycles_per_step = 4, pes_per_mab = 4;
+inline constexpr int64_t block_words = 64; // LW that DRAM transfers together
+// LW between L1BM and a PE: l1.scatter, l1.gather.
+inline constexpr int64_t pe_words_per_step = 4;
+inline constexpr int64_t mab_words_per_step = 32; // LW from L1BM to all MABs: l1.mab of two words
+// LW between L2BM and each L1B: l2.scatter, l2.gather.
+inline constexpr int64_t l1b_words_per_step = 32;
+inline constexpr int64_t bcast_words_per_step = 64; // LW from L2BM to all L1Bs: l2.bcast
+// LW per cycle between a group's DRAM and its L2BMs.
+inline constexpr double group_port_rate = 16;
+// Steps until a sum of a MAB can be read and added to again.
+inline constexpr int64_t sum_latency = 3;
+// Constants of the estimates of products with packed operands that the data paths do not determine:
+// approximations of simulated cycles. Estimates only rank points.
+struct PackedProductEstimate {
+    // Fewest steps per f16 matrix: loading it takes two steps of L1, and some steps wait.
+    static constexpr double fewest_steps = 2.3;
+    static constexpr double start = 300;         // cycles until the first loads have arrived
+    static constexpr double cycles_of_move = 60; // lost per move, because short ones are slower
+};
+// LW of each GRF for the epilogue of such a product, at least.
+inline constexpr int64_t fewest_end_registers = 32;
+// LW to which copies in LM are rounded up.
+inline constexpr int64_t lm_granule = 8;
+// LW of a GRF that are left for sums, whatever an epilogue needs.
+inline constexpr int64_t fewest_sum_words = 16;
+
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 std::vector<int64_t> divisors(int64_t n);
 // low, 2 low, 4 low, … up to high; at least {low}.
@@ -35,7 +64,9 @@ struct ChipNumbers {
     int64_t groups, l2bs, l1bs, mabs, lm, grf, l1bm, l2bm;
     double dram; // LW per cycle and group
     explicit ChipNumbers(const Machine &m);
-    // Steps of L2 that bring `words` LW to each L1B, if `parts` parts of the L2B's L1Bs receive
+    // LW of L1BM for one kind of data in transit: vectors, results, a bias, a residual.
+    int64_t transit_words() const { return std::max<int64_t>(block_words, 16 * mabs); }
+    // Steps of L2 that load `words` LW into each L1B, if `parts` parts of the L2B's L1Bs receive
     // different words.
     double l2_steps(double words, int64_t parts) const;
 };
