@@ -1,7 +1,7 @@
 #include "autotune/arrays.h"
 
 #include "autotune/exact.h"
-#include "dsl/elements.h"
+#include "dsl/buffer_elements.h"
 #include "dsl/extern.h"
 #include "dsl/inout.h"
 #include "dsl/interpret.h"

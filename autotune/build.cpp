@@ -130,7 +130,7 @@ struct Build {
 std::atomic<int> left_behind = 0;
 
 // Runs the thread at idle priority, so that it does not disturb timing, and detaches it.
-void leave_behind(std::thread thread) {
+void abandon(std::thread thread) {
     left_behind++;
     const sched_param none{};
     pthread_setschedparam(thread.native_handle(), SCHED_IDLE, &none);
@@ -147,7 +147,7 @@ void run_build(const std::shared_ptr<Build> &build, const std::function<bool(dou
                 throw UserError("the compiler did not end in " + duration_text(watch.seconds()));
         }
     } catch (...) { // also thrown by give_up
-        leave_behind(std::move(thread));
+        abandon(std::move(thread));
         throw;
     }
     thread.join();
@@ -174,7 +174,7 @@ std::vector<PackedInput> packed_inputs(const Nest &kernel, const Sizes &sizes) {
 
 } // namespace
 
-int compilers_left_behind() { return left_behind; }
+int abandoned_compilers() { return left_behind; }
 
 void build_candidate(const Space &space, const CpuTarget &target, const Sizes &sizes, Candidate &candidate,
                      const std::function<bool(double seconds)> &give_up) {

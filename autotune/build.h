@@ -57,7 +57,7 @@ void build_candidate(const Space &space, const CpuTarget &target, const Sizes &s
                      const std::function<bool(double seconds)> &give_up);
 
 // The number of threads abandoned by this process; some may have ended since.
-int compilers_left_behind();
+int abandoned_compilers();
 
 // A hash of the directives only, so that equal schedules of one op have equal hashes.
 std::string hash_of_schedule(const nlohmann::json &saved);

@@ -11,12 +11,12 @@ CandidateFilter::CandidateFilter(const Space &space, int threads, const Sizes &s
     : space_(space), threads_(threads), sizes_(sizes),
       model_(std::move(before), features_for(space.machine()).version) {}
 
-CandidateFilter::AtHand &CandidateFilter::look_at(const Point &point, const char *origin) {
-    const auto found = at_hand_.find(point);
-    if (found != at_hand_.end()) return found->second;
+CandidateFilter::Examined &CandidateFilter::examine(const Point &point, const char *origin) {
+    const auto found = examined_.find(point);
+    if (found != examined_.end()) return found->second;
     auto [candidate, schedule] = make_with_schedule(space_, point);
     candidate.origin = origin;
-    return at_hand_.emplace(point, AtHand{std::move(candidate), std::move(schedule)}).first->second;
+    return examined_.emplace(point, Examined{std::move(candidate), std::move(schedule)}).first->second;
 }
 
 void CandidateFilter::describe(Candidate &candidate, const Schedule &schedule) {
@@ -32,10 +32,10 @@ void CandidateFilter::describe(Candidate &candidate, const Schedule &schedule) {
 
 std::string CandidateFilter::schedule_of(const Point &point, const char *origin) {
     if (const auto known = hashes_.find(point); known != hashes_.end()) return known->second;
-    const Candidate &c = look_at(point, origin).candidate;
+    const Candidate &c = examine(point, origin).candidate;
     if (c.outcome != Outcome::Ok) {
         rejected_.push_back(c);
-        at_hand_.erase(point);
+        examined_.erase(point);
         return hashes_[point] = "";
     }
     return hashes_[point] = c.schedule_hash;
@@ -45,11 +45,11 @@ const CandidateFilter::Described *CandidateFilter::described(const Point &point,
     const std::string schedule = schedule_of(point, origin);
     if (schedule.empty()) return nullptr;
     if (const auto known = described_.find(schedule); known != described_.end()) return &known->second;
-    auto &[candidate, made] = look_at(point, origin);
+    auto &[candidate, made] = examine(point, origin);
     describe(candidate, *made);
     if (candidate.outcome != Outcome::Ok) {
         rejected_.push_back(std::move(candidate));
-        at_hand_.erase(point);
+        examined_.erase(point);
         hashes_[point] = "";
         return nullptr;
     }
@@ -80,11 +80,11 @@ std::vector<float> CandidateFilter::scores(const std::vector<Point> &points, con
 
 Candidate CandidateFilter::candidate(const Proposal &proposal) {
     const Point &point = proposal.point;
-    auto &[candidate, schedule] = look_at(point, proposal.origin.c_str());
+    auto &[candidate, schedule] = examine(point, proposal.origin.c_str());
     Candidate taken = std::move(candidate);
     taken.origin = proposal.origin;
     taken.made = std::move(schedule);
-    at_hand_.erase(point);
+    examined_.erase(point);
     if (taken.outcome != Outcome::Ok) return taken;
     if (const auto known = described_.find(taken.schedule_hash); known != described_.end()) {
         taken.features = known->second.features;

@@ -25,7 +25,7 @@ public:
     // The described candidate for a proposal; keeps the score of an earlier query.
     Candidate candidate(const Proposal &proposal);
     // Drops the schedules of points that were queried but not taken.
-    void forget() { at_hand_.clear(); }
+    void forget() { examined_.clear(); }
 
     TaskModel &model() { return model_; }
     // Returns and clears the points that turned out illegal or could not be lowered during the
@@ -38,11 +38,11 @@ private:
         double estimated_seconds = 0;
         std::optional<double> predicted;
     };
-    struct AtHand {
+    struct Examined {
         Candidate candidate;
         std::optional<Schedule> schedule; // if it is legal
     };
-    AtHand &look_at(const Point &point, const char *origin);
+    Examined &examine(const Point &point, const char *origin);
     void describe(Candidate &candidate, const Schedule &schedule);
     // Null if it cannot be lowered.
     const Described *described(const Point &point, const char *origin);
@@ -56,7 +56,7 @@ private:
     std::optional<Features> default_;
     std::map<Point, std::string> hashes_; // schedule hash by point
     std::map<std::string, Described> described_;
-    std::map<Point, AtHand> at_hand_;
+    std::map<Point, Examined> examined_;
     std::vector<Candidate> rejected_;
     std::function<bool()> over_;
 };

@@ -74,7 +74,7 @@ std::optional<MeasureResult> ChipRunner::next(double best) {
 std::optional<MeasureResult> ChipRunner::take(const std::function<bool()> &over) {
     std::unique_lock lock(mutex_);
     if (returned_ == submitted_) return std::nullopt;
-    while (!changed_.wait_for(lock, look_pause, [&] { return done_.count(returned_) != 0; })) {
+    while (!changed_.wait_for(lock, polling_interval, [&] { return done_.count(returned_) != 0; })) {
         if (over && over()) return std::nullopt;
     }
     MeasureResult measure_result = std::move(done_.at(returned_));

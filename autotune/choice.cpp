@@ -79,7 +79,7 @@ std::vector<OpenStage> open_stages(const Op &op, const Schedule &by_rules) {
         const int64_t steps = sketch.steps * static_cast<int64_t>(std::max<size_t>(1, stage.components.size()));
         all += steps;
         if (stage.components.size() > most_components) return {};
-        if (sketch.way != StageSketch::Way::Reduction || sketch.vector_axes.empty() || steps < fewest_steps) continue;
+        if (sketch.kind != StageSketch::Kind::Reduction || sketch.vector_axes.empty() || steps < fewest_steps) continue;
         const StageState *state = by_rules.state().find(stage.name);
         if (!state || state->placement.kind != Placement::Kind::Root || state->tensorize || holds_others(stage.name) ||
             library::gets_tile(op, stage, machine) || gathers_rows(stage) || joins_axes(*state))
@@ -185,9 +185,9 @@ Point choose_loops(const Space &space, const Point &by_rules, std::vector<Compar
     for (const OpenStage &stage : open) {
         const auto loops = find_parameter(space, stage.name + ".loops");
         if (!loops) continue;
-        const std::vector<Json> &ways = space.parameters()[*loops].values;
+        const std::vector<Json> &choices = space.parameters()[*loops].values;
         Point sketch = all.point();
-        sketch[*loops] = static_cast<uint32_t>(std::find(ways.begin(), ways.end(), "sketch") - ways.begin());
+        sketch[*loops] = static_cast<uint32_t>(std::find(choices.begin(), choices.end(), "sketch") - choices.begin());
         if (sketch == all.point()) continue;
         const double alone = stage.short_rows ? accepted_with_model : accepted_alone;
         all.consider(sketch, alone);

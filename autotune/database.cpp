@@ -182,8 +182,8 @@ Database &Database::operator=(Database &&) noexcept = default;
 const std::string &Database::path() const { return contents_->connection.path; }
 int Database::version() const { return contents_->version; }
 
-void Database::all_or_nothing(const std::function<void()> &f) { contents_->write(f); }
-void Database::at_one_moment(const std::function<void()> &f) const { contents_->read(f); }
+void Database::in_transaction(const std::function<void()> &f) { contents_->write(f); }
+void Database::with_snapshot(const std::function<void()> &f) const { contents_->read(f); }
 
 DatabaseTask Database::task_of(const Op &op, const TaskKey &key) {
     return {key, op.to_string(), describe_tensors(op, key.sizes)};

@@ -57,10 +57,10 @@ public:
     // Removes a record, and its task if it was the last one.
     void remove(const Record &record);
     // Runs f in one transaction: if f throws, nothing is written.
-    void all_or_nothing(const std::function<void()> &f);
+    void in_transaction(const std::function<void()> &f);
     // Runs f on a consistent snapshot, regardless of concurrent writers. f must not write.
-    void at_one_moment(const std::function<void()> &f) const;
-    // Returns the space of removed records to the disk. Not inside all_or_nothing().
+    void with_snapshot(const std::function<void()> &f) const;
+    // Returns the space of removed records to the disk. Not inside in_transaction().
     void compact();
 
     // All records of a task, oldest first. `machine` is set in the records, because the database

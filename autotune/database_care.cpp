@@ -143,14 +143,14 @@ PruneCount prune(Database &database, const PruneOptions &o) {
         }
     };
     if (o.dry_run) {
-        database.at_one_moment(go);
+        database.with_snapshot(go);
         return count;
     }
-    database.all_or_nothing(go);
+    database.in_transaction(go);
     try {
         if (count.removed > 0) database.compact();
     } catch (const UserError &e) { // a full disk has no room for the smaller copy either
-        count.as_large = e.what();
+        count.not_compacted = e.what();
     }
     return count;
 }

@@ -43,8 +43,8 @@ struct PruneOptions {
 
 struct PruneCount {
     int removed = 0, left = 0;
-    int tasks_removed = 0; // tasks without remaining records
-    std::string as_large;  // why the file could not be compacted; new records reuse the space
+    int tasks_removed = 0;     // tasks without remaining records
+    std::string not_compacted; // why the file could not be compacted; new records reuse the space
 };
 
 // Removes records, all or none, and compacts the file. Throws UserError if the options select

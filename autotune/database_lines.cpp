@@ -215,7 +215,7 @@ int64_t read_header(const Lines &lines) {
 } // namespace
 
 void write_lines(const Database &from, std::ostream &out) {
-    from.at_one_moment([&] { // consistent with the header's count
+    from.with_snapshot([&] { // consistent with the header's count
         int64_t records = 0;
         for (const auto &task : from.tasks()) records += task.records;
         out << Json{{"kumiko", mark}, {"version", Database::format_version}, {"records", records}}.dump() << "\n";
@@ -228,7 +228,7 @@ MergeCount merge_lines(Database &into, std::istream &in, const std::string &docu
     if (!lines.next()) throw UserError(document + " is empty: it has no header and no records");
     const int64_t stated = read_header(lines);
     MergeCount count;
-    into.all_or_nothing([&] {
+    into.in_transaction([&] {
         while (lines.next()) {
             const Json json = lines.json();
             const auto [task, record] = record_of_line(JsonView(json, lines.where()));

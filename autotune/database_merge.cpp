@@ -71,8 +71,8 @@ MergeCount merge(Database &into, const Database &from) {
     if (std::filesystem::equivalent(into.path(), from.path(), error))
         throw UserError(from.path() + " cannot be merged into itself");
     MergeCount count;
-    into.all_or_nothing([&] {
-        from.at_one_moment(
+    into.in_transaction([&] {
+        from.with_snapshot(
             [&] { from.for_each([&](const auto &task, const Record &r) { count += merge(into, task, r); }); });
     });
     return count;

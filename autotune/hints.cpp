@@ -11,7 +11,7 @@ std::vector<Hint> hints(const Op &op, const Machine &machine, const std::string 
     std::vector<Hint> all;
     for (const Database::TaskSummary &t : opened.tasks()) {
         if (t.key.op_hash != wanted.op_hash || t.key.sizes != wanted.sizes || t.key.machine == wanted.machine) continue;
-        if (!KeyMachine::parse(t.key.machine).same_way(KeyMachine::parse(wanted.machine))) continue;
+        if (!KeyMachine::parse(t.key.machine).same_conditions(KeyMachine::parse(wanted.machine))) continue;
         auto record = opened.best(t.key, machine);
         if (!record) continue;
         Hint hint{std::move(*record), ""};

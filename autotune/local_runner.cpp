@@ -154,7 +154,7 @@ std::optional<MeasureResult> LocalRunner::next(double best) {
     const auto idle = [&] { return waiting_.empty() && built_.empty() && !building_ && !measuring_; };
     while (!failed_ && done_.empty() && !idle()) {
         if (over()) return std::nullopt;
-        changed_.wait_for(lock, look_pause);
+        changed_.wait_for(lock, polling_interval);
     }
     if (failed_) std::rethrow_exception(failed_);
     if (done_.empty()) return std::nullopt;

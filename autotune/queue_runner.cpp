@@ -11,7 +11,7 @@ namespace kumiko {
 
 namespace {
 
-constexpr double look_every = 1, say_nobody_after = 3; // seconds
+constexpr double poll_every = 1, report_no_workers_after = 3; // seconds
 constexpr size_t deaths_of_a_crash = 2, items_a_worker = 4;
 
 std::string random_name() {
@@ -60,7 +60,7 @@ auto QueueRunner::with_server(F f) {
 QueueRunner::QueueRunner(const QueueTask &task, QueueRunnerOptions options)
     : task_(task), options_(std::move(options)), redis_(RedisAddress::parse(options_.server)), session_(random_name()) {
     check_recipe(task_);
-    look_around();
+    maintain_session();
 }
 
 QueueRunner::~QueueRunner() {
@@ -106,7 +106,7 @@ std::optional<MeasureResult> QueueRunner::next(double best) {
     if (under_way_.empty()) return std::nullopt;
     std::optional<QueueAnswer> answer = receive([&] {
         if (options_.over && options_.over()) return true;
-        if (!answered_ && live_.empty() && !refusal_.empty() && without_worker_.seconds() > say_nobody_after)
+        if (!answered_ && live_.empty() && !refusal_.empty() && without_worker_.seconds() > report_no_workers_after)
             throw UserError("no worker takes this task: " + refusal_);
         if (options_.patience <= 0 || !live_.empty() || without_worker_.seconds() < options_.patience) return false;
         if (!answered_)
@@ -173,7 +173,7 @@ size_t QueueRunner::wanted() const { return items_a_worker * std::max<size_t>(1,
 
 std::optional<QueueAnswer> QueueRunner::receive(const std::function<bool()> &over) {
     while (true) {
-        if (looked_.seconds() > look_every) look_around();
+        if (polled_.seconds() > poll_every) maintain_session();
         std::optional<QueueAnswer> answer;
         if (!own_answers_.empty()) {
             answer = own_answers_.back();
@@ -193,7 +193,7 @@ std::optional<QueueAnswer> QueueRunner::receive(const std::function<bool()> &ove
     }
 }
 
-void QueueRunner::look_around() {
+void QueueRunner::maintain_session() {
     const Lists lists = with_server([&] {
         const std::string sessions = queue::sessions(task_.wanted.machine, task_.wanted.threads);
         const std::string leftover = std::to_string(queue::leftover_seconds);
@@ -229,8 +229,8 @@ void QueueRunner::look_around() {
         }
         return l;
     });
-    looked_.restart();
-    look_at_workers(lists);
+    polled_.restart();
+    update_workers(lists);
     std::set<std::string> somewhere = lists.waiting;
     for (const auto &[name, worker] : lists.workers) somewhere.insert(worker.held.begin(), worker.held.end());
     for (auto &[number, item] : under_way_) {
@@ -245,7 +245,7 @@ void QueueRunner::look_around() {
     }
 }
 
-void QueueRunner::look_at_workers(const Lists &lists) {
+void QueueRunner::update_workers(const Lists &lists) {
     std::set<std::string> live;
     refusal_.clear();
     for (const auto &[name, worker] : lists.workers) {
@@ -272,12 +272,13 @@ void QueueRunner::look_at_workers(const Lists &lists) {
     }
     live_ = std::move(live);
     if (!live_.empty()) {
-        if (said_nobody_) say(fmt::format("{} worker{} there now", live_.size(), live_.size() == 1 ? " is" : "s are"));
+        if (reported_no_workers_)
+            say(fmt::format("{} worker{} there now", live_.size(), live_.size() == 1 ? " is" : "s are"));
         without_worker_.restart();
-        said_nobody_ = false;
-    } else if (!said_nobody_ && without_worker_.seconds() > say_nobody_after) {
-        said_nobody_ = true;
-        say(why_nobody(lists));
+        reported_no_workers_ = false;
+    } else if (!reported_no_workers_ && without_worker_.seconds() > report_no_workers_after) {
+        reported_no_workers_ = true;
+        say(reason_without_workers(lists));
     }
 }
 
@@ -298,7 +299,7 @@ void QueueRunner::put_back(const std::string &worker, int64_t number) {
     own_answers_.push_back(std::move(crash));
 }
 
-std::string QueueRunner::why_nobody(const Lists &lists) const {
+std::string QueueRunner::reason_without_workers(const Lists &lists) const {
     const auto [machine, threads] = task_.wanted;
     std::string text =
         fmt::format("no worker is there yet: start kumiko worker --queue {}{} on a machine like this one ({})",

@@ -72,12 +72,12 @@ private:
     void put(int64_t number, const Item &item, bool first);
     std::optional<QueueAnswer> receive(const std::function<bool()> &over);
     // Maintains the session: signs of life, new and dead workers, lost items.
-    void look_around();
-    void look_at_workers(const Lists &lists);
+    void maintain_session();
+    void update_workers(const Lists &lists);
     MeasureResult taken(QueueAnswer answer);
     void put_back(const std::string &worker, int64_t number);
     void say(const std::string &text) const;
-    std::string why_nobody(const Lists &lists) const;
+    std::string reason_without_workers(const Lists &lists) const;
 
     QueueTask task_;
     QueueRunnerOptions options_;
@@ -91,8 +91,8 @@ private:
     double best_ = std::numeric_limits<double>::infinity();
     QueueAnchor anchor_;  // the first good candidate
     std::string refusal_; // reason of a worker that refused, while no worker serves the session
-    bool answered_ = false, said_nobody_ = false;
-    Stopwatch looked_, without_worker_;
+    bool answered_ = false, reported_no_workers_ = false;
+    Stopwatch polled_, without_worker_;
 };
 
 } // namespace kumiko

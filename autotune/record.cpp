@@ -19,7 +19,7 @@ bool take_end(std::string &text, std::string_view end) {
 
 } // namespace
 
-std::string KeyMachine::way() const {
+std::string KeyMachine::conditions() const {
     return std::string(cold ? cold_text : "") + std::string(ahead ? ahead_text : "");
 }
 

@@ -26,10 +26,10 @@ struct KeyMachine {
     std::string id;
     bool cold = false, ahead = false;
 
-    std::string way() const; // ", caches cold, weights packed ahead", as far as they apply
-    std::string text() const { return id + way(); }
+    std::string conditions() const; // ", caches cold, weights packed ahead", as far as they apply
+    std::string text() const { return id + conditions(); }
     static KeyMachine parse(std::string text);
-    bool same_way(const KeyMachine &other) const { return cold == other.cold && ahead == other.ahead; }
+    bool same_conditions(const KeyMachine &other) const { return cold == other.cold && ahead == other.ahead; }
 };
 
 // One candidate: its task, schedule, outcome and times.

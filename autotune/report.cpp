@@ -50,7 +50,7 @@ i.best { background: var(--best) } i.chance { background: var(--chance) } i.dot 
 std::string name_of(const DatabaseTask &task) {
     std::string text = task.key.op;
     for (const auto &[size, value] : task.key.sizes) text += " " + size + "=" + std::to_string(value);
-    return text + KeyMachine::parse(task.key.machine).way();
+    return text + KeyMachine::parse(task.key.machine).conditions();
 }
 
 std::string task_part(const ReportTask &task, const CostModel &model, size_t number) {
@@ -60,7 +60,7 @@ std::string task_part(const ReportTask &task, const CostModel &model, size_t num
     std::string h = "<section id=\"task" + std::to_string(number) + "\">\n<h2>" + html_escaped(name_of(task.task)) +
                     "</h2>\n<p>" + html_escaped(tensors_text(task.task.tensors)) + "</p>\n<pre>" +
                     html_escaped(task.task.formula) + "</pre>\n";
-    return h + facts_section(s) + curve_section(s) + best_section(s) + judgement_section(s) + reasons_section(s) +
+    return h + facts_section(s) + curve_section(s) + best_section(s) + prediction_section(s) + reasons_section(s) +
            failures_section(s) + "</section>\n";
 }
 

@@ -35,7 +35,7 @@ using LeastPossible = std::function<double(double clock_hz)>;
 // replaces the minimum.
 bool accept(Measured &measured, double least_possible);
 
-constexpr std::chrono::milliseconds look_pause(50); // polling interval for cancellation
+constexpr std::chrono::milliseconds polling_interval(50); // polling interval for cancellation
 
 class CandidateRunner {
 public:

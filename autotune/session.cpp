@@ -256,7 +256,7 @@ void Session::take_facts() {
     report_.checked_elements = facts_.sampled;
 }
 
-void Session::rest() { runner_.reset(); }
+void Session::release_runner() { runner_.reset(); }
 
 void Session::measure(MeasureResult measure_result) {
     auto &[candidate, measured, worker] = measure_result;

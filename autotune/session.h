@@ -45,7 +45,7 @@ public:
     // ones; almost 0 while no candidate is good.
     double expected_gain() const;
     // Releases the measuring process and its arrays; the next advance() recreates them.
-    void rest();
+    void release_runner();
     // Sets the receiver of immediate messages for the user, for example that there is no worker. By
     // default they are dropped.
     void on_notice(std::function<void(const std::string &)> notice) { notice_ = std::move(notice); }

@@ -31,8 +31,8 @@ void Session::compare() {
     const auto first =
         std::min_element(good.begin(), good.end(), [](const Record &a, const Record &b) { return a.ranks_before(b); });
     const std::string winner = first != good.end() && first->final_seconds ? first->schedule_hash : "";
-    const auto turn = [&](const Record &r) { return std::pair(r.schedule_hash != winner, r.timing.least); };
-    std::stable_sort(good.begin(), good.end(), [&](const Record &a, const Record &b) { return turn(a) < turn(b); });
+    const auto rank = [&](const Record &r) { return std::pair(r.schedule_hash != winner, r.timing.least); };
+    std::stable_sort(good.begin(), good.end(), [&](const Record &a, const Record &b) { return rank(a) < rank(b); });
     const Candidate beginning = make_candidate(*space_, space_->default_point());
     std::vector<Record> compared;
     std::vector<Candidate> candidates;
@@ -101,7 +101,7 @@ void Session::keep_comparison(const std::set<std::string> &timed) {
         }
     };
     if (database_)
-        database_->all_or_nothing(keep_all);
+        database_->in_transaction(keep_all);
     else
         keep_all();
 }

@@ -2,7 +2,7 @@
 
 #include "autotune/measurer.h"
 #include "autotune/measurer/protocol.h"
-#include "dsl/elements.h"
+#include "dsl/buffer_elements.h"
 #include "dsl/extern.h"
 #include "support/duration.h"
 #include "support/memory.h"

@@ -68,7 +68,7 @@ public:
             if (!next || interrupted()) break;
             advance(*next);
             // The arrays of many tasks may be large.
-            if (parts_.size() > 4 && next->session) next->session->rest();
+            if (parts_.size() > 4 && next->session) next->session->release_runner();
         }
         progress_->finish();
         if (living() == 0 && !parts_.empty()) std::rethrow_exception(parts_[0].failed);
@@ -79,7 +79,7 @@ public:
         for (Part &part : parts_) {
             if (!part.session) continue;
             if (part.session->best()) best[part.index] = part.session->conclude();
-            part.session->rest();
+            part.session->release_runner();
         }
         for (const Part &part : parts_) {
             TuneReport &report = reports_[part.index];

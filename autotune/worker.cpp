@@ -86,7 +86,7 @@ private:
     std::set<std::string> refused_;   // sessions
     bool given_up_ = false;           // reconnecting has failed
     std::map<std::string, int> measured_;
-    int deinterleaved_ = 0; // candidates of the current session in this turn
+    int taken_this_turn_ = 0; // candidates of the current session in this turn
     size_t clock_ = 0;
     Stopwatch idle_;
 };
@@ -151,9 +151,11 @@ std::vector<std::string> Worker::sessions_in_turn() {
             {"SREM", queue::sessions(offer_.machine, offer_.threads), all[i]});
         all.erase(all.begin() + static_cast<std::ptrdiff_t>(i));
     }
-    const auto is_current = [&](const std::string &s) { return deinterleaved_ < turn ? s >= current_ : s > current_; };
+    const auto is_current = [&](const std::string &s) {
+        return taken_this_turn_ < turn ? s >= current_ : s > current_;
+    };
     std::rotate(all.begin(), std::find_if(all.begin(), all.end(), is_current), all.end());
-    deinterleaved_ = 0;
+    taken_this_turn_ = 0;
     std::erase_if(jobs_, [&](const auto &job) { return std::find(all.begin(), all.end(), job.first) == all.end(); });
     std::erase_if(all, [&](const std::string &s) { return refused_.count(s) != 0; });
     return all;
@@ -192,9 +194,9 @@ bool Worker::take_from(const std::string &session) {
 // needs a worker of its own, or it is another session's turn.
 void Worker::take_more() {
     if (held_.size() >= most_held) return;
-    if (deinterleaved_ >= turn) {
+    if (taken_this_turn_ >= turn) {
         if (redis_.command({"SCARD", queue::sessions(offer_.machine, offer_.threads)}).integer > 1) return;
-        deinterleaved_ = 0;
+        taken_this_turn_ = 0;
     }
     if (redis_.command({"LLEN", queue::of_session("alone", current_)}).integer > 0) return;
     const RedisReply item =
@@ -210,7 +212,7 @@ bool Worker::begin(const std::string &item, bool alone) {
     std::optional<QueueAnswer> compared;
     if (job) {
         current_ = session;
-        deinterleaved_++;
+        taken_this_turn_++;
         try {
             const QueueItem what = QueueItem::from_json(body.text);
             if (what.compare_seconds > 0) {

@@ -83,7 +83,7 @@ Found best_by_name(const std::string &name, const Machine &machine, const std::s
     for (const Database::TaskSummary &t : database.tasks()) {
         names.push_back(t.key.op);
         if (t.key.op == name && t.ok > 0) otherwise.insert(t.key.machine);
-        if (t.key.op == name && (any ? id.same_way(KeyMachine::parse(t.key.machine)) : here(t)) && t.ok > 0)
+        if (t.key.op == name && (any ? id.same_conditions(KeyMachine::parse(t.key.machine)) : here(t)) && t.ok > 0)
             tasks.push_back(t);
     }
     if (std::any_of(tasks.begin(), tasks.end(), here)) std::erase_if(tasks, std::not_fn(here));
@@ -93,7 +93,8 @@ Found best_by_name(const std::string &name, const Machine &machine, const std::s
     if (tasks.empty() && !otherwise.empty())
         throw UserError(fmt::format("{} knows no schedule of \"{}\" for {}{}, but for {}; --any-machine, --cold and "
                                     "--ahead say which is meant",
-                                    file, name, any ? "any machine" : id.id, id.way(), fmt::join(otherwise, "; ")));
+                                    file, name, any ? "any machine" : id.id, id.conditions(),
+                                    fmt::join(otherwise, "; ")));
     if (tasks.empty()) {
         for (const ops::Operator &o : ops::registry()) names.push_back(o.name);
         std::set<std::string> once;

@@ -134,7 +134,7 @@ bool is_lines(const std::string &file) { return file.ends_with(".jsonl"); }
 void merge_all(const std::string &into, const std::vector<std::string> &from, const std::string &json) {
     Written database(into);
     MergeCount all;
-    (*database).all_or_nothing([&] {
+    (*database).in_transaction([&] {
         for (const std::string &file : from) {
             if (!is_lines(file)) {
                 all += merge(*database, Database(file, Database::Mode::Read));
@@ -172,7 +172,9 @@ void prune_records(const std::string &file, const PruneOptions &options, const s
                                  options.dry_run ? "would be removed" : "were removed", count.left,
                                  options.dry_run ? "would remain" : "remain");
         if (count.tasks_removed > 0) std::cout << count.tasks_removed << " tasks with them\n";
-        if (!count.as_large.empty()) std::cout << "the file was not made smaller: " << count.as_large << "\n";
+        if (!count.not_compacted.empty())
+            std::cout << "the file was not made smaller: " << count.not_compacted << "
+";
         if (!options.dry_run)
             std::cout << fmt::format("{} before, {} now\n", bytes_text(static_cast<double>(before)),
                                      bytes_text(static_cast<double>(after)));

@@ -1,6 +1,6 @@
 #include "dsl/buffers.h"
 
-#include "dsl/elements.h"
+#include "dsl/buffer_elements.h"
 #include "dsl/types.h"
 #include "support/random.h"
 

@@ -1,5 +1,5 @@
 // Comparison of buffers, and the report of their differences.
-#include "dsl/elements.h"
+#include "dsl/buffer_elements.h"
 #include "dsl/types.h"
 
 #include <bit>

@@ -1,6 +1,6 @@
 #include "dsl/interpret_element.h"
 
-#include "dsl/elements.h"
+#include "dsl/buffer_elements.h"
 #include "dsl/extern.h"
 #include "dsl/interpreter/parts.h"
 #include "dsl/recurrence.h"

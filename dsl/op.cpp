@@ -201,7 +201,7 @@ Op::Op(const std::string &name, const std::vector<Tensor> &inputs, const std::ve
         }
         contents->inputs = std::move(read);
         contents->earlier = builder.earlier();
-        find_steps(contents->stages, contents->earlier, contents->outputs, where);
+        set_step_axes(contents->stages, contents->earlier, contents->outputs, where);
         check_inouts(name, contents->inputs, contents->stages, contents->outputs, where);
         for (const std::string &o : contents->outputs) {
             const auto s = std::find_if(contents->stages.begin(), contents->stages.end(),

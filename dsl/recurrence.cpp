@@ -199,7 +199,7 @@ std::vector<std::vector<int64_t>> self_distances(const Stage &stage) {
     return distances;
 }
 
-bool others_carry(const Stage &stage, const std::string &axis) {
+bool carried_by_other_axes(const Stage &stage, const std::string &axis) {
     return std::all_of(stage.distances.begin(), stage.distances.end(), [&](const std::vector<int64_t> &distance) {
         int64_t along = 0, first = 0; // the first nonzero distance along another axis
         for (size_t d = 0; d < distance.size(); d++) {
@@ -212,7 +212,7 @@ bool others_carry(const Stage &stage, const std::string &axis) {
     });
 }
 
-bool is_ordered(const Stage &stage, const std::string &axis) {
+bool carries_dependence(const Stage &stage, const std::string &axis) {
     for (const auto &distance : stage.distances) {
         for (size_t d = 0; d < distance.size(); d++) {
             if (distance[d] != 0 && stage.axes[d].name() == axis) return true;

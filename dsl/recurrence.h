@@ -110,8 +110,8 @@ std::set<std::string> stages_of_steps(const std::vector<const Stage *> &stages, 
 // (Stage::step_axis), and moves stages that read the results behind the recurrence. Throws
 // UserError if a read is not of an earlier step, Unsupported if two recurrences take steps
 // together.
-void find_steps(std::vector<Stage> &stages, const std::vector<Input> &earlier, const std::vector<std::string> &outputs,
-                std::source_location where);
+void set_step_axes(std::vector<Stage> &stages, const std::vector<Input> &earlier,
+                   const std::vector<std::string> &outputs, std::source_location where);
 // The stages in topological order. Stages that take steps together form one group, which ends with
 // the recurrence.
 std::vector<std::vector<const Stage *>> groups_of_steps(const std::vector<Stage> &stages);
@@ -120,8 +120,8 @@ std::vector<std::vector<const Stage *>> groups_of_steps(const std::vector<Stage>
 std::vector<std::vector<int64_t>> self_distances(const Stage &stage);
 // Whether every dependence along the axis is carried by a loop over another axis. The axis can then
 // be innermost, and its iterations can run in parallel lanes.
-bool others_carry(const Stage &stage, const std::string &axis);
+bool carried_by_other_axes(const Stage &stage, const std::string &axis);
 // Whether there is a dependence between elements that differ along the axis.
-bool is_ordered(const Stage &stage, const std::string &axis);
+bool carries_dependence(const Stage &stage, const std::string &axis);
 
 } // namespace kumiko

@@ -234,8 +234,8 @@ void order_steps(std::vector<Stage> &stages, const std::map<std::string, std::st
 
 } // namespace
 
-void find_steps(std::vector<Stage> &stages, const std::vector<Input> &earlier, const std::vector<std::string> &outputs,
-                std::source_location where) {
+void set_step_axes(std::vector<Stage> &stages, const std::vector<Input> &earlier,
+                   const std::vector<std::string> &outputs, std::source_location where) {
     if (earlier.empty()) return;
     std::map<std::string, std::string> taken; // by stage: the recurrence whose steps it takes
     for (size_t n = 0; n < stages.size(); n++) {

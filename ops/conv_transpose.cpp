@@ -39,7 +39,7 @@ struct Side {
                             what, *known));
         return n;
     }
-    bool leaves() const { return kernel % stride != 0; } // some phases have one tap less
+    bool has_short_phases() const { return kernel % stride != 0; } // some phases have one tap less
     Expr pixel() const { return place + first() - tap; }
     Expr weight() const { return tap * stride + phase; }
     Expr phase_of_out() const { return (out + padding) % stride; }
@@ -62,7 +62,7 @@ Op conv_transpose2d(Type t, const Expr &N, const Expr &C, const Expr &H, const E
     using Axes = std::vector<Axis>;
     Tensor X = input("X", t, last ? Axes{n, v.in, h.in, c} : Axes{n, c, v.in, h.in});
     Tensor K = input("W", t, last ? Axes{ky, kx, c, o} : Axes{c, o, ky, kx});
-    const Tensor taps = v.leaves() || h.leaves() ? zero_padded(K, {ky, kx}) : K;
+    const Tensor taps = v.has_short_phases() || h.has_short_phases() ? zero_padded(K, {ky, kx}) : K;
     const Expr x = widened(zero_padded(X, {v.in, h.in}).at(image(c, v.pixel(), h.pixel())));
     const Expr w = widened(last ? taps(v.weight(), h.weight(), c, o) : taps(c, o, v.weight(), h.weight()));
     const Tensor phase = compute(

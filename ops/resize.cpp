@@ -20,7 +20,7 @@ struct Coordinate {
     Expr floor() const { return above / below; }
     Expr nearest() const { return (2 * above + below) / (2 * below); }
     // Fractional part.
-    Expr beyond(Type t) const { return cast(t, Element(above % below)) / cast(t, Element(below)); }
+    Expr fraction_part(Type t) const { return cast(t, Element(above % below)) / cast(t, Element(below)); }
 };
 
 // (y · step + begin) / below, in lowest terms if these are constants: they are short for integer
@@ -109,10 +109,10 @@ Op resize_bilinear(Type t, const Expr &N, const Expr &C, const Expr &H, const Ex
     const auto row = [&](const Expr &y) { return cast(f, i.at(above, y, i.in_x)); };
     const Coordinate down = coordinate(i.y, H, options.coordinates), right = coordinate(i.x, W, options.coordinates);
     const Tensor rows =
-        compute("rows", i.axes(i.y, i.in_x), between(row(down.floor()), row(down.floor() + 1), down.beyond(f)));
+        compute("rows", i.axes(i.y, i.in_x), between(row(down.floor()), row(down.floor() + 1), down.fraction_part(f)));
     const Tensor beside = clamped(rows, {i.in_x});
     const auto column = [&](const Expr &x) { return i.at(beside, i.y, x); };
-    const Tensor left = compute("left", {i.x}, right.floor()), part = compute("part", {i.x}, right.beyond(f));
+    const Tensor left = compute("left", {i.x}, right.floor()), part = compute("part", {i.x}, right.fraction_part(f));
     const Expr value = between(column(left(i.x)), column(left(i.x) + 1), part(i.x));
     return Op("resize_bilinear", {X}, {compute("Y", i.axes(i.y, i.x), cast(t, Element(value)))},
               required(H, OH, W, OW));

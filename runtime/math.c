@@ -53,7 +53,7 @@ static double scaled(double x, int k) {
 }
 
 /* The integer nearest to x / ln 2, for |x| < 2^20. */
-static double turns(double x) {
+static double nearest_multiple_of_ln2(double x) {
     const double magic = 0x1.8p52;
     return x * 0x1.71547652b82fep0 + magic - magic;
 }
@@ -82,14 +82,14 @@ static double exp_sum(double x, double rest) {
     if (x != x) return x;
     if (x > 709.79) return math_inf;
     if (x < -745.2) return 0;
-    const double k = turns(x);
+    const double k = nearest_multiple_of_ln2(x);
     return scaled(1 + exp_minus_one_small(x - k * ln2_high, rest - k * ln2_low), (int)k);
 }
 
 /* e^x - 1 for x >= -40. */
 static double exp_minus_one(double x) {
     if (!(x < 709.79)) return x + math_inf;
-    const double k = turns(x), small = exp_minus_one_small(x - k * ln2_high, -k * ln2_low);
+    const double k = nearest_multiple_of_ln2(x), small = exp_minus_one_small(x - k * ln2_high, -k * ln2_low);
     if (k == 0) return small;
     if (k > 60) return scaled(1 + small, (int)k);
     const double power = scaled(1, (int)k);
@@ -291,7 +291,7 @@ double KUMIKO_MATH(erfc)(double x) {
     for (int k = 1; k < 24; k++) p = p * t + erfc_polynomial[k];
     const double s = x * x;
     /* If the product is subnormal, it is rounded only once: e^(-s) = 2^-k e^(k ln 2 - s). */
-    const double k = turns(s);
+    const double k = nearest_multiple_of_ln2(s);
     const double small = exp_minus_one_small(-(s - k * ln2_high), k * ln2_low - product_rest(x, x, s));
     const double factor = p / (1 + 2 * x);
     return scaled(factor + factor * small, -(int)k);

@@ -131,16 +131,16 @@ void Frame::override_extent(const std::string &loop, const Expr &extent) {
     derive();
 }
 
-std::set<std::string> Frame::standing(const std::string &loop) const {
+std::set<std::string> Frame::live_loops(const std::string &loop) const {
     if (stage_->has_loop(loop)) return {loop};
     for (const Relation &r : stage_->relations) {
         if (const auto *s = std::get_if<SplitRelation>(&r); s && s->parent == loop) {
-            std::set<std::string> all = standing(s->outer);
-            all.merge(standing(s->inner));
+            std::set<std::string> all = live_loops(s->outer);
+            all.merge(live_loops(s->inner));
             return all;
         }
         if (const auto *f = std::get_if<FuseRelation>(&r); f && (f->outer == loop || f->inner == loop))
-            return standing(f->fused);
+            return live_loops(f->fused);
     }
     return {};
 }

@@ -68,7 +68,7 @@ public:
     void keep(const std::string &loop) { kept_.insert(loop); }
     bool kept(const std::string &loop) const { return kept_.count(loop); }
     // The live loops that the value of `loop` depends on.
-    std::set<std::string> standing(const std::string &loop) const;
+    std::set<std::string> live_loops(const std::string &loop) const;
 
     // The range of an axis if the loops at positions < depth are fixed. Inclusive.
     Interval axis_interval(const std::string &axis, size_t depth, const Bounds &bounds) const;

@@ -47,7 +47,8 @@ bool at_most_by_bounds(const Expr &a, const Expr &b, int64_t slack, const Bounds
         }
     }
     LinearSum difference;
-    if (!difference.add_bound(a, 1) || !difference.add_bound(b, -1) || !difference.put_bounds(bounds)) return false;
+    if (!difference.add_bound(a, 1) || !difference.add_bound(b, -1) || !difference.substitute_bounds(bounds))
+        return false;
     const auto range = difference.range(bounds);
     return range && range->second <= slack;
 }
@@ -244,7 +245,7 @@ bool proves(const Expr &condition, const Bounds &bounds) {
     return i.has_upper_bound() && can_prove(le ? i.max <= 0 : i.max < 0, bounds);
 }
 
-std::optional<int64_t> most_of(const Expr &extent, const Bounds &bounds) {
+std::optional<int64_t> upper_bound_of(const Expr &extent, const Bounds &bounds) {
     constexpr int64_t unbounded = int64_t(1) << 30;
     const Expr bound = find_constant_bound(extent, Direction::Upper, bounds);
     const auto most = bound.defined() ? as_const_int(bound) : std::nullopt;

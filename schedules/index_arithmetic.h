@@ -19,6 +19,6 @@ Expr join_remainders(const Expr &index);
 Expr split_blocks(const Expr &index, const Bounds &bounds);
 
 // An upper bound of the extent; nullopt if only the type of sizes bounds it.
-std::optional<int64_t> most_of(const Expr &extent, const Bounds &bounds);
+std::optional<int64_t> upper_bound_of(const Expr &extent, const Bounds &bounds);
 
 } // namespace kumiko

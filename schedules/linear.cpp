@@ -82,7 +82,7 @@ bool LinearSum::add_bound(const Expr &e, int64_t factor) {
     return add(e, factor);
 }
 
-bool LinearSum::put_bounds(const Bounds &bounds) {
+bool LinearSum::substitute_bounds(const Bounds &bounds) {
     constexpr int most_rounds = 8; // for nested loops
     for (int round = 0; round < most_rounds; round++) {
         const LinearSum now = *this;
@@ -102,7 +102,7 @@ bool LinearSum::put_bounds(const Bounds &bounds) {
     return false;
 }
 
-int64_t LinearSum::of(const std::string &variable) const {
+int64_t LinearSum::coefficient_of(const std::string &variable) const {
     const auto found = terms.find(variable);
     return found == terms.end() ? 0 : found->second;
 }

@@ -16,13 +16,13 @@ struct LinearSum {
 
     // Adds e times a factor. Returns false if e is not linear or a coefficient exceeds 32 bits.
     bool add(const Expr &e, int64_t factor);
-    int64_t of(const std::string &variable) const;
+    int64_t coefficient_of(const std::string &variable) const;
     // Adds an upper bound of e times a factor, resolving divisions whose divisor divides the
     // coefficient: 64 * ((M + 63) / 64) <= M + 63. Returns false if there is none.
     bool add_bound(const Expr &e, int64_t factor);
     // Replaces variables by their symbolic bounds, such as loops whose extent is a quotient of
     // sizes. The result is an upper bound.
-    bool put_bounds(const Bounds &bounds);
+    bool substitute_bounds(const Bounds &bounds);
     // Minimum and maximum; nullopt if a variable has no constant 32-bit bounds.
     std::optional<std::pair<int64_t, int64_t>> range(const Bounds &bounds) const;
 };

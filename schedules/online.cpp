@@ -110,7 +110,7 @@ std::string shared_by(const ScheduleState &state, const StageState &s, const Sta
 
 } // namespace
 
-bool stands_in_block(const ScheduleState &state, const StageState &stage, const std::string &name) {
+bool is_in_block(const ScheduleState &state, const StageState &stage, const std::string &name) {
     const StageState &anchor = *state.find(name);
     const std::vector<Scope> scopes = scopes_of(state, stage);
     for (size_t i = 0; i + 1 < scopes.size(); i++) {
@@ -238,7 +238,7 @@ std::string broken_online(const ScheduleState &state, const std::string &name) {
     }
     // Multi-buffered stages in the block that read a follower.
     for (const StageState &s : state.stages) {
-        if (s.buffers == 1 || s.placement.kind == Placement::Kind::Inline || !stands_in_block(state, s, name)) continue;
+        if (s.buffers == 1 || s.placement.kind == Placement::Kind::Inline || !is_in_block(state, s, name)) continue;
         for (const StageState *f : followers(state, name)) {
             const auto &e = s.def.value;
             bool reads = e.defined() && depends_on(state, e, f->name());
@@ -252,7 +252,7 @@ std::string broken_online(const ScheduleState &state, const std::string &name) {
     const std::vector<std::string> inner = between(state, name);
     for (const std::string &b : inner) {
         const StageState &s = *state.find(b);
-        if (s.placement.kind != Placement::Kind::Inline && !stands_in_block(state, s, name))
+        if (s.placement.kind != Placement::Kind::Inline && !is_in_block(state, s, name))
             return b + " uses the maximum of a block, so it is computed at loop " + loop + " of " + name +
                    " or further in, or inlined";
     }

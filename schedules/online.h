@@ -40,7 +40,7 @@ std::vector<std::string> between(const ScheduleState &state, const std::string &
 std::vector<std::string> dependent(const ScheduleState &state, const std::string &anchor);
 
 // Whether a stage is computed at the anchor's loop or deeper.
-bool stands_in_block(const ScheduleState &state, const StageState &stage, const std::string &anchor);
+bool is_in_block(const ScheduleState &state, const StageState &stage, const std::string &anchor);
 
 // Why the recorded online schedule of the anchor is illegal; "" if it is legal.
 std::string broken_online(const ScheduleState &state, const std::string &anchor);

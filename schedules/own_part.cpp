@@ -57,7 +57,7 @@ public:
             for (size_t n = 0; n < places.size(); n++) all.insert(run_at(*readers[n], places[n][d], axis));
             if (all.count(Run(whole)) && !(beside && all.size() > 1))
                 runs.emplace_back(whole);
-            else if (all.size() == 1 && *all.begin() && is_ordered(s.def, axis.name()))
+            else if (all.size() == 1 && *all.begin() && carries_dependence(s.def, axis.name()))
                 why = s.name() + " is a recurrence along " + axis.name() +
                       ", of which each iteration computes all that comes before";
             else if (all.size() == 1 && *all.begin())

@@ -16,7 +16,7 @@ public:
 
     std::string broken() const {
         for (const Axis &a : stage_.def.axes) {
-            if (!is_ordered(stage_.def, a.name())) continue;
+            if (!carries_dependence(stage_.def, a.name())) continue;
             if (std::string why = unordered_parts(a.name()); !why.empty()) return why;
         }
         for (const std::vector<int64_t> &distance : stage_.def.distances) {

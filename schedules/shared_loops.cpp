@@ -44,8 +44,8 @@ bool runs_beside(const ScheduleState &state, const std::string &stage, const std
            one_loop(state, stage, leader, loop);
 }
 
-bool stands_beside(const ScheduleState &state, const std::string &stage, const std::string &leader,
-                   const std::string &loop) {
+bool computed_beside(const ScheduleState &state, const std::string &stage, const std::string &leader,
+                     const std::string &loop) {
     const StageState *l = state.find(leader);
     for (const StageState *s = state.find(stage); l && s;) {
         const StageState &runs = loops_of(state, *s);
@@ -82,7 +82,7 @@ std::set<std::string> before(const ScheduleState &state, const StageState &s) {
             names.insert(p->name());
             const auto after = [&](const std::string &host, const std::string &loop) {
                 if (!runs_in(state, loops_of(state, s), state.stage(host)) &&
-                    !stands_beside(state, s.name(), host, loop))
+                    !computed_beside(state, s.name(), host, loop))
                     names.insert(head_of(state, state.stage(host)).name());
             };
             if (follows(*p)) after(p->online->anchor, p->online->loop);
@@ -259,30 +259,31 @@ std::vector<const StageState *> sharing_loops(const ScheduleState &state, const 
     return all;
 }
 
-std::optional<Apart> apart(const ScheduleState &state, const std::string &name, const std::string &leader,
-                           const std::string &loop) {
+std::optional<LoopConflict> loop_conflict(const ScheduleState &state, const std::string &name,
+                                          const std::string &leader, const std::string &loop) {
     const StageState *s = state.find(name), *a = state.find(leader);
-    if (!s || !a) return Apart{"stage " + (s ? leader : name) + " is gone"};
-    if (s == a) return Apart{"a stage runs in its own loops"};
+    if (!s || !a) return LoopConflict{"stage " + (s ? leader : name) + " is gone"};
+    if (s == a) return LoopConflict{"a stage runs in its own loops"};
     for (const StageState *one : {a, s}) {
-        if (const std::string why = alone(state, *one); !why.empty()) return Apart{why};
+        if (const std::string why = alone(state, *one); !why.empty()) return LoopConflict{why};
     }
-    if (a->shared) return Apart{leader + " runs in the loops of " + a->shared->stage + "; name that stage"};
+    if (a->shared) return LoopConflict{leader + " runs in the loops of " + a->shared->stage + "; name that stage"};
     if (!sharing_loops(state, name).empty())
-        return Apart{sharing_loops(state, name)[0]->name() + " runs in the loops of " + name};
+        return LoopConflict{sharing_loops(state, name)[0]->name() + " runs in the loops of " + name};
     const StageState &head = head_of(state, *s), &first = head_of(state, *a);
     std::set<std::string> group = {first.name()};
     for (const StageState *other : sharing_loops(state, leader)) group.insert(head_of(state, *other).name());
     group.insert(head.name());
     if (const std::string whole = needed_whole(state, group); !whole.empty())
-        return Apart{"all of " + whole + " has to be there before another stage of these loops begins"};
-    if (!a->has_loop(loop)) return Apart{"loop " + loop + " of stage " + leader + " no longer exists"};
+        return LoopConflict{"all of " + whole + " has to be there before another stage of these loops begins"};
+    if (!a->has_loop(loop)) return LoopConflict{"loop " + loop + " of stage " + leader + " no longer exists"};
     if (!at_one_place(state, s->placement, a->placement))
-        return Apart{"stages " + name + " and " + leader + " are computed at different places, " + place_text(*s) +
-                         " and " + place_text(*a) + "; " + placing_call(a->placement) + " of " + name + " or " +
-                         placing_call(s->placement) + " of " + leader + " makes it one place",
-                     false};
-    if (const std::string why = loops_differ(*a, *s, a->position(loop) + 1); !why.empty()) return Apart{why, false};
+        return LoopConflict{"stages " + name + " and " + leader + " are computed at different places, " +
+                                place_text(*s) + " and " + place_text(*a) + "; " + placing_call(a->placement) + " of " +
+                                name + " or " + placing_call(s->placement) + " of " + leader + " makes it one place",
+                            false};
+    if (const std::string why = loops_differ(*a, *s, a->position(loop) + 1); !why.empty())
+        return LoopConflict{why, false};
     return std::nullopt;
 }
 

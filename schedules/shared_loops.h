@@ -5,14 +5,14 @@
 
 namespace kumiko {
 
-struct Apart {
+struct LoopConflict {
     std::string why;
     bool for_good = true; // no later directive can make it legal
 };
 // Why stage `name` cannot share the loops of stage `leader` from the outermost down to `loop`;
 // nullopt if it can.
-std::optional<Apart> apart(const ScheduleState &state, const std::string &name, const std::string &leader,
-                           const std::string &loop);
+std::optional<LoopConflict> loop_conflict(const ScheduleState &state, const std::string &name,
+                                          const std::string &leader, const std::string &loop);
 
 // The stages that share the loops of `leader`, in the schedule's order.
 std::vector<const StageState *> sharing_loops(const ScheduleState &state, const std::string &leader);
@@ -26,8 +26,8 @@ bool runs_beside(const ScheduleState &state, const std::string &stage, const std
 
 // Whether the stage, or its host (the stage it is computed at or finished in), shares loop `loop`
 // of `leader` in this way, and the stage is computed in that loop or deeper.
-bool stands_beside(const ScheduleState &state, const std::string &stage, const std::string &leader,
-                   const std::string &loop);
+bool computed_beside(const ScheduleState &state, const std::string &stage, const std::string &leader,
+                     const std::string &loop);
 
 // Reorders the stages so that each group that shares a nest comes after everything that it reads.
 // No effect if no stage shares loops.

@@ -29,7 +29,7 @@ private:
     }
 };
 
-double most_of(const std::vector<int64_t> &all) {
+double upper_bound_of(const std::vector<int64_t> &all) {
     return all.empty() ? 1 : double(*std::max_element(all.begin(), all.end()));
 }
 double least_of(const std::vector<int64_t> &all) {
@@ -139,9 +139,9 @@ void describe_memories(ChipTable &t, const ChipCounts &c) {
     for (size_t v = 0; v < chip::level_count; v++) {
         const double units = std::max(1, chip::units_of(c.config, chip::Tier(v)));
         const std::string name = std::string("used.") + chip::level_names[v];
-        t.share(name + ".most", most_of(c.used[v]), units);
+        t.share(name + ".most", upper_bound_of(c.used[v]), units);
         t.share(name + ".least", least_of(c.used[v]), units);
-        most *= most_of(c.used[v]) / units;
+        most *= upper_bound_of(c.used[v]) / units;
         least *= least_of(c.used[v]) / units;
     }
     t.ratio("used.most", most, 1);

@@ -229,7 +229,7 @@ static int check_sample(const measurer_tensor *t, const void *data, const int64_
 }
 
 /* Whether bytes differ from the fill pattern. Restores the pattern for the next kernel. */
-static int spoilt(uint8_t *begin, const uint8_t *end) {
+static int was_overwritten(uint8_t *begin, const uint8_t *end) {
     int found = 0;
     for (uint8_t *p = begin; p < end; p++) {
         found |= *p != SLACK;
@@ -240,8 +240,8 @@ static int spoilt(uint8_t *begin, const uint8_t *end) {
 
 /* Checks the fill bytes after the array, and those before it on its first page. */
 static int check_slack(const measurer_tensor *t, uint8_t *data) {
-    const int before = spoilt((uint8_t *)((uintptr_t)data / PAGE * PAGE), data);
-    return spoilt(data + t->bytes, data + round_up(t->bytes ? t->bytes : 1, LINE)) | before;
+    const int before = was_overwritten((uint8_t *)((uintptr_t)data / PAGE * PAGE), data);
+    return was_overwritten(data + t->bytes, data + round_up(t->bytes ? t->bytes : 1, LINE)) | before;
 }
 
 int check_arrays(const measurer_arrays *a, char *text, size_t text_bytes) {

@@ -37,8 +37,8 @@ ChanceCurve chance_curve(const std::vector<Record> &records) {
     std::sort(sampled.begin(), sampled.end());
     if (n < enough_samples || !std::isfinite(sampled[0])) return curve;
     curve.samples = static_cast<int>(n);
-    const bool begun = std::isfinite(first);
-    if (begun) curve.seconds.push_back(first);
+    const bool default_record = std::isfinite(first);
+    if (default_record) curve.seconds.push_back(first);
     // The k-th best is the minimum of d draws if it is drawn, none of the k better ones is, and the
     // rest come from the worse ones: C(n-k-1, d-1) of C(n, d) draws. Without a default to fall back
     // on, draws of only failures are excluded.
@@ -58,7 +58,7 @@ ChanceCurve chance_curve(const std::vector<Record> &records) {
     return curve;
 }
 
-bool judges(const CostModel &model, const Features &features) {
+bool applies_to(const CostModel &model, const Features &features) {
     return !model.empty() && features.version == model.version() && is_current(features);
 }
 
@@ -82,8 +82,8 @@ Numbers numbers_of(std::vector<Record> records, const CostModel &model) {
             n.good++;
             const auto rank = [](const Record &x) { return std::pair(!x.final_seconds.has_value(), x.seconds()); };
             if (!n.best || rank(r) < rank(*n.best)) n.best = r;
-            if (r.origin == "default") n.begun = r;
-            n.judged.push_back(r);
+            if (r.origin == "default") n.default_record = r;
+            n.good_records.push_back(r);
         } else {
             n.failed++;
             Failures &f = n.failures[failure_kind(r)];
@@ -98,17 +98,17 @@ Numbers numbers_of(std::vector<Record> records, const CostModel &model) {
         n.best_so_far.push_back(best);
     }
     std::vector<Features> features;
-    for (const Record &r : n.judged) {
+    for (const Record &r : n.good_records) {
         n.seconds.push_back(r.timing.least);
         n.predicted.push_back(r.predicted.value_or(unknown));
         n.estimated.push_back(r.estimated_seconds > 0 ? r.estimated_seconds : unknown);
         n.scored.push_back(unknown);
-        if (judges(model, r.features)) features.push_back(r.features);
+        if (applies_to(model, r.features)) features.push_back(r.features);
     }
     if (features.empty()) return n;
     const std::vector<float> scores = model.score(features);
-    for (size_t i = 0, k = 0; i < n.judged.size(); i++) {
-        if (judges(model, n.judged[i].features)) n.scored[i] = scores[k++];
+    for (size_t i = 0, k = 0; i < n.good_records.size(); i++) {
+        if (applies_to(model, n.good_records[i].features)) n.scored[i] = scores[k++];
     }
     return n;
 }

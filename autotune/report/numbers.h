@@ -34,18 +34,18 @@ struct Numbers {
     std::vector<double> best_so_far;
     ChanceCurve chance;
     std::optional<Record> best;                            // as Database::best() selects it
-    std::optional<Record> begun;                           // the default candidate, if it is good
+    std::optional<Record> default_record;                  // the default candidate, if it is good
     int good = 0, failed = 0, rejected = 0, by_chance = 0; // by_chance: trials of a random search
     std::map<std::string, Failures> failures, rejections;  // by kind of reason
 
     // The good candidates: seconds and predictions; NaN: unknown.
-    std::vector<Record> judged;
+    std::vector<Record> good_records;
     std::vector<double> seconds, predicted, estimated;
     std::vector<double> scored; // by the given model, before it was refined on this task
 };
 
 // Whether the model applies to these features.
-bool judges(const CostModel &model, const Features &features);
+bool applies_to(const CostModel &model, const Features &features);
 
 // Requires records of one task, in any order; `model` may be untrained.
 Numbers numbers_of(std::vector<Record> records, const CostModel &model);

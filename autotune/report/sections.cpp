@@ -86,8 +86,9 @@ std::string facts_section(const Subject &s) {
     const Numbers &n = s.numbers;
     std::string h = "<div class=\"facts\">\n";
     if (n.best) h += fact_box("best", s.time(n.best->seconds()));
-    if (n.begun) h += fact_box("default schedule", s.time(n.begun->seconds()));
-    if (n.best && n.begun) h += fact_box("gain", fmt::format("{:.2f}x", n.begun->seconds() / n.best->seconds()));
+    if (n.default_record) h += fact_box("default schedule", s.time(n.default_record->seconds()));
+    if (n.best && n.default_record)
+        h += fact_box("gain", fmt::format("{:.2f}x", n.default_record->seconds() / n.best->seconds()));
     h += fact_box("trials", std::to_string(n.trials.size() + static_cast<size_t>(n.by_chance)));
     h += fact_box("good, failed, rejected", fmt::format("{}, {}, {}", n.good, n.failed, n.rejected));
     h += fact_box("threads", std::to_string(s.task.task.key.threads)) + "</div>\n";
@@ -154,10 +155,11 @@ std::string curve_section(const Subject &s) {
     return h + "</table></div>\n";
 }
 
-std::string judgement_section(const Subject &s) {
+std::string prediction_section(const Subject &s) {
     const Numbers &n = s.numbers;
     std::string h = "<h3>Predicted and measured</h3>\n";
-    if (n.judged.size() < 2) return h + "<p>Fewer than two candidates are good: there is nothing to compare.</p>\n";
+    if (n.good_records.size() < 2)
+        return h + "<p>Fewer than two candidates are good: there is nothing to compare.</p>\n";
     std::vector<double> slow;
     for (const double e : n.estimated) slow.push_back(-e);
     h += "<table>\n" + table_row({"ordered by", "candidates", "pairs ordered rightly"}, 1, "th") +
@@ -181,7 +183,7 @@ std::string judgement_section(const Subject &s) {
     for (const auto &[i, place] : places(proposed ? n.predicted : n.scored)) {
         dots.points.emplace_back(static_cast<double>(place), n.seconds[i]);
         dots.notes.push_back(fmt::format("place {}: {}; {}", place, duration_text(n.seconds[i]),
-                                         parameters_text(n.judged[i].parameters)));
+                                         parameters_text(n.good_records[i].parameters)));
     }
     ranks.series = {dots};
     h += ranks.html();
@@ -191,7 +193,7 @@ std::string judgement_section(const Subject &s) {
     estimates.y = {"measured seconds", true, duration_text};
     estimates.diagonal = true;
     PlotSeries pairs{"good candidates; on the line the estimate is right", "dot2", PlotSeries::Kind::Dots, {}, {}};
-    for (size_t i = 0; i < n.judged.size(); i++) {
+    for (size_t i = 0; i < n.good_records.size(); i++) {
         if (std::isnan(n.estimated[i])) continue;
         pairs.points.emplace_back(n.estimated[i], n.seconds[i]);
         pairs.notes.push_back(
@@ -227,12 +229,13 @@ std::string best_section(const Subject &s) {
     h += "<p>Its parameters" + html_escaped(n.best->library_template.empty() ? "" : " of " + n.best->library_template) +
          ", and those of others near it:</p>\n<div class=\"scroll\"><table>\n" +
          table_row({"parameters", "found by", "measured once", "spread", "side by side"}, 2, "th");
-    std::vector<Record> sorted = n.judged;
+    std::vector<Record> sorted = n.good_records;
     const auto rank = [](const Record &r) { return std::pair(!r.final_seconds.has_value(), r.seconds()); };
     std::stable_sort(sorted.begin(), sorted.end(), [&](const Record &a, const Record &b) { return rank(a) < rank(b); });
     if (sorted.size() > 10) sorted.resize(10);
-    if (n.begun && std::none_of(sorted.begin(), sorted.end(), [](const Record &r) { return r.origin == "default"; }))
-        sorted.push_back(*n.begun);
+    if (n.default_record &&
+        std::none_of(sorted.begin(), sorted.end(), [](const Record &r) { return r.origin == "default"; }))
+        sorted.push_back(*n.default_record);
     for (const Record &r : sorted)
         h += table_row({parameters_text(r.parameters), r.origin.empty() ? "-" : r.origin, duration_text(r.timing.least),
                         percent(r.timing.spread), r.final_seconds ? duration_text(*r.final_seconds) : "-"},
@@ -243,18 +246,19 @@ std::string best_section(const Subject &s) {
 std::string reasons_section(const Subject &s) {
     const Numbers &n = s.numbers;
     std::string h = "<h3>Why the model likes it</h3>\n";
-    const auto has_features = [&](const std::optional<Record> &r) { return r && judges(s.model, r->features); };
+    const auto has_features = [&](const std::optional<Record> &r) { return r && applies_to(s.model, r->features); };
     if (s.model.empty()) return h + "<p>No cost model is at hand.</p>\n";
     if (n.best && is_current(n.best->features) && n.best->features.version != s.model.version())
         return h + "<p>" +
                html_escaped("The cost model learnt from features of " + describe_features(s.model.version()) +
                             ", and these candidates have those of " + describe_features(n.best->features.version)) +
                ": it cannot compare them.</p>\n";
-    if (!has_features(n.best) || !has_features(n.begun))
+    if (!has_features(n.best) || !has_features(n.default_record))
         return h + "<p>The best candidate and the default one are not both known with features of this Kumiko's "
                    "version: the model cannot compare them.</p>\n";
-    if (n.best->schedule_hash == n.begun->schedule_hash) return h + "<p>The default schedule is the best.</p>\n";
-    const std::vector<float> scores = s.model.score({n.best->features, n.begun->features});
+    if (n.best->schedule_hash == n.default_record->schedule_hash)
+        return h + "<p>The default schedule is the best.</p>\n";
+    const std::vector<float> scores = s.model.score({n.best->features, n.default_record->features});
     h += "<p>" +
          html_escaped(fmt::format(
              "The cost model alone, without what it learnt on the way, gives the best {:.3f} and the default {:.3f}; "
@@ -263,7 +267,7 @@ std::string reasons_section(const Subject &s) {
          "</p>\n<div class=\"scroll\"><table>\n" +
          table_row({"feature", "of the best", "of the default", "adds to the best", "to the default", "difference"}, 1,
                    "th");
-    const std::vector<Contribution> all = contributions_of(s.model, n.best->features, n.begun->features);
+    const std::vector<Contribution> all = contributions_of(s.model, n.best->features, n.default_record->features);
     for (size_t i = 0; i < std::min<size_t>(12, all.size()); i++) {
         const Contribution &c = all[i];
         const double difference = c.part - c.other_part;

@@ -19,7 +19,7 @@ struct Subject {
 
 std::string facts_section(const Subject &s);
 std::string curve_section(const Subject &s);
-std::string judgement_section(const Subject &s);
+std::string prediction_section(const Subject &s);
 std::string best_section(const Subject &s);
 std::string reasons_section(const Subject &s);
 std::string failures_section(const Subject &s);

@@ -98,7 +98,7 @@ public:
         for (const StageSketch &s : sketches_) {
             if (!has_loops(s)) continue;
             add(s.stage->name, "loops", Json::array({by_rules, "sketch"}), "sketch", false);
-            if (s.way == StageSketch::Way::Reduction)
+            if (s.kind == StageSketch::Kind::Reduction)
                 add_reduction(s);
             else
                 add_points(s);
@@ -145,7 +145,8 @@ private:
     static constexpr const char *by_rules = "rules", *by_sketches = "sketches";
 
     static bool has_loops(const StageSketch &s) {
-        return s.way == StageSketch::Way::Reduction || (s.way == StageSketch::Way::Points && !s.vector_axes.empty());
+        return s.kind == StageSketch::Kind::Reduction ||
+               (s.kind == StageSketch::Kind::Points && !s.vector_axes.empty());
     }
     bool by_other(const Decisions &d) const { return other_ && d.choice("schedule", "") == other_->name; }
     // A stage in whose loops others may be computed, and those of its axes that may hold them.
@@ -313,11 +314,11 @@ AutoSpace::Holder AutoSpace::holder_named(const std::string &stage) const {
 
 // Whether the stage has loops in which stages that it reads can be computed.
 bool AutoSpace::may_hold(const StageSketch &s) const {
-    if (s.way == StageSketch::Way::Whole || s.stage->kind == Stage::Kind::Padding || s.stage->axes.empty())
+    if (s.kind == StageSketch::Kind::Whole || s.stage->kind == Stage::Kind::Padding || s.stage->axes.empty())
         return false;
     const std::set<std::string> read = read_by(s.stage->name);
     return std::any_of(read.begin(), read.end(),
-                       [&](const std::string &r) { return sketch(r).way != StageSketch::Way::Whole; });
+                       [&](const std::string &r) { return sketch(r).kind != StageSketch::Kind::Whole; });
 }
 
 // Adds the parameters for where stages are computed.
@@ -386,7 +387,7 @@ void AutoSpace::place_stages() {
         add_number("", "hold_block", blocks(rows), std::min<int64_t>(most, tiles ? 32 : 1));
     }
     for (const Stage &s : stages) {
-        if (sketch(s.name).way == StageSketch::Way::Whole) continue;
+        if (sketch(s.name).kind == StageSketch::Kind::Whole) continue;
         // Computed whole, or where another stage holds it.
         if (op().is_output(s.name) || s.name == holder_) {
             const bool other = std::any_of(holds_.begin(), holds_.end(),
@@ -428,12 +429,12 @@ void AutoSpace::add_reduction(const StageSketch &s) {
     const int64_t registers =
         std::max<int64_t>(1, accumulator_registers(machine()) / static_cast<int64_t>(stage.components.size()));
     if (const library::MatrixProduct *p = product_of(stage)) {
-        std::vector<std::string> ways = library::multiply_strategies(p->contraction, op(), p->a, p->b, machine());
+        std::vector<std::string> strategies = library::multiply_strategies(p->contraction, op(), p->a, p->b, machine());
         // Tiles in memory keep nothing in registers.
-        std::erase_if(ways, [&](const std::string &way) {
-            return library::product(way, p->contraction, op(), p->a, p->b, machine()).tiles();
+        std::erase_if(strategies, [&](const std::string &strategy) {
+            return library::product(strategy, p->contraction, op(), p->a, p->b, machine()).tiles();
         });
-        add(name, "multiply", ways, ways.front(), false);
+        add(name, "multiply", strategies, strategies.front(), false);
     }
     if (s.vector_axes.size() > 1) add(name, "vector", s.vector_axes, s.vector_axes[0], false);
     const auto along = [&](const std::string &a) { return s.reduces(a); };
@@ -582,7 +583,7 @@ std::string AutoSpace::make_loops(Schedule &s, const StageSketch &stage, const D
         plan.held_block = block < extent_of(*stage.stage, held.back()) ? block : 1;
     }
     const bool root = s.state().stage(name).placement.kind == Placement::Kind::Root;
-    plan.parallel = d.yes("parallel") && root && stage.way != StageSketch::Way::Whole && stage.steps >= (1 << 16);
+    plan.parallel = d.yes("parallel") && root && stage.kind != StageSketch::Kind::Whole && stage.steps >= (1 << 16);
     const std::string innermost = schedule_loops(s, plan);
     const auto end = finished_in_.find(name);
     if (end == finished_in_.end() || !d.yes(name + ".finish")) return innermost;

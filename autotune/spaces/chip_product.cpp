@@ -81,7 +81,7 @@ std::vector<ChipProductAxes> chip_product_axes(const Op &op) {
         if (!c->has(0, a) || !c->has(1, a)) return {};
         (plain_in(c->operands[0], a) && plain_in(c->operands[1], a) ? all.columns : all.taps).push_back(a);
     }
-    std::vector<ChipProductAxes> ways;
+    std::vector<ChipProductAxes> choices;
     for (const size_t matrix : {1, 0}) {
         ChipProductAxes w = all;
         w.matrix = matrix;
@@ -92,9 +92,9 @@ std::vector<ChipProductAxes> chip_product_axes(const Op &op) {
             good = good && (m || v) && (!(m && v) || plain_in(c->operands[1 - matrix], a.name()));
             (m && v ? w.batches : m ? w.rows : w.vectors).push_back(a.name());
         }
-        if (good && !w.rows.empty() && !w.vectors.empty() && !w.columns.empty()) ways.push_back(std::move(w));
+        if (good && !w.rows.empty() && !w.vectors.empty() && !w.columns.empty()) choices.push_back(std::move(w));
     }
-    return ways;
+    return choices;
 }
 
 ChipProductTiles::ChipProductTiles(const ChipProductAxes &a, const Machine &machine, const Decisions &d)

@@ -89,7 +89,7 @@ bool takes_blocks(const ChipFormula &f, const ChipTree &tree, const ChipDistribu
 
 // Whether units of a level with parts of axis b are numbered inside those with parts of axis a.
 // `all`: includes units outside of the loop at which stages are computed.
-bool stands_inside(const ChipDistribution &d, size_t b, size_t a, bool all) {
+bool numbered_inside(const ChipDistribution &d, size_t b, size_t a, bool all) {
     for (const ChipDistribution::Cut &own : d.cuts[a]) {
         for (const ChipDistribution::Cut &c : d.cuts[b]) {
             if (own.level.empty() || c.level != own.level) continue;
@@ -155,7 +155,7 @@ std::string reason_against(const ChipFormula &f, const ChipTree &tree, const Chi
         for (size_t a = 0; a < f.axes.size(); a++) {
             for (size_t b = 0; b < f.axes.size(); b++) {
                 const bool own = m.has(a) && !m.reduces(a), other = m.has(b) && !m.reduces(b);
-                if (own && !other && stands_inside(d, b, a, &m == &out))
+                if (own && !other && numbered_inside(d, b, a, &m == &out))
                     return "units that share a sum stand inside of others";
             }
         }

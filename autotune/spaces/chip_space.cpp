@@ -113,12 +113,12 @@ private:
 
 void ChipChainSpace::add_parameters() {
     // If keeping stages makes no difference, it is not a parameter.
-    std::vector<std::string> ways;
+    std::vector<std::string> choices;
     std::set<std::vector<std::string>> seen;
     for (const auto &[name, keep] : keeps()) {
-        if (seen.insert(formulas_.at({name, 0}).inlined).second) ways.push_back(name);
+        if (seen.insert(formulas_.at({name, 0}).inlined).second) choices.push_back(name);
     }
-    add("keep", ways, false);
+    add("keep", choices, false);
     const ChipFormula &f = formulas_.at({"none", 0});
     std::vector<int64_t> joins;
     for (const auto &[key, formula] : formulas_) {
@@ -162,8 +162,8 @@ void ChipChainSpace::add_parameters() {
 
 class ChipProductSpace : public Space {
 public:
-    ChipProductSpace(const Op &op, const Machine &machine, std::vector<ChipProductAxes> ways)
-        : Space(op, machine), ways_(std::move(ways)) {
+    ChipProductSpace(const Op &op, const Machine &machine, std::vector<ChipProductAxes> choices)
+        : Space(op, machine), candidates_(std::move(choices)) {
         if (library::is_chip_matmul(op) && library::chip_matmul_fits(op, machine))
             rows_ = library::template_named("chip_matmul").make_space(op, machine);
         add_parameters();
@@ -198,17 +198,17 @@ private:
         return {point.begin() + 1, point.begin() + 1 + n};
     }
     ChipProductTiles tiles(const Decisions &d) const {
-        const std::string matrix = d.choice("matrix", ways_.front().inputs[ways_.front().matrix]);
-        const auto way = std::find_if(ways_.begin(), ways_.end(),
-                                      [&](const ChipProductAxes &w) { return w.inputs[w.matrix] == matrix; });
-        return {*way, machine(), d};
+        const std::string matrix = d.choice("matrix", candidates_.front().inputs[candidates_.front().matrix]);
+        const auto found = std::find_if(candidates_.begin(), candidates_.end(),
+                                        [&](const ChipProductAxes &w) { return w.inputs[w.matrix] == matrix; });
+        return {*found, machine(), d};
     }
     void add(const std::string &name, const Json &values, bool ordered) {
         if (values.size() > 1) infos_.push_back({name, values.get<std::vector<Json>>(), ordered});
     }
     void add_parameters();
 
-    std::vector<ChipProductAxes> ways_;
+    std::vector<ChipProductAxes> candidates_;
     std::unique_ptr<Space> rows_; // unpacked operands, the reduction distributed to MABs
     std::vector<ParameterInfo> infos_;
     Point default_;
@@ -224,14 +224,14 @@ void ChipProductSpace::add_parameters() {
     }
     const auto both = [&](auto axes) {
         std::vector<std::string> all;
-        for (const ChipProductAxes &w : ways_) {
+        for (const ChipProductAxes &w : candidates_) {
             for (const std::string &a : axes(w)) {
                 if (std::find(all.begin(), all.end(), a) == all.end()) all.push_back(a);
             }
         }
         return all;
     };
-    const ChipProductAxes &first = ways_.front();
+    const ChipProductAxes &first = candidates_.front();
     add("matrix", both([](const ChipProductAxes &w) { return std::vector{w.inputs[w.matrix]}; }), false);
     add("row", both([](const ChipProductAxes &w) { return w.rows; }), false);
     add("column", first.columns, false);
@@ -263,8 +263,8 @@ void ChipProductSpace::add_parameters() {
 std::unique_ptr<Space> chip_space(const Op &op, const Machine &machine) {
     library::require_chip_program(op);
     std::unique_ptr<Space> space;
-    if (std::vector<ChipProductAxes> ways = chip_product_axes(op); !ways.empty())
-        space = std::make_unique<ChipProductSpace>(op, machine, std::move(ways));
+    if (std::vector<ChipProductAxes> choices = chip_product_axes(op); !choices.empty())
+        space = std::make_unique<ChipProductSpace>(op, machine, std::move(choices));
     else
         space = std::make_unique<ChipChainSpace>(op, machine);
     if (space->default_point().empty() && !space->parameters().empty())

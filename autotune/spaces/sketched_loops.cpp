@@ -22,9 +22,9 @@ public:
         for (const auto *axes : {&stage_.axes, &stage_.reduction_axes}) {
             for (const Axis &a : *axes) loop_.emplace(a.name(), a.name());
         }
-        if (const std::string way = choice("multiply", "plain"); plan.product && way != "plain") {
+        if (const std::string strategy = choice("multiply", "plain"); plan.product && strategy != "plain") {
             const library::MatrixProduct &p = *plan.product;
-            product_ = library::product(way, p.contraction, schedule.op(), p.a, p.b, schedule.machine());
+            product_ = library::product(strategy, p.contraction, schedule.op(), p.a, p.b, schedule.machine());
             if (product_.group > 1) lanes_ = product_.lanes;
         }
     }
@@ -32,11 +32,11 @@ public:
     std::string make() {
         hold();
         const bool along = !vector_.empty() && sketch_.reduces(vector_);
-        if (sketch_.way == StageSketch::Way::Whole)
+        if (sketch_.kind == StageSketch::Kind::Whole)
             keep();
         else if (along)
             reduce_along();
-        else if (sketch_.way == StageSketch::Way::Reduction)
+        else if (sketch_.kind == StageSketch::Kind::Reduction)
             reduce_tiles();
         else
             points();
@@ -385,7 +385,7 @@ std::string decided_vectors(const StageSketch &sketch, const Decisions &decision
 
 int64_t decided_accumulators(const StageSketch &sketch, const Decisions &decisions) {
     const std::string vector = decided_vectors(sketch, decisions);
-    if (sketch.way != StageSketch::Way::Reduction || (!vector.empty() && sketch.reduces(vector))) return 0;
+    if (sketch.kind != StageSketch::Kind::Reduction || (!vector.empty() && sketch.reduces(vector))) return 0;
     std::set<std::string> axes(sketch.tiles.begin(), sketch.tiles.end());
     if (!vector.empty()) axes.insert(vector);
     int64_t n = 1;
@@ -395,7 +395,7 @@ int64_t decided_accumulators(const StageSketch &sketch, const Decisions &decisio
 
 std::vector<const SketchRead *> packable_reads(const StageSketch &sketch) {
     std::vector<const SketchRead *> all;
-    if (sketch.way != StageSketch::Way::Reduction) return all;
+    if (sketch.kind != StageSketch::Kind::Reduction) return all;
     for (const SketchRead &r : sketch.reads) {
         const auto same = [&](const SketchRead &o) { return o.tensor == r.tensor; };
         if (std::count_if(sketch.reads.begin(), sketch.reads.end(), same) > 1) continue;

@@ -86,7 +86,7 @@ StageSketch sketch_stage(const Stage &stage, const Machine &machine) {
     const bool ordered = stage.is_reduction() && (!stage.properties.associative || !stage.properties.commutative);
     const bool empty = s.steps == 0 || (stage.axes.empty() && !stage.is_reduction());
     if (is_extern(stage) || stage.reads_itself() || scattered(stage) || ordered || empty) return s;
-    s.way = stage.is_reduction() ? StageSketch::Way::Reduction : StageSketch::Way::Points;
+    s.kind = stage.is_reduction() ? StageSketch::Kind::Reduction : StageSketch::Kind::Points;
 
     const int lanes = library::vector_lanes(machine, stage.type);
     std::vector<std::pair<double, std::string>> vectors;

@@ -25,13 +25,13 @@ struct SketchRead {
 };
 
 struct StageSketch {
-    enum class Way {
+    enum class Kind {
         Whole,     // fixed loops: extern calls, scans, scatters, ordered folds, scalars
         Points,    // computed element by element
         Reduction, // folded, in any order
     };
     const Stage *stage = nullptr;
-    Way way = Way::Whole;
+    Kind kind = Kind::Whole;
     std::vector<SketchRead> reads;
     // The cheapest first; for a reduction, may include the last reduction axis.
     std::vector<std::string> vector_axes;

@@ -455,9 +455,9 @@ Program compile(const Context &context, const Stage &stage, const std::vector<in
     // cheaper.
     int row_axis = -1;
     double best = std::numeric_limits<double>::infinity();
-    const std::string named = named_axis(stage);
+    const std::string named = scatter_axis(stage);
     for (size_t d = extents.size(); d-- > 0;) {
-        if (!others_carry(stage, stage.axes[d].name()) || stage.axes[d].name() == named) continue;
+        if (!carried_by_other_axes(stage, stage.axes[d].name()) || stage.axes[d].name() == named) continue;
         const double cost = row_cost(total, extents[d], d + 1 == extents.size() ? 1 : 3);
         if (cost < best) {
             best = cost;

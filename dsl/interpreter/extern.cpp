@@ -1,6 +1,6 @@
 // Extern stages: calls the function on arrays of the declared types.
 #include "dsl/extern.h"
-#include "dsl/elements.h"
+#include "dsl/buffer_elements.h"
 #include "dsl/interpreter/program.h"
 #include "support/error.h"
 
@@ -21,9 +21,9 @@ void each_offset(const Array &array, const std::vector<int64_t> &strides, F f, s
 
 // An array in the type that the function expects; a converted copy if the interpreter computes in
 // double.
-class Lent {
+class ArgumentArray {
 public:
-    Lent(const Array &array, Type type) : array_(array), type_(type) {
+    ArgumentArray(const Array &array, Type type) : array_(array), type_(type) {
         if (array.type == type) return;
         int64_t n = 1;
         for (int64_t e : array.extents) n *= e;
@@ -67,7 +67,7 @@ bool run_extern(const Context &context, const Stage &stage, const std::vector<in
     const ExternFunction function = extern_function(call);
     const std::vector<std::string> takes = extern_takes(stage);
     const std::vector<ExternResult> makes = extern_makes(stage);
-    std::vector<Lent> lent;
+    std::vector<ArgumentArray> lent;
     std::vector<int64_t> extents, strides;
     std::vector<void *> arrays;
     bool sure = true; // all inputs are exact

@@ -27,9 +27,9 @@ public:
             }
             strides_.push_back(by_level);
         }
-        const std::string named = named_axis(stage);
+        const std::string named = scatter_axis(stage);
         for (size_t l = 0; l < p_.loops.size() && !named.empty(); l++) {
-            if (p_.loops[l].name == named) named_level_ = static_cast<int>(l) + 1;
+            if (p_.loops[l].name == named) scatter_level_ = static_cast<int>(l) + 1;
         }
         const std::string &kind = stage.is_reduction() && stage.type.is_float() ? stage.reduction_kind : "";
         sum_bounds_ = bounds && kind == "sum";
@@ -43,12 +43,12 @@ public:
             if (l <= pure) return; // the stage has no elements
             empty_ = true;         // every element is the identity
         }
-        if (named_level_ && !empty_) {
+        if (scatter_level_ && !empty_) {
             std::vector<int64_t> extents;
             for (size_t l = p_.first_reduction_level - 1; l < p_.loops.size(); l++)
                 extents.push_back(p_.loops[l].extent);
-            const Loop &named = p_.loops[named_level_ - 1];
-            steps_ = named_steps(context_, stage_, named.begin + named.extent, extents);
+            const Loop &named = p_.loops[scatter_level_ - 1];
+            steps_ = steps_by_index(context_, stage_, named.begin + named.extent, extents);
         }
         m_.execute(p_.code[0]);
         outer(1);
@@ -61,7 +61,7 @@ private:
     const std::vector<int> &targets_;
     Machine m_;
     bool bounds_, sum_bounds_ = false, product_bounds_ = false, empty_ = false;
-    int named_level_ = 0; // of a scatter: the loop over the elements that steps select
+    int scatter_level_ = 0; // of a scatter: the loop over the elements that steps select
     Steps steps_;
     std::vector<std::vector<int64_t>> strides_; // by component and level
     std::vector<double> term_errors_, term_sizes_;
@@ -88,7 +88,7 @@ private:
             term_sizes_.assign(row_lanes, sum_bounds_ ? 0 : 1);
             n_terms_ = 0;
         }
-        if (!empty_) named_level_ ? visit(level) : inner(level);
+        if (!empty_) scatter_level_ ? visit(level) : inner(level);
         if (sum_bounds_ || product_bounds_) bound_any_order();
         store(p_.accumulators);
     }
@@ -96,7 +96,7 @@ private:
     // Runs the steps that select the element.
     void visit(int level) {
         const int last = static_cast<int>(p_.loops.size());
-        for (int64_t step : steps_[static_cast<size_t>(m_.value[named_level_])]) {
+        for (int64_t step : steps_[static_cast<size_t>(m_.value[scatter_level_])]) {
             for (int l = last; l >= level; l--) {
                 m_.value[l] = step % p_.loops[l - 1].extent;
                 step /= p_.loops[l - 1].extent;

@@ -8,7 +8,7 @@ namespace kumiko::interpreter {
 
 using namespace Halide::Internal;
 
-std::string named_axis(const Stage &stage) {
+std::string scatter_axis(const Stage &stage) {
     const auto s = scattered(stage);
     if (!s || !identity_is_neutral(stage)) return "";
     for (const Axis &a : stage.axes) {
@@ -17,7 +17,7 @@ std::string named_axis(const Stage &stage) {
     return s->axis;
 }
 
-Steps named_steps(const Context &context, const Stage &stage, int64_t extent, const std::vector<int64_t> &extents) {
+Steps steps_by_index(const Context &context, const Stage &stage, int64_t extent, const std::vector<int64_t> &extents) {
     Stage index;
     index.name = stage.name + ".index";
     index.kind = Stage::Kind::Pointwise;

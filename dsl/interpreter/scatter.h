@@ -8,11 +8,11 @@ namespace kumiko::interpreter {
 
 // The axis along which the stage scatters, if the index depends only on the reduction step; "" if
 // every step must visit every element.
-std::string named_axis(const Stage &stage);
+std::string scatter_axis(const Stage &stage);
 
 // For each index along that axis, the steps that name it: row-major positions in the reduction
 // axes, ascending.
 using Steps = std::vector<std::vector<int64_t>>;
-Steps named_steps(const Context &context, const Stage &stage, int64_t extent, const std::vector<int64_t> &extents);
+Steps steps_by_index(const Context &context, const Stage &stage, int64_t extent, const std::vector<int64_t> &extents);
 
 } // namespace kumiko::interpreter

@@ -176,9 +176,9 @@ private:
 
     // Groups divide rows; for a tensor of one axis, or of few rows, they divide blocks.
     void choose_axis_of_groups() {
-        turns_ = last_;
+        group_axis_ = last_;
         for (size_t d = 0; d < last_; d++) {
-            if (extent_[d] >= 4 && (turns_ == last_ || extent_[d] > extent_[turns_])) turns_ = d;
+            if (extent_[d] >= 4 && (group_axis_ == last_ || extent_[d] > extent_[group_axis_])) group_axis_ = d;
         }
         groups_ = machine_.unit("group").count;
     }
@@ -194,7 +194,7 @@ private:
             while (2 * together * groups_ <= rows) together *= 2;
             if (together > 1) row_of_group_ = cut(d, together, "s");
             bind(d, std::min(groups_, extent_[d]), "group", "group");
-            turns_ = last_;
+            group_axis_ = last_;
             groups_ = 1;
         }
     }
@@ -203,14 +203,14 @@ private:
     // rows. If kept stages hold values per row, as many blocks are taken as waste at most an
     // eighth.
     void bind_other_mabs() {
-        beside_ = turns_ == last_ || extent_[last_] >= far_ ? far_ : 1;
-        if (!kept_.empty() && turns_ != last_) {
+        beside_ = group_axis_ == last_ || extent_[last_] >= far_ ? far_ : 1;
+        if (!kept_.empty() && group_axis_ != last_) {
             for (beside_ = far_; beside_ > 1; beside_ /= 2) {
                 if (8 * ((extent_[last_] + beside_ - 1) / beside_ * beside_) <= 9 * extent_[last_]) break;
             }
         }
         bind(last_, beside_, "MAB", "MABf");
-        bind(turns_, far_ / beside_, "MAB", "MABg");
+        bind(group_axis_, far_ / beside_, "MAB", "MABg");
     }
 
     // Halves n, a power of 2, while the half still covers `limit`; at least 4 if n is.
@@ -224,32 +224,32 @@ private:
     // interleaves them.
     void cut_words_and_groups() {
         int64_t left = most_words_ / (words_.empty() ? 1 : words_per_block_);
-        const bool rows = beside_ == far_ && turns_ != last_;
-        turn_ = groups_ == 1 ? 1
-                : rows
-                    ? at_most(std::min<int64_t>(16, left), extent_[turns_])
-                    : std::min<int64_t>(std::max<int64_t>(1, 16 / (turns_ == last_ ? far_ : far_ / beside_)), left / 4);
-        if (!kept_.empty() && !along_row_ && left / turn_ > 1 &&
+        const bool rows = beside_ == far_ && group_axis_ != last_;
+        group_run_ = groups_ == 1 ? 1
+                     : rows       ? at_most(std::min<int64_t>(16, left), extent_[group_axis_])
+                                  : std::min<int64_t>(
+                                  std::max<int64_t>(1, 16 / (group_axis_ == last_ ? far_ : far_ / beside_)), left / 4);
+        if (!kept_.empty() && !along_row_ && left / group_run_ > 1 &&
             extent_[last_] > 1) { // more of a row, whose blocks share the kept values
-            const int64_t tiles = (extent_[last_] + left / turn_ - 1) / (left / turn_);
+            const int64_t tiles = (extent_[last_] + left / group_run_ - 1) / (left / group_run_);
             words_.push_back(cut(last_, (extent_[last_] + tiles - 1) / tiles, "r"));
         }
-        const std::string deinterleaved = turn_ > 1 ? cut(turns_, turn_, "t") : "";
-        left = kept_.empty() ? at_most(left / std::max<int64_t>(turn_, 1), extent_[turns_]) : 1;
-        if (turns_ == last_) { // leave work for all units
+        const std::string runs = group_run_ > 1 ? cut(group_axis_, group_run_, "t") : "";
+        left = kept_.empty() ? at_most(left / std::max<int64_t>(group_run_, 1), extent_[group_axis_]) : 1;
+        if (group_axis_ == last_) { // leave work for all units
             const int64_t units = phases_ * groups_ * machine_.unit("L2B").count;
-            while (left > 1 && left / 2 * units >= extent_[turns_]) left /= 2;
+            while (left > 1 && left / 2 * units >= extent_[group_axis_]) left /= 2;
         }
-        if (groups_ > 1) bind(turns_, groups_, "group", "group");
-        const std::string word = left > 1 ? cut(turns_, left, "w") : "";
-        for (const std::string &w : rows ? std::vector{deinterleaved, word} : std::vector{word, deinterleaved}) {
+        if (groups_ > 1) bind(group_axis_, groups_, "group", "group");
+        const std::string word = left > 1 ? cut(group_axis_, left, "w") : "";
+        for (const std::string &w : rows ? std::vector{runs, word} : std::vector{word, runs}) {
             if (!w.empty()) words_.push_back(w);
         }
     }
 
     // L2Bs divide the axis of the groups further, or another axis if that one is used up.
     void bind_l2bs() {
-        size_t above = turns_;
+        size_t above = group_axis_;
         for (size_t d = 0; d < last_; d++) {
             if (!kept_.empty() && extent_[above] == 1 && extent_[d] > 1) above = d;
         }
@@ -290,8 +290,8 @@ private:
             if (a.name() == axes_[last_]) distributed = a.name();
         }
         for (const Axis &a : other.axes) { // its operands are copied around this loop
-            const int64_t reach = (turn_ - 1) * (far_ / beside_) + 1;
-            if (a.name() == axes_[turns_] && a.name() != distributed && reach > 1) S.split(a.name(), reach);
+            const int64_t reach = (group_run_ - 1) * (far_ / beside_) + 1;
+            if (a.name() == axes_[group_axis_] && a.name() != distributed && reach > 1) S.split(a.name(), reach);
         }
         if (!distributed.empty()) distribute_as_output(S, distributed);
     }
@@ -352,10 +352,10 @@ private:
     std::vector<std::pair<std::string, std::string>> bound_;
     std::vector<std::string> words_; // loops over words of a PE, innermost first
     int64_t words_per_block_ = 1;    // words of a PE in one block of 64 LW
-    size_t turns_ = 0;               // the axis that groups divide
+    size_t group_axis_ = 0;          // the axis that groups divide
     int64_t groups_ = 1;             // groups that are left to divide it
     int64_t far_ = 1, beside_ = 1;   // MABs that take other blocks; of the same row
-    int64_t turn_ = 1;               // blocks or rows that a group takes before the next group
+    int64_t group_run_ = 1;          // blocks or rows that a group takes before the next group
 };
 
 } // namespace

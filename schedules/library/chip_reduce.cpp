@@ -76,7 +76,7 @@ int64_t power(int64_t most, int64_t extent) { // the smallest power of 2 >= exte
 }
 
 // Distribution of axes over units and time.
-struct ReduceDealing {
+struct ReduceDistribution {
     struct Cut {
         int64_t factor;
         std::string name, level; // of the new loop; level "": in time
@@ -107,7 +107,7 @@ struct ReduceDealing {
         left[axis] = ceil_div(left[axis], factor);
     }
     // Distributes the units of a level over the axes, longest first, each axis once.
-    void deal(std::vector<std::string> axes, int64_t units, const std::string &level, bool inside) {
+    void distribute(std::vector<std::string> axes, int64_t units, const std::string &level, bool inside) {
         while (units > 1) {
             const std::string *axis = longest(axes);
             if (!axis) return;
@@ -120,8 +120,8 @@ struct ReduceDealing {
     }
 };
 
-ReduceDealing deal(const Fold &f, const Machine &machine, int64_t points) {
-    ReduceDealing d;
+ReduceDistribution distribute(const Fold &f, const Machine &machine, int64_t points) {
+    ReduceDistribution d;
     for (const Axis &a : f.reduction->axes) d.kept.push_back(a.name());
     for (const Axis &a : f.reduction->reduction_axes) d.reduced.push_back(a.name());
     for (const auto *axes : {&f.reduction->axes, &f.reduction->reduction_axes}) {
@@ -135,7 +135,7 @@ ReduceDealing deal(const Fold &f, const Machine &machine, int64_t points) {
     if (d.left[f.last] > 1)
         d.cut(f.last, pes, "PE", "PE", true);
     else if (const std::string *axis = d.longest(d.reduced))
-        d.deal({*axis}, pes, "PE", true);
+        d.distribute({*axis}, pes, "PE", true);
     const int64_t far = groups * l2bs;
     const bool folds = f.over_units && d.longest(d.reduced);
     if (keeps_last && d.left[f.last] >= mabs && (!folds || d.all(d.kept) >= 4 * mabs * far)) {
@@ -148,7 +148,7 @@ ReduceDealing deal(const Fold &f, const Machine &machine, int64_t points) {
             units /= d.cuts[f.last].back().factor;
             std::erase(others, f.last);
         }
-        d.deal(others, units, "MAB", true);
+        d.distribute(others, units, "MAB", true);
     }
     // Results per PE: enough to keep it busy, few enough that all units have some.
     while (points > 1 && points / 2 * far >= d.all(d.kept)) points /= 2;
@@ -177,21 +177,21 @@ ReduceDealing deal(const Fold &f, const Machine &machine, int64_t points) {
             }
         }
         far_axes = d.run.empty() ? d.reduced : std::vector<std::string>{d.run};
-        d.deal(far_axes, l1bs, "L1B", true);
+        d.distribute(far_axes, l1bs, "L1B", true);
     }
     // Groups and L2Bs that the results leave idle divide the reduction.
     const bool groups_keep = l1bs_keep || d.longest(d.kept);
-    d.deal(d.kept, groups, "group", false);
+    d.distribute(d.kept, groups, "group", false);
     const bool l2bs_keep = l1bs_keep || d.longest(d.kept);
-    d.deal(d.kept, l2bs, "L2B", false);
-    if (!l2bs_keep) d.deal(far_axes, l2bs, "L2B", true);
-    if (!groups_keep) d.deal(far_axes, groups, "group", true);
-    if (l1bs_keep) d.deal(d.kept, l1bs, "L1B", false);
+    d.distribute(d.kept, l2bs, "L2B", false);
+    if (!l2bs_keep) d.distribute(far_axes, l2bs, "L2B", true);
+    if (!groups_keep) d.distribute(far_axes, groups, "group", true);
+    if (l1bs_keep) d.distribute(d.kept, l1bs, "L1B", false);
     bool mabs_used = false;
     for (const auto &[axis, cuts] : d.cuts) {
         for (const auto &c : cuts) mabs_used = mabs_used || c.level == "MAB";
     }
-    if (!mabs_used) d.deal(d.kept, mabs, "MAB", false);
+    if (!mabs_used) d.distribute(d.kept, mabs, "MAB", false);
     return d;
 }
 
@@ -210,7 +210,7 @@ ChipReduceParameters chip_reduce_parameters(const Op &op, const Machine &machine
     p.points = Tile::nearest(16, points);
     int64_t of_step = 0;
     for (const Input &in : op.inputs()) of_step += f.lanes * in.type.bytes() / 8;
-    const ReduceDealing d = deal(f, machine, p.points);
+    const ReduceDistribution d = distribute(f, machine, p.points);
     of_step = std::max<int64_t>(1, of_step * d.points * d.of_run);
     const int64_t room = std::max<int64_t>(1, machine.level("LM0").bytes / 8 / of_step);
     p.steps = Tile::nearest(room, powers(1, std::max<int64_t>(1, room)));
@@ -228,7 +228,7 @@ namespace {
 // The loops of the reduction and, if it is another stage, of the output.
 class ChipReduceLoops {
 public:
-    ChipReduceLoops(const Op &op, const Fold &f, const ReduceDealing &d, const Machine &machine, int64_t steps)
+    ChipReduceLoops(const Op &op, const Fold &f, const ReduceDistribution &d, const Machine &machine, int64_t steps)
         : op_(op), f_(f), d_(d), steps_(steps), s_(op, machine) {}
 
     Schedule schedule() {
@@ -264,7 +264,7 @@ private:
         rest_[axis] = axis;
         const auto cuts = d_.cuts.find(axis);
         if (cuts == d_.cuts.end()) return;
-        for (const ReduceDealing::Cut &c : cuts->second) {
+        for (const ReduceDistribution::Cut &c : cuts->second) {
             if (!all && !c.inside) continue;
             S.split(rest_[axis], c.factor, {c.name + ".o", c.name});
             rest_[axis] = c.name + ".o";
@@ -371,7 +371,7 @@ private:
 
     const Op &op_;
     const Fold &f_;
-    const ReduceDealing &d_;
+    const ReduceDistribution &d_;
     const int64_t steps_;
     Schedule s_;
     const std::string lanes_ = f_.last + ".v", column_ = f_.last + ".t", row_ = d_.row.empty() ? "" : d_.row + ".row";
@@ -385,7 +385,7 @@ private:
 
 Schedule schedule_chip_reduce(const Op &op, const Machine &machine, const ChipReduceParameters &p) {
     const Fold f = *find_fold(op);
-    const ReduceDealing d = deal(f, machine, p.points);
+    const ReduceDistribution d = distribute(f, machine, p.points);
     return ChipReduceLoops(op, f, d, machine, p.steps).schedule();
 }
 

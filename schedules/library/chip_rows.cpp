@@ -17,7 +17,7 @@ namespace {
 struct ChipRowsRoles {
     const Stage *output = nullptr;
     size_t leading = 0;     // axes that select a row
-    size_t dealt = 0;       // the longest of these, which is distributed over units
+    size_t distributed = 0; // the longest of these, which is distributed over units
     bool whole_row = false; // the output has the row axis too
     int64_t row = 1;        // extent of the row axis
     std::vector<int64_t> extents;
@@ -26,7 +26,7 @@ struct ChipRowsRoles {
     // by_rows: the input has the axes that select rows; otherwise all rows share it. along: it has
     // the row axis.
     bool by_rows(const Input &in) const {
-        return in.axes.size() >= leading && in.axes[dealt].name() == output->axes[dealt].name();
+        return in.axes.size() >= leading && in.axes[distributed].name() == output->axes[distributed].name();
     }
     bool along(const Input &in) const { return in.axes.size() > (by_rows(in) ? leading : 0); }
 };
@@ -88,7 +88,7 @@ std::optional<ChipRowsRoles> chip_rows_roles(const Op &op) {
         }
     }
     for (size_t d = 0; d < r.leading; d++) r.extents.push_back(*constant_extent(r.output->axes[d]));
-    r.dealt = size_t(std::max_element(r.extents.begin(), r.extents.end()) - r.extents.begin());
+    r.distributed = size_t(std::max_element(r.extents.begin(), r.extents.end()) - r.extents.begin());
     return r;
 }
 
@@ -203,14 +203,17 @@ ChipRowsParameters chip_rows_parameters(const Op &op, const Machine &machine) {
     for (const int64_t n : rows) {
         if (r.whole_row && n > 4 && 2 * r.lanes * n > registers)
             continue; // values computed per element need registers too
-        if (n <= (whole ? 16 : 4) && (!r.whole_row || n <= 4 || n <= r.lanes * 2 || r.extents[r.dealt] >= n * l1bs))
+        if (n <= (whole ? 16 : 4) &&
+            (!r.whole_row || n <= 4 || n <= r.lanes * 2 || r.extents[r.distributed] >= n * l1bs))
             wish = n;
     }
     p.rows = Tile::nearest(wish, rows);
     // With few rows, or a remainder, some L1Bs are idle. Sharing rows must save 10 %, because the
     // tree takes time.
     const int64_t of_l2b = machine.unit("L1B").count, units = machine.units_in_all("L1B") / of_l2b;
-    const auto rounds = [&](int64_t units) { return (r.extents[r.dealt] + p.rows * units - 1) / (p.rows * units); };
+    const auto rounds = [&](int64_t units) {
+        return (r.extents[r.distributed] + p.rows * units - 1) / (p.rows * units);
+    };
     p.wide = whole ? Flag(false, {false}) : Flag(10 * rounds(units) < 9 * of_l2b * rounds(units * of_l2b));
     return p;
 }
@@ -260,7 +263,7 @@ private:
         distribute(machine_.find_unit("L2B")->count, "rows.l2b", "L2B");
         distribute(machine_.find_unit("group")->count, "rows.group", "group");
         for (size_t d = 0; d < r_.leading; d++) {
-            if (d != r_.dealt) order.push_back(r_.output->axes[d].name());
+            if (d != r_.distributed) order.push_back(r_.output->axes[d].name());
         }
         order.push_back(at_);
         return order;
@@ -328,7 +331,7 @@ private:
             if (wide_) own.insert(own.begin(), j + ".l1b");
         }
         for (size_t d = 0; d < r_.leading; d++) {
-            if (d != r_.dealt) own.push_back(stage.axes[d].name());
+            if (d != r_.distributed) own.push_back(stage.axes[d].name());
         }
         own.push_back("rows");
         if (has_row && pass_) own.push_back(tiles_[stage.name] = j + ".tile");
@@ -365,7 +368,7 @@ private:
     const bool pass_ = p_.steps > 0, wide_ = pass_ && p_.wide;
     const int64_t l1bs_ = machine_.find_unit("L1B")->count, pes_ = machine_.find_unit("PE")->count;
     // The axis of which each unit takes a part.
-    const std::string rows_axis_ = r_.output->axes[r_.dealt].name();
+    const std::string rows_axis_ = r_.output->axes[r_.distributed].name();
     std::string at_; // the output's loop over blocks of rows
     // Stages that rows stream through: the loop over tiles.
     std::map<std::string, std::string> tiles_;

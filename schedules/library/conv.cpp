@@ -152,7 +152,7 @@ void pack_weights(Schedule &s, const ConvRoles &r, const ConvParameters &p, cons
 // A stage that reads the results but is not their epilogue.
 void schedule_reader(StageHandle R, const ConvParameters &p, int lanes, int64_t threads) {
     const std::vector<std::string> loops = R.state().order;
-    if (p.parallel) share_out(R, {loops.begin(), loops.end() - 1}, threads);
+    if (p.parallel) distribute_over_cores(R, {loops.begin(), loops.end() - 1}, threads);
     if (lanes > 1) R.vectorize(loops.back(), lanes);
 }
 
@@ -204,7 +204,7 @@ Schedule schedule_conv(const Op &op, const Machine &machine, const ConvParameter
     unroll_window(Y, r, p);
     if (lanes > 1) Y.vectorize(run_in, lanes);
 
-    if (p.parallel) share_out(Y, order, threads_of(machine));
+    if (p.parallel) distribute_over_cores(Y, order, threads_of(machine));
 
     schedule_paddings(s, r, p, outside.empty() ? LoopName("") : outside.back(), lanes);
     if (p.pack_weights) pack_weights(s, r, p, outside);

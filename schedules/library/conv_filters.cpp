@@ -35,16 +35,16 @@ void extend_window(Schedule &s, ConvRoles &r, Stage &sum, const std::string &col
 
 // Schedules one multiplication strategy. `needs`: the value range that it requires. `ahead`: the
 // product for which weights are pre-packed.
-Schedule schedule_by(const Op &op, const Machine &machine, const ConvFiltersParameters &p, const Product &way,
+Schedule schedule_by(const Op &op, const Machine &machine, const ConvFiltersParameters &p, const Product &by,
                      const Product &ahead, const std::optional<ValuesWithin> &needs) {
     if (p.pool_rows > 0 && !p.through_rows)
         throw UserError("pool_rows is above 0 without through_rows; legal is 0, or through_rows");
     ConvRoles r = *conv_filters_roles(op);
-    if (way.tiles()) {
+    if (by.tiles()) {
         if (p.image.is("packed") || p.weights.is("direct"))
-            throw Unsupported("image=packed and weights=direct with multiply=" + way.instruction +
+            throw Unsupported("image=packed and weights=direct with multiply=" + by.instruction +
                               "; take image=copied and weights=copied, or another way to multiply");
-        return schedule_conv_tiles(op, machine, p, r, way);
+        return schedule_conv_tiles(op, machine, p, r, by);
     }
     Stage sum = *r.contraction.sum;
     const std::string name = sum.name;
@@ -53,9 +53,9 @@ Schedule schedule_by(const Op &op, const Machine &machine, const ConvFiltersPara
     if (!p.weights.is("direct")) r.weights.tensor = tensor_by_axes(s, name, r.weights);
     const std::string grouped = grouped_axis(r, ahead);
     if (grouped != channels_of(r)) extend_window(s, r, sum, grouped, ahead.group);
-    if (way.offset) offset_image(s, r, sum, way.offset, way.a);
-    const int lanes = way.lanes;
-    const FiltersPlan plan{r, p, way, p.vectors * lanes, ahead, grouped};
+    if (by.offset) offset_image(s, r, sum, by.offset, by.a);
+    const int lanes = by.lanes;
+    const FiltersPlan plan{r, p, by, p.vectors * lanes, ahead, grouped};
     const int64_t wide = plan.wide;
     StageHandle Y = s.stage(sum.name);
     auto [filters, filter] = Y.split(r.other, wide);
@@ -74,19 +74,19 @@ Schedule schedule_by(const Op &op, const Machine &machine, const ConvFiltersPara
     if (p.outer.is("rows")) order.push_back(filters);
     order.push_back(runs);
     LoopName taken = "", column = window_columns(r);
-    if (way.group > 1) {
-        auto [steps, step] = Y.split(grouped == channels ? channel : LoopName(grouped), way.group);
+    if (by.group > 1) {
+        auto [steps, step] = Y.split(grouped == channels ? channel : LoopName(grouped), by.group);
         (grouped == channels ? channel : column) = steps;
         taken = step;
     }
-    const int64_t steps = channels.empty() ? 1 : std::min<int64_t>(4, extent_of(sum, channels, 64) / way.group);
+    const int64_t steps = channels.empty() ? 1 : std::min<int64_t>(4, extent_of(sum, channels, 64) / by.group);
     if (p.unroll.is("channels") && steps > 1) std::tie(channel, copies) = Y.split(channel, steps);
     for (const std::string &w : r.window) {
         order.push_back(w == channels ? channel : w == window_columns(r) ? column : LoopName(w));
     }
     if (!copies.name.empty()) order.push_back(copies);
     order.insert(order.end(), {pixel, filter});
-    if (way.group > 1) { // the instruction takes several steps of a vector of filters
+    if (by.group > 1) { // the instruction takes several steps of a vector of filters
         auto [v, l] = Y.split(filter, lanes);
         order.back() = v;
         order.insert(order.end(), {l, taken});
@@ -98,19 +98,19 @@ Schedule schedule_by(const Op &op, const Machine &machine, const ConvFiltersPara
     Y.unroll(pixel);
     if (!copies.name.empty()) Y.unroll(copies);
     if (p.unroll.is("kx")) Y.unroll(column);
-    if (lanes > 1 && way.group == 1) Y.vectorize(filter, lanes);
+    if (lanes > 1 && by.group == 1) Y.vectorize(filter, lanes);
     PoolTiles tiles;
     if (p.pool_rows > 0)
         tiles = tile_pool(s, r, wide, p.pool_rows, p.parallel);
     else if (p.parallel)
-        share_out(Y, order, threads_of(machine));
+        distribute_over_cores(Y, order, threads_of(machine));
     if (!r.padding.empty()) {
         const Type type = s.state().stage(r.padding).def.type;
         pad_image(s, r, lanes > 1 ? vector_lanes(machine, type) : 1, p.parallel ? threads_of(machine) : 1);
     }
     copy_image(s, Y, plan);
     copy_weights(s, Y, plan);
-    if (way.offset && s.state().find(name + ".excess")) sum_weights(s, name + ".excess", plan);
+    if (by.offset && s.state().find(name + ".excess")) sum_weights(s, name + ".excess", plan);
     s.accumulate_in(Y.name(), "registers", runs);
     if (!block.name.empty() && (p.outer.is("filters") || !r.outside.empty())) {
         int64_t results = sum.type.bytes() * (p.outer.is("filters") ? wide : extent_of(sum, r.other, 64));
@@ -122,7 +122,7 @@ Schedule schedule_by(const Op &op, const Machine &machine, const ConvFiltersPara
         move_copies(s, Y.name(), tiles);
     else
         schedule_pool(s, r.contraction, p.parallel);
-    if (way.group > 1) Y.tensorize(filter, way.instruction);
+    if (by.group > 1) Y.tensorize(filter, by.instruction);
     return s;
 }
 
@@ -132,8 +132,8 @@ Schedule schedule_conv_filters(const Op &op, const Machine &machine, const ConvF
     const ConvRoles r = *conv_filters_roles(op);
     const Product wide = product(p.multiply, r.contraction, op, r.image, r.weights, machine);
     if (!p.narrow) return schedule_by(op, machine, p, wide, wide, std::nullopt);
-    const NarrowWay way = *narrow_way_of(op, r, machine);
-    const Product narrow = product(way.instruction, r.contraction, op, r.image, r.weights, machine);
+    const NarrowStrategy narrow_by = *narrow_strategy_of(op, r, machine);
+    const Product narrow = product(narrow_by.instruction, r.contraction, op, r.image, r.weights, machine);
     // Blocks of as many bytes as the other kernel's have more channels if the copies' elements are
     // smaller.
     const int64_t all = extent_of(*r.contraction.sum, channels_of(r), 64),
@@ -141,8 +141,8 @@ Schedule schedule_conv_filters(const Op &op, const Machine &machine, const ConvF
     ConvFiltersParameters deeper = p;
     deeper.depth = Tile(depth, {depth});
     return schedule_by(op, machine, p, wide, narrow, std::nullopt)
-        .specialize(within(way.needs.input, way.needs.range.min, way.needs.range.max),
-                    schedule_by(op, machine, deeper, narrow, narrow, way.needs));
+        .specialize(within(narrow_by.needs.input, narrow_by.needs.range.min, narrow_by.needs.range.max),
+                    schedule_by(op, machine, deeper, narrow, narrow, narrow_by.needs));
 }
 
 } // namespace kumiko::library

@@ -53,7 +53,7 @@ int64_t image_bytes(const ConvRoles &r, const Stage &sum) {
 
 // Copies weights for an instruction that takes several channels at once. A contiguous run of each
 // filter, some channels with their whole window, becomes interleaved vectors of filters.
-void weave_weights(StageHandle W, const ConvRoles &r, const Product &product) {
+void interleave_weights(StageHandle W, const ConvRoles &r, const Product &product) {
     // elements of a filter that are transposed at once, about
     constexpr int64_t run = 16, largest = 40;
     const std::string channels = channels_of(r);
@@ -99,7 +99,7 @@ void copy_filters_last(StageHandle W, const FiltersPlan &plan, int lanes) {
 
 void share_loops(StageHandle X, int64_t threads) {
     const std::vector<std::string> loops = X.state().order;
-    share_out(X, {loops.begin(), loops.end()}, threads);
+    distribute_over_cores(X, {loops.begin(), loops.end()}, threads);
 }
 
 // The image's axis of channels, if it is an index of its own; else "".
@@ -177,10 +177,10 @@ void gather_image(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
     std::vector<LoopName> order;
     for (const Axis &a : X.state().def.axes) terms.push_back(a.name()), order.push_back(a.name());
     const std::string channels = image_channels(r, s.state().axes_of(r.image.tensor));
-    const bool woven = plan.product.group > 1 && plan.grouped == channels_of(r);
-    if (woven) X.layout(with_steps(terms, channels, plan.product.group));
+    const bool interleaved = plan.product.group > 1 && plan.grouped == channels_of(r);
+    if (interleaved) X.layout(with_steps(terms, channels, plan.product.group));
     // The last axis is contiguous already.
-    const int steps = !woven || order.back().name == channels ? 1 : plan.product.group;
+    const int steps = !interleaved || order.back().name == channels ? 1 : plan.product.group;
     in_lanes(X, order, channels, order.back(), steps, vector_lanes(s.machine(), plan.sum().type));
     if (plan.p.parallel) share_loops(X, threads_of(s.machine()));
 }
@@ -259,7 +259,7 @@ void copy_weights(Schedule &s, StageHandle Y, const FiltersPlan &plan) {
     else if (plan.product.group == 1)
         transpose_weights(W, r, vector_lanes(s.machine(), plan.sum().type));
     else
-        weave_weights(W, r, plan.product);
+        interleave_weights(W, r, plan.product);
 }
 
 void sum_weights(Schedule &s, const std::string &name, const FiltersPlan &plan) {

@@ -58,7 +58,7 @@ bool is_conv_by_filters(const Op &op) {
     for (const Axis &a : sum.reduction_axes) steps *= constant_extent(a).value_or(fewest_steps);
     const bool cheap =
         // either the transposition, or relative to the alternatives
-        !r->dense || is_narrow(op, *r) || pays_by_tiles(op, *r);
+        !r->dense || is_narrow(op, *r) || pays_to_pool_by_tiles(op, *r);
     if (steps < (cheap ? fewest_steps / 2 : fewest_steps)) return false;
     // If few results share the weights, packing these costs more than vectors of pixels waste.
     const int64_t results = pixels_of(sum, *r);
@@ -120,15 +120,15 @@ bool reads_groups(const Op &op, const ConvRoles &r, const Product &by) {
 }
 
 // Whether the image, or a copy of it, can store the instruction's steps side by side.
-bool takes_steps(const Op &op, const ConvRoles &r, const std::string &way, const Machine &machine) {
-    const Product by = product(way, r.contraction, op, r.image, r.weights, machine);
+bool takes_steps(const Op &op, const ConvRoles &r, const std::string &strategy, const Machine &machine) {
+    const Product by = product(strategy, r.contraction, op, r.image, r.weights, machine);
     return by.tiles() ? fits_tiles(op, r, by) : by.group == 1 || !grouped_axis(r, by).empty();
 }
 
 // Whether weights can be pre-packed for a multiplication strategy. Grouped steps require constant
 // extents.
-bool packs_groups(const Op &op, const ConvRoles &r, const std::string &way, const Machine &machine) {
-    const Product by = product(way, r.contraction, op, r.image, r.weights, machine);
+bool packs_groups(const Op &op, const ConvRoles &r, const std::string &strategy, const Machine &machine) {
+    const Product by = product(strategy, r.contraction, op, r.image, r.weights, machine);
     const Input *weights = op.find_input(r.weights.tensor);
     return by.group == 1 || (weights && std::all_of(weights->axes.begin(), weights->axes.end(),
                                                     [](const Axis &a) { return constant_extent(a).has_value(); }));
@@ -136,20 +136,20 @@ bool packs_groups(const Op &op, const ConvRoles &r, const std::string &way, cons
 
 } // namespace
 
-std::optional<NarrowWay> narrow_way_of(const Op &op, const ConvRoles &r, const Machine &machine) {
-    auto way = narrow_way(r.contraction, op, r.image, r.weights, machine, true);
-    if (!way || way->needs.input != r.weights.tensor || !takes_steps(op, r, way->instruction, machine))
+std::optional<NarrowStrategy> narrow_strategy_of(const Op &op, const ConvRoles &r, const Machine &machine) {
+    auto strategy = narrow_strategy(r.contraction, op, r.image, r.weights, machine, true);
+    if (!strategy || strategy->needs.input != r.weights.tensor || !takes_steps(op, r, strategy->instruction, machine))
         return std::nullopt;
-    return way;
+    return strategy;
 }
 
 namespace {
 
 // Blocks of channels are multiples of the group size of every instruction that may be used.
-int64_t unit_of_depth(const Op &op, const ConvRoles &r, std::vector<std::string> ways, const Machine &machine) {
-    if (const auto narrow = narrow_way_of(op, r, machine)) ways.push_back(narrow->instruction);
+int64_t unit_of_depth(const Op &op, const ConvRoles &r, std::vector<std::string> strategies, const Machine &machine) {
+    if (const auto narrow = narrow_strategy_of(op, r, machine)) strategies.push_back(narrow->instruction);
     int64_t unit = 1;
-    for (const std::string &w : ways) {
+    for (const std::string &w : strategies) {
         const Product by = product(w, r.contraction, op, r.image, r.weights, machine);
         if (grouped_axis(r, by) == channels_of(r)) unit = std::lcm(unit, int64_t(by.group));
     }
@@ -182,22 +182,22 @@ public:
         // wide tiles they would spill these.
         constexpr int64_t most_unrolled = 11; // columns
         p_.unroll = through_window_ ? Choice(columns_ <= most_unrolled && !wide_ ? "kx" : "none", {"none", "kx"})
-                                    : Choice(way_.group > 1 ? "none" : "channels", {"none", "channels"});
+                                    : Choice(product_.group > 1 ? "none" : "channels", {"none", "channels"});
         p_.parallel = Flag(pays_to_share(op_, machine_));
-        const auto narrow = way_.instruction.empty() ? std::nullopt : narrow_way_of(op_, r_, machine_);
+        const auto narrow = product_.instruction.empty() ? std::nullopt : narrow_strategy_of(op_, r_, machine_);
         p_.narrow = narrow ? Flag(pixels_of(sum_, r_) >= fewest_results) : Flag(false, {false});
         return p_;
     }
 
 private:
     void choose_multiply() {
-        ways_ = multiply_strategies(r_.contraction, op_, r_.image, r_.weights, machine_, true);
-        std::erase_if(ways_, [&](const std::string &w) {
+        strategies_ = multiply_strategies(r_.contraction, op_, r_.image, r_.weights, machine_, true);
+        std::erase_if(strategies_, [&](const std::string &w) {
             return !takes_steps(op_, r_, w, machine_) ||
                    (packed_by_ == PackedBy::Caller && !packs_groups(op_, r_, w, machine_));
         });
-        p_.multiply = Choice(ways_.front(), ways_);
-        way_ = product(p_.multiply, r_.contraction, op_, r_.image, r_.weights, machine_);
+        p_.multiply = Choice(strategies_.front(), strategies_);
+        product_ = product(p_.multiply, r_.contraction, op_, r_.image, r_.weights, machine_);
     }
 
     void choose_tile() {
@@ -205,7 +205,7 @@ private:
         // An instruction's sum of products is added to the accumulator by another instruction; with
         // unrolled steps, that takes registers in between.
         through_window_ = columns_ > 1 && !r_.nhwc;
-        const bool in_two = way_.group > 1 && !sum_.type.is_float();
+        const bool in_two = product_.group > 1 && !sum_.type.is_float();
         // a copy of every other pixel, in runs as long as the image's
         const bool gathered = !r_.dense && !through_window_;
         const int between = !in_two ? 0 : wide_ && !gathered ? 4 : through_window_ ? 2 : 0;
@@ -253,7 +253,7 @@ private:
             if (w != channels_) window_ *= extent_of(sum_, w, 1);
         }
         const int64_t most = most_channels();
-        const int64_t unit = channels_.empty() ? 1 : unit_of_depth(op_, r_, ways_, machine_);
+        const int64_t unit = channels_.empty() ? 1 : unit_of_depth(op_, r_, strategies_, machine_);
         const int64_t steps = std::lcm(int64_t(4), unit);
         int64_t depth = std::min(all_channels_, balanced_block(all_channels_, most, steps));
         // Prefers whole blocks, whose weights are contiguous, if they are not much smaller.
@@ -272,9 +272,9 @@ private:
     void choose_image() {
         std::vector<std::string> images;
         // Whether all weights stay in L2.
-        const bool stay = all_channels_ * window_ * filters_ * way_.b.bytes() <= l2_ / 2;
-        const bool tiles_in_place = reads_tiles_in_place(r_) || (stay && fills_tiles_by_rows(r_, way_));
-        if (way_.tiles() ? tiles_in_place : way_.instruction.empty() || reads_groups(op_, r_, way_))
+        const bool stay = all_channels_ * window_ * filters_ * product_.b.bytes() <= l2_ / 2;
+        const bool tiles_in_place = reads_tiles_in_place(r_) || (stay && fills_tiles_by_rows(r_, product_));
+        if (product_.tiles() ? tiles_in_place : product_.instruction.empty() || reads_groups(op_, r_, product_))
             images.push_back("direct");
         if (r_.padding.empty() || is_narrow(op_, r_)) images.push_back("copied");
         if (r_.padding.empty() && window_ == 1 && follow_) images.push_back("packed");
@@ -284,7 +284,7 @@ private:
         const bool pack = offers("packed") && !r_.nhwc && (!r_.dense || filters_ >= sharing_filters);
         const bool copy = offers("copied") && ((!r_.dense && window_ == 1 && !r_.nhwc) || p_.multiply.is("widened"));
         p_.image = Choice(pack ? "packed" : copy ? "copied" : images.front(), images);
-        if (!way_.tiles()) return;
+        if (!product_.tiles()) return;
         p_.outer = Choice(stay ? "rows" : "filters", {"filters", "rows"});
         p_.vectors = Tile::nearest(stay ? 2 : 4, up_to(4, (filters_ + lanes_ - 1) / lanes_));
         p_.pool_rows = Tile(0, {0});
@@ -294,7 +294,7 @@ private:
     // them.
     void choose_weights() {
         std::vector<std::string> orders = {"copied", "ahead"};
-        const bool in_place = r_.nhwc && way_.group == 1 && way_.b == op_.find_input(r_.weights.tensor)->type;
+        const bool in_place = r_.nhwc && product_.group == 1 && product_.b == op_.find_input(r_.weights.tensor)->type;
         if (in_place) orders.push_back("direct");
         p_.weights = Choice(in_place && pixels_of(sum_, r_) < fewest_results ? "direct" : "copied", orders);
     }
@@ -313,12 +313,12 @@ private:
     const bool wide_ = has_wide_tiles(machine_);
     const int64_t l2_ = cache_bytes(machine_, "L2", 512 << 10);
     ConvFiltersParameters p_;
-    std::vector<std::string> ways_; // multiplication strategies
-    Product way_;                   // by the chosen one
-    int64_t vectors_ = 1;           // of a tile
-    int64_t window_ = 1;            // elements of the window in one channel
-    bool through_window_ = false;   // the window's columns are steps beside the channels
-    bool follow_ = false;           // rows and columns of results are adjacent
+    std::vector<std::string> strategies_; // multiplication strategies
+    Product product_;                     // by the chosen one
+    int64_t vectors_ = 1;                 // of a tile
+    int64_t window_ = 1;                  // elements of the window in one channel
+    bool through_window_ = false;         // the window's columns are steps beside the channels
+    bool follow_ = false;                 // rows and columns of results are adjacent
 };
 
 } // namespace

@@ -16,7 +16,7 @@ std::string grouped_axis(const ConvRoles &r, const Product &by);
 
 // An instruction that takes more steps at once but is exact only if the weights' values are small;
 // nothing if there is none.
-std::optional<NarrowWay> narrow_way_of(const Op &op, const ConvRoles &r, const Machine &machine);
+std::optional<NarrowStrategy> narrow_strategy_of(const Op &op, const ConvRoles &r, const Machine &machine);
 
 // The axis of the window's columns: the last one, not counting channels.
 const std::string &window_columns(const ConvRoles &r);

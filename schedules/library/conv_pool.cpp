@@ -70,7 +70,7 @@ std::optional<PoolSide> pool_side(const Op &op, const ConvRoles &r, const std::s
     return is_const_zero(simplify(first)) ? std::optional(side) : std::nullopt;
 }
 
-bool takes_tiles(const Op &op, const ConvRoles &r) {
+bool can_pool_by_tiles(const Op &op, const ConvRoles &r) {
     if (r.contraction.pool.empty() || r.row.empty()) return false;
     for (const Axis &a : r.contraction.sum->axes) {
         const auto side = pool_side(op, r, a.name());
@@ -80,14 +80,14 @@ bool takes_tiles(const Op &op, const ConvRoles &r) {
     return true;
 }
 
-bool pays_by_tiles(const Op &op, const ConvRoles &r) {
-    if (!takes_tiles(op, r)) return false;
+bool pays_to_pool_by_tiles(const Op &op, const ConvRoles &r) {
+    if (!can_pool_by_tiles(op, r)) return false;
     const PoolSide side = *pool_side(op, r, r.row);
     return side.window <= side.step;
 }
 
 Tile rows_of_pool(const Op &op, const ConvRoles &r, const Machine &machine, int64_t filters) {
-    if (!takes_tiles(op, r)) return Tile(0, {0});
+    if (!can_pool_by_tiles(op, r)) return Tile(0, {0});
     const Stage &sum = *r.contraction.sum;
     const PoolSide side = *pool_side(op, r, r.row);
     const int64_t rows = std::max<int64_t>(1, (extent_of(sum, r.row, 1) - side.window) / side.step + 1);
@@ -96,7 +96,7 @@ Tile rows_of_pool(const Op &op, const ConvRoles &r, const Machine &machine, int6
     std::vector<int64_t> legal = Tile::sizes(rows, 1, rows);
     legal.insert(legal.begin(), 0);
     const int64_t wish = balanced_block(rows, std::clamp<int64_t>(most, 1, rows), 1);
-    return Tile::nearest(pays_by_tiles(op, r) ? wish : 0, legal);
+    return Tile::nearest(pays_to_pool_by_tiles(op, r) ? wish : 0, legal);
 }
 
 int64_t rows_together(const Op &op, const ConvRoles &r, int64_t pool_rows) {
@@ -115,7 +115,7 @@ void schedule_pool(Schedule &s, const Contraction &c, bool parallel) {
     const LoopName last = order.back();
     order.pop_back();
     windows_in_vectors(P, pool, order, last, vector_lanes(s.machine(), pool.type));
-    if (parallel) share_out(P, order, threads_of(s.machine()));
+    if (parallel) distribute_over_cores(P, order, threads_of(s.machine()));
     if (!c.pool_end.empty()) P.finish_in(c.pool_end);
 }
 
@@ -144,7 +144,7 @@ PoolTiles tile_pool(Schedule &s, const ConvRoles &r, int64_t filters, int64_t ro
     }
     windows_in_vectors(P, pool, order, last, vector_lanes(s.machine(), pool.type));
     s.stage(c.consumer.empty() ? c.sum->name : c.consumer).compute_at(c.pool, t.tile);
-    if (parallel) share_out(P, shared, threads_of(s.machine()));
+    if (parallel) distribute_over_cores(P, shared, threads_of(s.machine()));
     if (!c.pool_end.empty()) P.finish_in(c.pool_end);
     return t;
 }

@@ -17,11 +17,11 @@ struct PoolSide {
 };
 std::optional<PoolSide> pool_side(const Op &op, const ConvRoles &r, const std::string &axis);
 
-// takes_tiles: whether tiles of pooled rows can be computed together with the results they need.
-// pays_by_tiles: whether that pays. Rows needed by two tiles are computed twice, which costs more
-// than storing and reloading them.
-bool takes_tiles(const Op &op, const ConvRoles &r);
-bool pays_by_tiles(const Op &op, const ConvRoles &r);
+// can_pool_by_tiles: whether tiles of pooled rows can be computed together with the results they
+// need. pays_to_pool_by_tiles: whether that pays. Rows needed by two tiles are computed twice,
+// which costs more than storing and reloading them.
+bool can_pool_by_tiles(const Op &op, const ConvRoles &r);
+bool pays_to_pool_by_tiles(const Op &op, const ConvRoles &r);
 
 // Rows of the pool per tile, so many that L2 has room for the results they need. 0: the pool runs
 // afterwards.

@@ -109,7 +109,7 @@ std::vector<int64_t> up_to(int64_t n, int64_t extent) {
     return all;
 }
 
-void share_out(StageHandle S, const std::vector<LoopName> &order, int64_t threads) {
+void distribute_over_cores(StageHandle S, const std::vector<LoopName> &order, int64_t threads) {
     int64_t most = 1;
     std::string best;
     for (const LoopName &l : order) {
@@ -125,7 +125,7 @@ void pad_image(Schedule &s, const ConvRoles &r, int64_t lanes, int64_t threads) 
     StageHandle X = s.stage(r.padding);
     X.compute_root();
     const std::vector<Axis> axes = X.state().def.axes;
-    if (threads > 1) share_out(X, {axes[0].name(), axes[1].name()}, threads);
+    if (threads > 1) distribute_over_cores(X, {axes[0].name(), axes[1].name()}, threads);
     if (lanes <= 1) return;
     LoopName last = axes.back().name();
     const LoopName pixel = axes[axes.size() - 2].name();

@@ -39,7 +39,7 @@ int64_t extent_of(const Stage &s, const std::string &axis, int64_t otherwise);
 std::vector<int64_t> up_to(int64_t n, int64_t extent);
 // Distributes one of the loops before the reductions over cores: the first with an iteration per
 // thread, else the longest.
-void share_out(StageHandle S, const std::vector<LoopName> &order, int64_t threads);
+void distribute_over_cores(StageHandle S, const std::vector<LoopName> &order, int64_t threads);
 // Pads the image at the root, in vectors along its last axis. If channels are last and few, a
 // vector holds several pixels.
 void pad_image(Schedule &s, const ConvRoles &r, int64_t lanes, int64_t threads);

@@ -122,7 +122,7 @@ Schedule schedule_conv_tiles(const Op &op, const Machine &machine, const ConvFil
     if (by_rows && p.parallel) {
         std::vector<LoopName> shared(tiles.outside.begin(), tiles.outside.end());
         if (two_image_rows) shared.push_back(loops.image_rows);
-        share_out(Y, shared, threads);
+        distribute_over_cores(Y, shared, threads);
     }
     if (!r.padding.empty() && by_rows) {
         pad_image(s, r, vector_lanes(machine, by.a), p.parallel ? threads : 1);

@@ -97,13 +97,13 @@ Schedule schedule_depthwise(const Op &op, const Machine &machine, const Depthwis
     Y.unroll(w.x);
     Y.unroll(w.y);
     if (lanes > 1) Y.vectorize(run, lanes);
-    if (p.parallel) share_out(Y, order, threads_of(machine));
+    if (p.parallel) distribute_over_cores(Y, order, threads_of(machine));
     if (!r.padding.empty() && !p.pad.is("inline")) {
         StageHandle X = s.stage(r.padding);
         const std::vector<Axis> axes = X.state().def.axes;
         if (p.pad.is("whole")) {
             X.compute_root();
-            if (p.parallel) share_out(X, {axes[0].name(), axes[1].name()}, threads_of(machine));
+            if (p.parallel) distribute_over_cores(X, {axes[0].name(), axes[1].name()}, threads_of(machine));
         } else {
             X.compute_at(Y.name(), each.name);
         }

@@ -15,7 +15,8 @@ namespace {
 std::optional<Stage> reader_of_rows(const Schedule &s, const Stage &stage) {
     const auto consumers = s.state().consumers(stage.name);
     if (stage.takes_steps() || s.op().is_output(stage.name) || consumers.size() != 1 || stage.axes.size() < 2 ||
-        is_ordered(stage, stage.axes[0].name()) || s.state().stage(stage.name).placement.kind != Placement::Kind::Root)
+        carries_dependence(stage, stage.axes[0].name()) ||
+        s.state().stage(stage.name).placement.kind != Placement::Kind::Root)
         return std::nullopt;
     const StageState &reader = s.state().stage(consumers[0]);
     const Stage &r = reader.def;
@@ -55,7 +56,8 @@ void hold_recurrences(Schedule &s, const std::set<std::string> &apart) {
         for (size_t d = 1; d < stage.axes.size(); d++) row *= constant_extent(stage.axes[d]).value_or(0);
         if (!rows || row < shortest_row) continue;
         const int64_t bytes = stage.type.bytes() * std::max<int64_t>(1, int64_t(stage.components.size())) * row,
-                      unit = others_carry(stage, stage.axes.back().name()) ? 1 : block_of_recurrence(stage).rows,
+                      unit =
+                          carried_by_other_axes(stage, stage.axes.back().name()) ? 1 : block_of_recurrence(stage).rows,
                       share = *rows / (unit * threads_of(s.machine())),
                       together = unit * std::max<int64_t>(1, std::min(fewest_elements / (unit * row), share));
         if (*rows * bytes <= cache || together * bytes > cache || together >= *rows) continue;

@@ -228,8 +228,8 @@ private:
 
 // Schedules one multiplication strategy. `needs`: the value range that it requires.
 Schedule schedule_one(const Op &op, const Machine &machine, const MatmulRoles &r, const MatmulParameters &p,
-                      const std::string &way, const std::optional<ValuesWithin> &needs) {
-    MatmulPlan plan{.r = r, .p = p, .product = product(way, r.contraction, op, r.a, r.b, machine)};
+                      const std::string &strategy, const std::optional<ValuesWithin> &needs) {
+    MatmulPlan plan{.r = r, .p = p, .product = product(strategy, r.contraction, op, r.a, r.b, machine)};
     plan.columns = p.vectors * plan.product.lanes;
     check_strategy(plan);
     if (plan.product.tiles()) return schedule_tiles(op, machine, plan);
@@ -244,19 +244,19 @@ Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParam
     const MatmulRoles r = *matmul_roles(op);
     Schedule s = schedule_one(op, machine, r, p, p.multiply, std::nullopt);
     if (!p.narrow || p.pack_b.is("ahead")) return s;
-    const NarrowWay way = *narrow_way(r.contraction, op, r.a, r.b, machine);
+    const NarrowStrategy strategy = *narrow_strategy(r.contraction, op, r.a, r.b, machine);
     // Blocks of as many bytes as the other kernel's have more steps if the copies' elements are
     // smaller.
     const Product wide = product(p.multiply, r.contraction, op, r.a, r.b, machine),
-                  narrow = product(way.instruction, r.contraction, op, r.a, r.b, machine);
+                  narrow = product(strategy.instruction, r.contraction, op, r.a, r.b, machine);
     const int64_t times = std::max(1, std::min(wide.a.bytes() / narrow.a.bytes(), wide.b.bytes() / narrow.b.bytes()));
     MatmulParameters deeper = p;
     if (r.K && times > 1) {
         const int64_t depth = std::min(*r.K, balanced_block(*r.K, std::min(*r.K, p.depth * times), narrow.lanes));
         deeper.depth = Tile(depth, {depth});
     }
-    return s.specialize(within(way.needs.input, way.needs.range.min, way.needs.range.max),
-                        schedule_one(op, machine, r, deeper, way.instruction, way.needs));
+    return s.specialize(within(strategy.needs.input, strategy.needs.range.min, strategy.needs.range.max),
+                        schedule_one(op, machine, r, deeper, strategy.instruction, strategy.needs));
 }
 
 Schedule matmul(const Op &op, const Machine &machine) {

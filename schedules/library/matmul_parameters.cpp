@@ -7,7 +7,7 @@ namespace kumiko::library {
 namespace {
 
 // How many of the 64 L1 sets (one page of lines) are used by rows that are `bytes` apart.
-int64_t lines_met(int64_t bytes) {
+int64_t l1_sets_used(int64_t bytes) {
     constexpr int64_t sets = 64;
     return bytes % line_bytes ? sets : sets / std::gcd(bytes / line_bytes, sets);
 }
@@ -15,7 +15,7 @@ int64_t lines_met(int64_t bytes) {
 // The number of cores that divide the rows, the columns and the reduction.
 struct Pieces {
     int64_t rows = 1, columns = 1, depth = 1;
-    std::string way() const {
+    std::string cores_choice() const {
         return depth > 1                 ? "depth"
                : rows > 1 && columns > 1 ? "grid"
                : rows > 1                ? "rows"
@@ -96,7 +96,7 @@ struct UnpackedReuse {
 // `row_bytes` 0: B's rows are not contiguous, or are shorter than eight tiles.
 int64_t max_unpacked_reuse(int64_t row_bytes, bool reads_in_time, bool split_lines) {
     using U = UnpackedReuse;
-    const int64_t met = row_bytes ? lines_met(row_bytes) : 1;
+    const int64_t met = row_bytes ? l1_sets_used(row_bytes) : 1;
     if (reads_in_time && split_lines) return U::split_lines;
     if (reads_in_time)
         return met >= U::spread_sets ? U::in_time_spread : met >= 2 || !row_bytes ? U::in_time : U::in_time_one_set;
@@ -135,12 +135,12 @@ int64_t panel_vectors(int64_t M, int64_t N, int64_t K, const Product &product, i
 
 // Multiplication strategies of a kernel that receives B packed. Grouped steps require a constant
 // number of steps.
-std::vector<std::string> ways_of_packed(const std::vector<std::string> &ways, const MatmulRoles &r, const Op &op,
-                                        const Machine &machine) {
+std::vector<std::string> strategies_of_packed(const std::vector<std::string> &strategies, const MatmulRoles &r,
+                                              const Op &op, const Machine &machine) {
     std::vector<std::string> kept;
-    for (const std::string &way : ways) {
-        const Product p = product(way, r.contraction, op, r.a, r.b, machine);
-        if (p.group == 1 || r.K) kept.push_back(way);
+    for (const std::string &strategy : strategies) {
+        const Product p = product(strategy, r.contraction, op, r.a, r.b, machine);
+        if (p.group == 1 || r.K) kept.push_back(strategy);
     }
     return kept;
 }
@@ -176,9 +176,9 @@ public:
 
 private:
     void choose_multiply() {
-        std::vector<std::string> ways = multiply_strategies(r_.contraction, op_, r_.a, r_.b, machine_);
-        if (packed_by_ == PackedBy::Caller) ways = ways_of_packed(ways, r_, op_, machine_);
-        p_.multiply = Choice(M_ >= 4 ? ways.front() : "plain", ways);
+        std::vector<std::string> strategies = multiply_strategies(r_.contraction, op_, r_.a, r_.b, machine_);
+        if (packed_by_ == PackedBy::Caller) strategies = strategies_of_packed(strategies, r_, op_, machine_);
+        p_.multiply = Choice(M_ >= 4 ? strategies.front() : "plain", strategies);
         product_ = library::product(p_.multiply, r_.contraction, op_, r_.a, r_.b, machine_);
         converts_ = product_.holds(op_.find_input(r_.a.tensor)->type, op_.find_input(r_.b.tensor)->type);
     }
@@ -194,8 +194,8 @@ private:
         std::vector<int64_t> row_choices, vector_choices;
         // Rows of A a page apart share the same few L1 lines, of which one is left to B.
         constexpr int64_t ways_of_l1 = 8;
-        const bool crowded =
-            vectors == 1 && contiguous_in(r_.a, r_.k) && lines_met(K_ * op_.find_input(r_.a.tensor)->type.bytes()) == 1;
+        const bool crowded = vectors == 1 && contiguous_in(r_.a, r_.k) &&
+                             l1_sets_used(K_ * op_.find_input(r_.a.tensor)->type.bytes()) == 1;
         const int64_t most_rows =
             std::min<int64_t>(crowded ? ways_of_l1 - 1 : sums / vectors, std::max<int64_t>(M_, 1));
         for (int64_t n = 1; n <= std::min<int64_t>({registers, 16, std::max<int64_t>(M_, 1)}); n++)
@@ -332,7 +332,7 @@ private:
         if (!product_.tiles() && (product_.group == 1 || r_.N))
             shares.push_back("grid"); // the last columns of a grid would be tested per lane
         if (parts_) shares.push_back("depth");
-        const std::string wished = pieces_.way();
+        const std::string wished = pieces_.cores_choice();
         const bool has = std::find(shares.begin(), shares.end(), wished) != shares.end();
         p_.parallel = Choice(has ? wished : M_ >= N_ ? "rows" : "columns", shares);
     }
@@ -341,7 +341,7 @@ private:
     void choose_narrow() {
         constexpr int64_t enough_rows = 16;
         const bool narrow = packed_by_ == PackedBy::Kernel && !p_.multiply.is("plain") &&
-                            narrow_way(r_.contraction, op_, r_.a, r_.b, machine_).has_value();
+                            narrow_strategy(r_.contraction, op_, r_.a, r_.b, machine_).has_value();
         p_.narrow = Flag(narrow && r_.M.value_or(0) >= enough_rows && r_.N.value_or(0) >= enough_rows,
                          narrow ? std::vector<bool>{false, true} : std::vector<bool>{false});
     }

@@ -106,7 +106,7 @@ bool same_parts(const ScheduleState &state, const std::string &a, const std::str
 std::string shared_loop(const ScheduleState &state, const std::string &name, const std::string &leader, size_t loops) {
     const StageState &l = state.stage(leader);
     for (size_t n = std::min(l.order.size(), loops); n-- > 0;) {
-        if (!apart(state, name, leader, l.order[n])) return l.order[n];
+        if (!loop_conflict(state, name, leader, l.order[n])) return l.order[n];
         const LoopState &own = l.loop(l.order[n]);
         if (!own.reduction && own.kind != LoopKind::Vectorized && own.kind != LoopKind::Unrolled) break;
     }
@@ -179,7 +179,7 @@ bool join_partial_sums(Schedule &schedule, const Stage &stage) {
             S.split(split->parent, split->factor, {.outer = split->outer, .inner = split->inner});
             if (split->parent == innermost) innermost = split->inner;
         }
-        if (apart(joined.state(), stage.name, other.name(), innermost)) continue;
+        if (loop_conflict(joined.state(), stage.name, other.name(), innermost)) continue;
         S.compute_with(other.name(), innermost);
         schedule = joined;
         return true;

@@ -145,39 +145,40 @@ std::vector<std::string> multiply_strategies(const Contraction &c, const Op &op,
     const Type sum = c.sum->type;
     const auto x = type_of(op, a.tensor), y = type_of(op, b.tensor);
     if (!x || !y || !casts_once(c) || (*x == sum && *y == sum)) return {"plain"};
-    std::vector<std::string> ways;
+    std::vector<std::string> strategies;
     for (const Instruction *i : fitting(c, op, a, b, machine, rewritten)) {
-        if (needs_of(*i, c, op, a, b).empty()) ways.push_back(i->name);
+        if (needs_of(*i, c, op, a, b).empty()) strategies.push_back(i->name);
     }
-    if (has_all_values(sum, *x) && has_all_values(sum, *y)) ways.push_back("widened");
-    ways.push_back("plain");
-    return ways;
+    if (has_all_values(sum, *x) && has_all_values(sum, *y)) strategies.push_back("widened");
+    strategies.push_back("plain");
+    return strategies;
 }
 
-std::optional<NarrowWay> narrow_way(const Contraction &c, const Op &op, const Operand &a, const Operand &b,
-                                    const Machine &machine, bool rewritten) {
+std::optional<NarrowStrategy> narrow_strategy(const Contraction &c, const Op &op, const Operand &a, const Operand &b,
+                                              const Machine &machine, bool rewritten) {
     std::vector<const Instruction *> best = fitting(c, op, a, b, machine, rewritten);
     std::erase_if(best, [&](const Instruction *i) { return i->operations() < best.front()->operations(); });
-    std::optional<NarrowWay> found;
+    std::optional<NarrowStrategy> found;
     for (const Instruction *i : best) {
         const std::vector<ValuesWithin> needs = needs_of(*i, c, op, a, b);
         if (needs.empty()) return std::nullopt; // as fast, and exact for all values
-        if (!found && needs.size() == 1 && values_refused(op, needs[0]).empty()) found = NarrowWay{i->name, needs[0]};
+        if (!found && needs.size() == 1 && values_refused(op, needs[0]).empty())
+            found = NarrowStrategy{i->name, needs[0]};
     }
     return found;
 }
 
-Product product(const std::string &way, const Contraction &c, const Op &op, const Operand &a, const Operand &b,
+Product product(const std::string &strategy, const Contraction &c, const Op &op, const Operand &a, const Operand &b,
                 const Machine &machine) {
     const Type sum = c.sum->type;
     const auto x = type_of(op, a.tensor), y = type_of(op, b.tensor);
     Product p{"", x.value_or(sum), y.value_or(sum), 1, vector_lanes(machine, sum)};
-    if (way == "plain") return p;
-    if (way == "widened") {
+    if (strategy == "plain") return p;
+    if (strategy == "widened") {
         p.a = p.b = sum;
         return p;
     }
-    const Instruction &i = InstructionSet::builtin().get(way);
+    const Instruction &i = InstructionSet::builtin().get(strategy);
     const auto fit = fit_of(i, sum, p.a, p.b, true);
     p = shape_of(i);
     p.a = fit->of_a, p.b = fit->of_b, p.offset = fit->offset;

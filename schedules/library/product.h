@@ -27,16 +27,16 @@ struct Product {
 std::vector<std::string> multiply_strategies(const Contraction &c, const Op &op, const Operand &a, const Operand &b,
                                              const Machine &machine, bool rewritten = false);
 // The product for one of these names.
-Product product(const std::string &way, const Contraction &c, const Op &op, const Operand &a, const Operand &b,
+Product product(const std::string &strategy, const Contraction &c, const Op &op, const Operand &a, const Operand &b,
                 const Machine &machine);
 
 // An instruction that takes more steps at once than the best strategy, but is exact only while an
 // input's values are in a small range; nothing if there is none.
-struct NarrowWay {
+struct NarrowStrategy {
     std::string instruction;
     ValuesWithin needs;
 };
-std::optional<NarrowWay> narrow_way(const Contraction &c, const Op &op, const Operand &a, const Operand &b,
-                                    const Machine &machine, bool rewritten = false);
+std::optional<NarrowStrategy> narrow_strategy(const Contraction &c, const Op &op, const Operand &a, const Operand &b,
+                                              const Machine &machine, bool rewritten = false);
 
 } // namespace kumiko::library

@@ -14,9 +14,9 @@ void schedule_recurrence(Schedule &s, const Stage &stage, int lanes, const Eleme
     const std::string last = stage.axes.back().name();
     const auto extent = [&](const std::string &axis) { return constant_extent(*find_axis(stage, axis)); };
     std::vector<LoopName> outside, ordered;
-    for (const Axis &a : stage.axes) (is_ordered(stage, a.name()) ? ordered : outside).push_back(a.name());
-    const bool waits = is_ordered(stage, last);
-    const bool vectors = others_carry(stage, last) && lanes > 1 && extent(last).value_or(lanes) >= lanes &&
+    for (const Axis &a : stage.axes) (carries_dependence(stage, a.name()) ? ordered : outside).push_back(a.name());
+    const bool waits = carries_dependence(stage, last);
+    const bool vectors = carried_by_other_axes(stage, last) && lanes > 1 && extent(last).value_or(lanes) >= lanes &&
                          farthest_step(s.op(), stage, last) == 1;
     const bool steps = stage.takes_steps(); // other stages are computed in each step
     if (steps) {

@@ -65,7 +65,7 @@ std::optional<RowsRoles> rows_roles(const Op &op) {
 
 // Whether every stage reads only rows at its own leading indices, so that rows may be updated in
 // place one after the other.
-bool keeps_to_rows(const Op &op, const RowsRoles &r) {
+bool reads_own_rows(const Op &op, const RowsRoles &r) {
     for (const Stage &s : op.stages()) {
         for (const Expr &e : s.expressions()) {
             for (const Halide::Internal::Call *read : tensor_reads(e)) {
@@ -86,7 +86,7 @@ bool keeps_to_rows(const Op &op, const RowsRoles &r) {
 
 // Whether the elements of a row are stored in pieces, each beside those of the neighbouring rows
 // along the last leading axis.
-bool lies_in_pieces(const Op &op, const RowsRoles &r) {
+bool has_rows_in_pieces(const Op &op, const RowsRoles &r) {
     const Stage &s = *r.output;
     if (op.stages().size() > 1 || s.reduction_axes.size() < 2) return false;
     for (const Expr &e : s.expressions()) {
@@ -181,7 +181,7 @@ bool is_rows(const Op &op) {
     const auto r = rows_roles(op);
     if (!r) return false;
     // An output that is computed in the loops of another is written row by row.
-    if ((reads_before_update(op) || op.outputs().size() > 1) && !keeps_to_rows(op, *r)) return false;
+    if ((reads_before_update(op) || op.outputs().size() > 1) && !reads_own_rows(op, *r)) return false;
     // Rows that share what they read use register tiles, which load it less often.
     return std::none_of(op.stages().begin(), op.stages().end(), [&](const Stage &s) { return pays_to_tile(op, s); });
 }
@@ -220,7 +220,7 @@ Schedule schedule_rows(const Op &op, const Machine &machine, const RowsParameter
     const int widest = vector_lanes(machine, r.output->type);
 
     // The outermost loops: all rows as one loop, divided into tasks.
-    const bool pieces = lies_in_pieces(op, r);
+    const bool pieces = has_rows_in_pieces(op, r);
     std::vector<std::string> order = r.leading;
     for (const std::string &l : Y.state().order) {
         if (std::find(r.leading.begin(), r.leading.end(), l) == r.leading.end()) order.push_back(l);

@@ -59,24 +59,24 @@ struct Loads {
 
 // The number of array rows that `rows` iterations of axis `d` load and store.
 struct RowsOfArrays {
-    int64_t all = 0, met = 0; // met: of arrays whose rows share L1 sets
+    int64_t all = 0, conflicting = 0; // conflicting: of arrays whose rows share L1 sets
 };
 
 RowsOfArrays rows_of_arrays(const Schedule &s, const Stage &stage, const Reads &reads, size_t d, int64_t rows) {
     const std::string &axis = stage.axes[d].name();
-    Reads all, met;
+    Reads all, conflicting;
     for (auto [tensor, indices] : reads) {
         size_t moves = 0; // the first index that uses the axis
         while (moves < indices.size() && !Halide::Internal::expr_uses_var(indices[moves], axis)) moves++;
         if (moves + 1 >= indices.size()) continue;
         indices.pop_back();
         all.emplace_back(tensor, indices);
-        if (meet_in_pages(bytes_of(s.state().type_of(tensor), s.state().axes_of(tensor), moves + 1, 0), rows))
-            met.push_back(all.back());
+        if (conflict_in_l1(bytes_of(s.state().type_of(tensor), s.state().axes_of(tensor), moves + 1, 0), rows))
+            conflicting.push_back(all.back());
     }
-    const bool stores = meet_in_pages(bytes_of(stage.type, stage.axes, d + 1, 0), rows);
+    const bool stores = conflict_in_l1(bytes_of(stage.type, stage.axes, d + 1, 0), rows);
     return {static_cast<int64_t>(elements_read(all, axis, rows).size()) + rows,
-            static_cast<int64_t>(elements_read(met, axis, rows).size()) + (stores ? rows : 0)};
+            static_cast<int64_t>(elements_read(conflicting, axis, rows).size()) + (stores ? rows : 0)};
 }
 
 // The same if rows take different branches because the stage divides the axis.
@@ -154,7 +154,7 @@ std::optional<RowsOfBlock> rows_that_share(const Schedule &s, const Stage &stage
             const double n = static_cast<double>(rows), left = together / (n * alone);
             if (left >= least * (best && best->axis == axis ? worth_twice : 1)) continue;
             const RowsOfArrays arrays = rows_of_arrays(s, stage, reads, d, rows);
-            if (arrays.met > ways || (beyond_l2 && arrays.all > most_streams)) continue;
+            if (arrays.conflicting > ways || (beyond_l2 && arrays.all > most_streams)) continue;
             if (partial && is_long && alone - together / n < pays_for_partial && left > pays_anyway) continue;
             least = left;
             best = {axis, rows, true, true, vectors};

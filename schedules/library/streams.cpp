@@ -57,7 +57,7 @@ bool splits_lines_of_rows(const Schedule &schedule, const std::string &stage) {
         }
         for (size_t a = 0; run < long_run && a < s.def.axes.size(); a++) {
             if (s.derived_from(s.order[d], s.def.axes[a].name()) &&
-                meet_in_pages(bytes_of(s.def.type, s.def.axes, a + 1, 0), rows.value_or(page_bytes)))
+                conflict_in_l1(bytes_of(s.def.type, s.def.axes, a + 1, 0), rows.value_or(page_bytes)))
                 return true;
         }
     }

@@ -164,16 +164,17 @@ bool are_fusible(const Op &op, const Stage &stage, const Axis &outer, const Axis
             if (!in && !made) return false;
             const std::vector<Axis> &axes = in ? in->axes : made->axes;
             for (size_t d = 0; d < read->args.size(); d++) {
-                const Expr index = beside_unit_axes(stage, read->args[d]);
+                const Expr index = without_unit_axes(stage, read->args[d]);
                 const auto is = [&](const Expr &i, const Axis &a) {
                     const auto *v = i.as<Variable>();
                     return v && v->name == a.name();
                 };
                 if (uses(index, outer) && !(is(index, outer) && d + 1 < read->args.size() &&
-                                            is(beside_unit_axes(stage, read->args[d + 1]), inner)))
+                                            is(without_unit_axes(stage, read->args[d + 1]), inner)))
                     return false;
                 if (!uses(index, inner)) continue;
-                if (!is(index, inner) || d == 0 || !is(beside_unit_axes(stage, read->args[d - 1]), outer)) return false;
+                if (!is(index, inner) || d == 0 || !is(without_unit_axes(stage, read->args[d - 1]), outer))
+                    return false;
                 if (constant_extent(axes[d]) != constant_extent(inner)) return false;
             }
         }
@@ -258,7 +259,7 @@ int64_t bytes_of(Type type, const std::vector<Axis> &axes, size_t first, int64_t
     return bytes;
 }
 
-bool meet_in_pages(int64_t distance, int64_t rows) {
+bool conflict_in_l1(int64_t distance, int64_t rows) {
     constexpr int64_t same_offset = 256; // bytes
     for (int64_t row = 1; row < std::min(rows, page_bytes); row++) {
         const int64_t offset = row * distance % page_bytes;
@@ -300,7 +301,7 @@ bool reads_along(const Stage &stage, const std::string &axis) {
     for (const Expr &e : stage.expressions()) {
         for (const Halide::Internal::Call *read : tensor_reads(e)) {
             for (size_t d = 0; d < read->args.size(); d++) {
-                const Expr index = beside_unit_axes(stage, read->args[d]);
+                const Expr index = without_unit_axes(stage, read->args[d]);
                 // by a constant, as in x + 16
                 const auto *shifted = index.as<Halide::Internal::Add>();
                 const Expr base = shifted && is_const(shifted->b) ? shifted->a : index;

@@ -103,7 +103,7 @@ bool stores_partial_lines(const Stage &stage, const Machine &machine);
 int64_t bytes_of(Type type, const std::vector<Axis> &axes, size_t first, int64_t unknown);
 // Whether two of `rows` addresses, each `distance` bytes after the one before, are in different
 // pages at offsets within 256 bytes of each other. Such addresses share sets of L1.
-bool meet_in_pages(int64_t distance, int64_t rows);
+bool conflict_in_l1(int64_t distance, int64_t rows);
 // The smallest level behind L1 that so many bytes fill at most half; memory if no cache is large
 // enough.
 std::string smallest_level(const Machine &machine, int64_t bytes);

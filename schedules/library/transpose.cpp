@@ -24,7 +24,7 @@ struct TransposeRoles {
     const Stage *output = nullptr;
     std::string along, across, few;
     std::map<std::string, std::vector<std::string>> run; // of both, outermost first
-    std::set<std::string> turned;                        // tensors read along the other axis
+    std::set<std::string> transposed;                    // tensors read along the other axis
     const std::string &many() const { return few == along ? across : along; }
 
     std::optional<int64_t> extent(const std::string &axis) const {
@@ -63,7 +63,7 @@ std::optional<TransposeRoles> transpose_roles(const Op &op) {
                 return i.as<Halide::Internal::Variable>()->name == r.along;
             });
             if (last != r.along && runs && r.across.empty()) r.across = last;
-            if (last == r.across) r.turned.insert(o.tensor);
+            if (last == r.across) r.transposed.insert(o.tensor);
         }
     }
     if (r.across.empty()) return std::nullopt;
@@ -249,7 +249,7 @@ Schedule schedule_one(const Op &op, const Machine &machine, const TransposeRoles
     }
     const int64_t bytes = r.output->type.bytes();
     if (!ahead.name.empty()) { // the next line of each row
-        for (const std::string &tensor : r.turned)
+        for (const std::string &tensor : r.transposed)
             Y.prefetch(tensor, group, std::max<int64_t>(1, line_bytes / bytes / p.columns), Y.name(), ahead);
     }
     stream_large_outputs(s, p.length > 0 ? least_of_line : line_bytes);

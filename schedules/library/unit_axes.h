@@ -9,7 +9,7 @@ namespace kumiko::library {
 
 // Removes the stage's axes of one element from an index with several terms: x + kx becomes kx if x
 // is always 0.
-inline Expr beside_unit_axes(const Stage &stage, Expr index) {
+inline Expr without_unit_axes(const Stage &stage, Expr index) {
     if (index.as<Halide::Internal::Variable>()) return index;
     bool any = false;
     for (const Axis &a : stage.axes) {

@@ -12,7 +12,7 @@ const Stage &stage_of(const Op &op, const char *name) { return *op.find_stage(na
 int64_t number(const Stage &s, const char *axis) { return extent_of(s, axis, 64); }
 
 // Image tiles are read with contiguous channels.
-void turn_patches(Schedule &s, const Machine &machine, const std::string &padded, int lanes) {
+void transpose_patches(Schedule &s, const Machine &machine, const std::string &padded, int lanes) {
     // A few channels of one tile; until X_rows is placed, this counts all of them.
     const Stage &products = stage_of(s.op(), "products");
     const int64_t side = number(stage_of(s.op(), "X_rows"), "j");
@@ -93,7 +93,7 @@ Schedule schedule_winograd(const Op &op, const Machine &machine, const WinogradP
     // Cores divide blocks or, if there are too few of them, the loops of each step.
     const int64_t blocks = (number(products, "ty") + p.rows - 1) / p.rows * extent_of(stage_of(op, "Y"), "n", 1);
     const bool by_blocks = p.parallel && blocks >= threads_of(machine), by_steps = p.parallel && !by_blocks;
-    if (by_blocks) share_out(Y, {"n", block}, threads_of(machine));
+    if (by_blocks) distribute_over_cores(Y, {"n", block}, threads_of(machine));
     if (by_steps) Y.parallel(row);
 
     StageHandle tiles = s.stage("Y_tiles"), half = s.stage("Y_rows");
@@ -133,10 +133,10 @@ Schedule schedule_winograd(const Op &op, const Machine &machine, const WinogradP
     if (p.pad.is("whole")) {
         StageHandle X = s.stage(padded);
         X.compute_root();
-        if (p.parallel) share_out(X, {"n", last ? "y" : "c"}, threads_of(machine));
+        if (p.parallel) distribute_over_cores(X, {"n", last ? "y" : "c"}, threads_of(machine));
         X.vectorize(last ? "c" : "x", lanes);
     }
-    if (!last) turn_patches(s, machine, padded, lanes);
+    if (!last) transpose_patches(s, machine, padded, lanes);
 
     const std::string wide = std::to_string(p.vectors * lanes);
     const std::vector<std::string> order = {"u", "v", "o/" + wide, "c", "o%" + wide};

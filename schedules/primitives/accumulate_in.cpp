@@ -26,7 +26,7 @@ std::string unbounded_axis(const ScheduleState &state, const std::string &name, 
     Bounds bounds = facts.bounds();
     for (const std::string &l : s.order) bounds.push(l, Interval(0, simplify(frame.extent(l) - 1)));
     const auto bounded = [&](const Expr &extent) {
-        return most_of(simplify_index(extent, bounds), bounds).has_value();
+        return upper_bound_of(simplify_index(extent, bounds), bounds).has_value();
     };
     const std::vector<std::string> loops = accumulator_loops(s, s.position(loop) + 1);
     for (const std::string &l : loops) {

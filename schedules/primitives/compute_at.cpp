@@ -72,7 +72,7 @@ std::string read_elsewhere(const ScheduleState &state, const std::string &name, 
     const bool output = writes_output(state.op, state.stage(name).def);
     for (const std::string &reader : state.consumers(name)) {
         const std::string why = runs_outside(state, reader, c, loop);
-        if (!why.empty() && !stands_beside(state, reader, c.name(), loop) &&
+        if (!why.empty() && !computed_beside(state, reader, c.name(), loop) &&
             !(output && reads_later(state, reader, c.name())))
             return why;
     }
@@ -142,7 +142,7 @@ void apply_compute_at(ScheduleState &state, const Directive &d, size_t index) {
         std::string readers, missing; // the directives that would make this one legal
         for (const std::string &r : state.consumers(stage.name())) {
             readers += (readers.empty() ? "" : ", ") + r;
-            if (runs_outside(state, r, c, loop).empty() || stands_beside(state, r, c.name(), loop)) continue;
+            if (runs_outside(state, r, c, loop).empty() || computed_beside(state, r, c.name(), loop)) continue;
             missing += missing.empty() ? "" : " and ";
             const bool at_end = state.stage(r).finished_by == consumer;
             missing += at_end ? consumer + ".accumulate_in(level, \"" + loop +

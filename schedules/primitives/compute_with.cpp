@@ -15,7 +15,7 @@ void apply_compute_with(ScheduleState &state, const Directive &d, size_t index) 
     at_leader.arguments["stage"] = with;
     loop_argument(leader, at_leader);
     stage.shared = SharedLoops{with, loop}; // stages computed in these loops may serve both
-    if (const auto fault = apart(state, stage.name(), with, loop)) {
+    if (const auto fault = loop_conflict(state, stage.name(), with, loop)) {
         const std::string legal = "stages that do not need each other, computed at one place, whose loops down to " +
                                   loop + " have the same names, extents, kinds and splits";
         if (fault->for_good) refuse(state, d, fault->why, &leader, loop, legal);
@@ -26,7 +26,7 @@ void apply_compute_with(ScheduleState &state, const Directive &d, size_t index) 
                                      if (!stage || !stage->shared || stage->shared->stage != with ||
                                          stage->shared->loop != loop)
                                          return ""; // placed elsewhere since
-                                     const auto fault = apart(s, name, with, loop);
+                                     const auto fault = loop_conflict(s, name, with, loop);
                                      return fault ? fault->why : "";
                                  }});
 }
@@ -51,7 +51,7 @@ std::vector<Directive> to_shared_loops(const ScheduleState &state, const std::ve
         for (const StageState &b : state.stages) {
             if (&a == &b || a.order.empty() || !same_axes(a, b)) continue;
             for (const std::string &loop : a.order) {
-                if (!apart(state, b.name(), a.name(), loop))
+                if (!loop_conflict(state, b.name(), a.name(), loop))
                     all.push_back({"compute_with", {{"stage", b.name()}, {"with", a.name()}, {"loop", loop}}, {}});
             }
             for (const Directive &d : so_far) {

@@ -4,7 +4,7 @@
 
 namespace kumiko {
 
-std::string not_deinterleaved(const ScheduleState &state, const StageState &stage) {
+std::string not_multi_buffered(const ScheduleState &state, const StageState &stage) {
     if (stage.placement.kind != Placement::Kind::At) return "stage " + stage.name() + " is not computed at a loop";
     const StageState &host = state.stage(stage.placement.consumer);
     const std::string &loop = stage.placement.loop;
@@ -40,12 +40,12 @@ void apply_double_buffer(ScheduleState &state, const Directive &d, size_t index)
     if (stage.buffers > 2)
         refuse(state, d,
                "stage " + stage.name() + " is kept " + std::to_string(stage.buffers) + " times by a pipeline already");
-    if (const std::string why = not_deinterleaved(state, stage); !why.empty()) {
+    if (const std::string why = not_multi_buffered(state, stage); !why.empty()) {
         refuse(state, d, why, &stage, "", "double_buffer on a stage that place_in or compute_at puts at a serial loop");
     }
     stage.buffers = 2;
     state.obligations.push_back(
-        {index, [name = stage.name()](const ScheduleState &s) { return not_deinterleaved(s, *s.find(name)); }});
+        {index, [name = stage.name()](const ScheduleState &s) { return not_multi_buffered(s, *s.find(name)); }});
 }
 
 } // namespace

@@ -165,7 +165,7 @@ void apply_online(ScheduleState &state, const Directive &d, size_t index) {
     }
     for (const std::string &b : between(state, name)) {
         StageState &s = *state.find(b);
-        if (s.placement.kind == Placement::Kind::Inline || stands_in_block(state, s, name)) continue;
+        if (s.placement.kind == Placement::Kind::Inline || is_in_block(state, s, name)) continue;
         place_stage(state, s, {Placement::Kind::At, name, at});
     }
     // Followers come before the anchor; stages that need the last block come after it.

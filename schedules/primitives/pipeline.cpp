@@ -29,13 +29,13 @@ void apply_pipeline(ScheduleState &state, const Directive &d, size_t index) {
             refuse(state, d, "copy " + copy.name() + " is kept " + std::to_string(copy.buffers) + " times already",
                    &stage, loop.name, "one pipeline of a loop, or one double_buffer of a copy");
         }
-        if (const std::string why = not_deinterleaved(state, copy); !why.empty()) {
+        if (const std::string why = not_multi_buffered(state, copy); !why.empty()) {
             refuse(state, d, why, &stage, loop.name,
                    "copies that stand in memory and read nothing that is computed at the same loop");
         }
         copy.buffers = int(stages);
         state.obligations.push_back(
-            {index, [name = copy.name()](const ScheduleState &s) { return not_deinterleaved(s, *s.find(name)); }});
+            {index, [name = copy.name()](const ScheduleState &s) { return not_multi_buffered(s, *s.find(name)); }});
     }
     if (!any) {
         refuse(state, d, "no copy is made at loop " + loop.name + " of stage " + stage.name(), &stage, loop.name,

@@ -108,7 +108,7 @@ std::optional<int64_t> bytes_below(const ScheduleState &state, const StageState 
     if (!region) return bytes;
     const auto touched = elements_below(reader, tensor, depth, frame);
     for (const Expr &extent : region->extent) {
-        const auto n = most_of(extent, known);
+        const auto n = upper_bound_of(extent, known);
         if (!n) return std::nullopt;
         bytes *= *n;
     }

@@ -37,7 +37,7 @@ std::string broken_inout(const ScheduleState &state);
 
 // Why `stage` cannot be multi-buffered, with later iterations' buffers filled while this one's is
 // in use; "" if it can.
-std::string not_deinterleaved(const ScheduleState &state, const StageState &stage);
+std::string not_multi_buffered(const ScheduleState &state, const StageState &stage);
 
 // Why a stage cannot be computed at loop `loop` of `consumer`: a reader runs elsewhere, or
 // iterations would not write disjoint parts of an output; "" if it can.

@@ -114,8 +114,8 @@ std::string not_by_parts(const ScheduleState &state, const StageState &s) {
 
 // Why iterations of the stage's loops do not read all of `of`, one part after the other; "" if they
 // do.
-std::string not_deinterleaved_reads(const ScheduleState &state, const StageState &s, const StageState &of,
-                                    const std::string &loop) {
+std::string not_read_in_sequence(const ScheduleState &state, const StageState &s, const StageState &of,
+                                 const std::string &loop) {
     if (const Exclusion why = excluded(state, s, Trait::FirstReader)) return why.reason;
     if (!term_bounds(s.def).empty()) return s.name() + " leaves out terms, and what they read";
     for (size_t l = 0; l <= s.position(loop); l++) {
@@ -166,7 +166,7 @@ std::string not_inside(const ScheduleState &state, const std::string &name, cons
     if (r->computed || r->placement.kind != Placement::Kind::At || r->placement.consumer != s.placement.consumer ||
         r->placement.loop != s.placement.loop)
         return reader + " is not computed at " + kept + ", where " + name + " is kept";
-    if (const std::string why = not_deinterleaved_reads(state, *r, s, loop); !why.empty()) return why;
+    if (const std::string why = not_read_in_sequence(state, *r, s, loop); !why.empty()) return why;
     const Home place(state, s.placement);
     for (const std::string &other : readers) {
         const StageState &o = state.stage(other);

@@ -37,7 +37,7 @@ public:
         for (size_t d = 0; d < names.size(); d++) {
             const Expr index = simplify_index(join_remainders(read->args[d]) - region->min[d], bounds_);
             indices.push_back(simplify_index(index / region->step_of(d), bounds_));
-            const auto most = most_of(region->extent[d], bounds_);
+            const auto most = upper_bound_of(region->extent[d], bounds_);
             extents.push_back(most ? Expr(static_cast<int>(*most)) : region->extent[d]);
         }
         const bool accumulator = p.name() == stage_.tensor() && stage_.accumulate;

@@ -27,7 +27,7 @@ bool even(const Expr &index, const std::string &loop, int64_t first, int64_t las
                 found = true;
                 return;
             }
-            const int64_t own = sum.of(*loop);
+            const int64_t own = sum.coefficient_of(*loop);
             int64_t block = *by; // the gcd of the divisor and the steps of the other variables
             for (const auto &[name, factor] : sum.terms) {
                 if (name != *loop) block = std::gcd(block, factor);
@@ -65,7 +65,8 @@ bool copies_alike(const For *unrolled, const Stmt &body, int vector_bits) {
         bool joined(const Store *op, const Ramp *r) const {
             const Type t = op->value.type();
             LinearSum sum;
-            return r && 2 * t.bits() * t.lanes() <= vector_bits && sum.add(r->base, 1) && sum.of(*loop) == t.lanes();
+            return r && 2 * t.bits() * t.lanes() <= vector_bits && sum.add(r->base, 1) &&
+                   sum.coefficient_of(*loop) == t.lanes();
         }
         void no(bool differs) { found = found || differs; }
         void condition(const Expr &e) { no(expr_uses_var(e, *loop)); }

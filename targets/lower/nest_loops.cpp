@@ -105,7 +105,7 @@ Stmt NestBuilder::walk_loop(Frame &f, size_t depth, const Walk &w) {
         const Expr extent = clipped.extent(split->parent), factor = static_cast<int>(split->factor);
         if (proves(extent % factor == 0, bounds_) || left_to_clip(f, depth, r)) continue;
         bool nested = true;
-        for (const std::string &l : f.standing(split->inner)) nested = nested && s.position(l) > depth;
+        for (const std::string &l : f.live_loops(split->inner)) nested = nested && s.position(l) > depth;
         if (!nested) continue;
         if (!is_const_zero(rest_of(clipped, *split))) return peel_rest(clipped, depth, w, r, *split);
         // Here the last block of the split above consists of whole blocks.

@@ -109,7 +109,8 @@ Stmt NestBuilder::with_components(const Stage &def, size_t c, const std::vector<
     bool constant = true;
     for (Expr &e : s.region.extent) {
         // Allocate the maximum if it is small; it may be far more than needed.
-        if (const auto most = most_of(e, bounds_); most && bytes * *most <= bound_limit) e = static_cast<int>(*most);
+        if (const auto most = upper_bound_of(e, bounds_); most && bytes * *most <= bound_limit)
+            e = static_cast<int>(*most);
         if (const auto k = as_const_int(e))
             bytes = std::min<int64_t>(bytes * std::max<int64_t>(*k, 1), int64_t(1) << 32);
         else

@@ -34,7 +34,7 @@ std::vector<NestBuilder::Guard> NestBuilder::guards(const Frame &f, size_t depth
     std::vector<Guard> all;
     const StageState &s = f.stage();
     const auto elsewhere = [&](const std::string &loop) {
-        const std::set<std::string> standing = f.standing(loop);
+        const std::set<std::string> standing = f.live_loops(loop);
         return !standing.empty() && std::none_of(standing.begin(), standing.end(),
                                                  [&](const std::string &l) { return s.position(l) == depth; });
     };
@@ -42,7 +42,7 @@ std::vector<NestBuilder::Guard> NestBuilder::guards(const Frame &f, size_t depth
         Guard g{condition, loop, value, limit, 0};
         const std::set<std::string> whole =
             value.defined() ? loops_of_whole_blocks(f, value, limit, loop) : std::set<std::string>();
-        for (const std::string &l : f.standing(loop)) {
+        for (const std::string &l : f.live_loops(loop)) {
             if (!whole.count(l)) g.position = std::max(g.position, s.position(l));
         }
         for (const std::string &l : whole) {
@@ -85,7 +85,7 @@ std::set<std::string> NestBuilder::loops_of_whole_blocks(const Frame &f, const E
                                                          const std::string &loop) const {
     std::vector<std::pair<int64_t, std::string>> steps;
     Expr base = value;
-    for (const std::string &l : f.standing(loop)) {
+    for (const std::string &l : f.live_loops(loop)) {
         const std::string variable = f.prefix() + l;
         const auto step = step_along(value, variable);
         if (!step || *step < 0) return {};
@@ -144,7 +144,7 @@ bool NestBuilder::left_to_clip(const Frame &f, size_t depth, size_t relation) co
         if (!below || below->parent != split.inner || below->tail != Tail::Auto || !s.has_loop(below->outer)) continue;
         if (s.position(below->outer) < depth || relation_to_clip(f, r) != relation) continue;
         bool nested = copies_inside(s, below->inner);
-        for (const std::string &l : f.standing(below->inner))
+        for (const std::string &l : f.live_loops(below->inner))
             nested = nested && s.position(l) > s.position(below->outer);
         if (nested) return true;
     }

@@ -62,7 +62,7 @@ Accesses accesses(const Stmt &s) {
 // are.
 std::vector<std::string> places(const Expr &index, const std::string &loop, const std::vector<Expr> &values) {
     if (LinearSum sum; sum.add(index, 1)) {
-        const int64_t step = sum.of(loop);
+        const int64_t step = sum.coefficient_of(loop);
         sum.terms.erase(loop);
         std::string around;
         for (const auto &[name, factor] : sum.terms) {

@@ -122,7 +122,7 @@ TEST_CASE("neither an interruption nor a budget waits for a compiler that hangs,
                 // Then there already is a best schedule.
                 tune(op, Machine::host(), CpuTarget::host(), options);
             std::atomic<bool> interrupt = false, over = false;
-            const int before = hanging, left_before = compilers_left_behind();
+            const int before = hanging, left_before = abandoned_compilers();
             std::thread interrupter([&] {
                 while (hanging == before && !over) std::this_thread::sleep_for(std::chrono::milliseconds(10));
                 interrupt = interrupted;
@@ -139,7 +139,7 @@ TEST_CASE("neither an interruption nor a budget waits for a compiler that hangs,
             CHECK(best.outcome == Outcome::Ok);
             CHECK(report.interrupted == interrupted);
             CHECK(hanging == before + 1);
-            CHECK(compilers_left_behind() == left_before + 1);
+            CHECK(abandoned_compilers() == left_before + 1);
             CHECK(report.measured <= 2);
             for (const Record &r : report.records) CHECK(r.outcome == Outcome::Ok);
             CHECK(report.seconds < 60);

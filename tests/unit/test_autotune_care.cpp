@@ -290,7 +290,7 @@ TEST_CASE("pruning counts what is there when it begins to write") {
     for (const int64_t n : {1, 2, 3}) db.add(small(), record_of(small(), n, 1e-6 * static_cast<double>(n)));
     PruneCount count;
     std::thread pruning;
-    other.all_or_nothing([&] {
+    other.in_transaction([&] {
         other.add(small(), record_of(small(), 4, 5e-7));
         pruning = std::thread([&] { count = prune(db, {.keep = 1}); });
         std::this_thread::sleep_for(std::chrono::milliseconds(300)); // it waits for the lock
@@ -380,7 +380,7 @@ TEST_CASE("a machine's id selects its records of all conditions, an id with a co
     for (const char *way : {"", ", caches cold", ", weights packed ahead", ", caches cold, weights packed ahead"}) {
         const KeyMachine m = KeyMachine::parse(std::string("other-1") + way);
         CHECK_EQ(m.id, "other-1");
-        CHECK_EQ(m.way(), way);
+        CHECK_EQ(m.conditions(), way);
         Record r = record_of(small(), 4, 5e-7);
         r.key.machine = m.text();
         db.add(small(), r);

@@ -2,7 +2,7 @@
 // order, bit for bit.
 // Links: schedules/library ops
 // Sanitized: no
-#include "dsl/elements.h"
+#include "dsl/buffer_elements.h"
 #include "ops/ops.h"
 #include "schedules/library/chip_matmul.h"
 #include "schedules/library/chip_rows.h"

@@ -1,6 +1,6 @@
 // The interpreter against plain loops: values, types, rounding, bounds of errors.
 // Sanitized: --test-case-exclude=real*
-#include "dsl/elements.h"
+#include "dsl/buffer_elements.h"
 #include "dsl/interpret.h"
 #include "dsl/print.h"
 

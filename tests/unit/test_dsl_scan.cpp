@@ -50,7 +50,7 @@ TEST_CASE("a scan prints as its recurrence, folds with any combiner, and may be 
     Tensor X = input("X", i32, {i, j});
     const auto digits = [](Expr a, Expr b) { return a * 3 + b; }; // not commutative
     const Op op("digits", {X}, {compute("Y", {i, j}, 2 * scan(digits, 1, X(i, j), j) - X(i, j))});
-    CHECK(is_ordered(op.stage("Y.scan"), "j"));
+    CHECK(carries_dependence(op.stage("Y.scan"), "j"));
     CHECK(!op.stage("Y").reads_itself());
     std::vector<Buffer<>> in = random_inputs(op);
     fill_random_integers(in[0], 5, 0, 2);

@@ -2,7 +2,7 @@
 // computed before the next step.
 // Links: driver
 #include "driver/default_schedule.h"
-#include "dsl/elements.h"
+#include "dsl/buffer_elements.h"
 #include "dsl/interpret_element.h"
 #include "dsl/padding.h"
 #include "dsl/recurrence.h"

@@ -6,7 +6,7 @@
 // Sanitized: no
 // Cost: 60
 #include "driver/run_kernel.h"
-#include "dsl/elements.h"
+#include "dsl/buffer_elements.h"
 #include "dsl/types.h"
 #include "graph/build/compiled_model.h"
 #include "support/error.h"

@@ -2,7 +2,7 @@
 // next row.
 // Links: driver
 #include "driver/default_schedule.h"
-#include "dsl/elements.h"
+#include "dsl/buffer_elements.h"
 #include "ops/ops.h"
 #include "ops/registry.h"
 #include "schedules/library/attention.h"

@@ -2,7 +2,7 @@
 // with −inf in rows and blocks, and refusals.
 // Links: driver
 #include "driver/default_schedule.h"
-#include "dsl/elements.h"
+#include "dsl/buffer_elements.h"
 #include "schedules/online.h"
 #include "support/random.h"
 #include "tests/unit/check_runs.h"

@@ -1,4 +1,4 @@
-#include "dsl/elements.h"
+#include "dsl/buffer_elements.h"
 
 #include "dsl/half.h"
 
