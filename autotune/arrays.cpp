@@ -184,9 +184,8 @@ void require_bytes(const Op &op, double bytes) {
     const auto available = static_cast<double>(machine_memory());
     if (available > 0 && bytes > 0.75 * available)
         throw UserError("tuning " + op.name() + " takes some " + bytes_text(bytes) +
-                        " for its arrays and what they are compared with, and may take " +
-                        bytes_text(0.75 * available) + " of the " + bytes_text(available) +
-                        " that this machine has; tune a smaller shape");
+                        " for its arrays and their expected values, and may take " + bytes_text(0.75 * available) +
+                        " of the " + bytes_text(available) + " that this machine has; tune a smaller shape");
 }
 
 Checking choose_checking(const Op &op, const Sizes &sizes, double longest) {
@@ -271,7 +270,7 @@ MeasuredArrays make_measured_arrays(const Op &op, const Sizes &sizes, uint64_t s
     } catch (const std::bad_alloc &) { // used by other programs, or limited for this one
         throw UserError("there is no memory to tune " + op.name() + ", which takes some " +
                         bytes_text(bytes_to_tune(op, sizes, checking)) +
-                        " for its arrays and what they are compared with: of the " +
+                        " for its arrays and their expected values: of the " +
                         bytes_text(static_cast<double>(machine_memory())) +
                         " that this machine has less is free for this program; free some, or tune a smaller shape");
     }

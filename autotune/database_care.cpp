@@ -23,7 +23,7 @@ std::string utc_text(std::time_t time) {
 std::time_t time_of(const std::string &utc_text) {
     std::tm utc{};
     if (!strptime(utc_text.c_str(), "%Y-%m-%dT%H:%M:%SZ", &utc))
-        throw UserError("\"" + utc_text + "\" is no time like 2026-11-21T09:30:00Z");
+        throw UserError("\"" + utc_text + "\" is not a time, as 2026-11-21T09:30:00Z");
     return timegm(&utc);
 }
 

@@ -60,7 +60,7 @@ std::vector<std::string> migration_from(int version) {
                 "ALTER TABLE records ADD COLUMN predicted REAL",
                 "ALTER TABLE records ADD COLUMN origin TEXT NOT NULL DEFAULT ''", "PRAGMA user_version = 2"};
     default:
-        throw InternalError("no way leads on from format version " + std::to_string(version));
+        throw InternalError("there is no migration from format version " + std::to_string(version));
     }
 }
 

@@ -200,7 +200,7 @@ int64_t read_header(const Lines &lines) {
     const Json json = lines.json();
     const JsonView header(json, lines.where());
     if (!header.is_object() || header.raw().value("kumiko", Json()) != mark)
-        throw UserError(lines.where() + ": this is no export of a tuning database: it begins with a header, " +
+        throw UserError(lines.where() + ": this is not an export of a tuning database, which begins with a header, " +
                         Json{{"kumiko", mark}, {"version", Database::format_version}}.dump());
     const int64_t version = header["version"].integer();
     if (version > Database::format_version)

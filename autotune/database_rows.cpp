@@ -20,7 +20,7 @@ Sizes parse_sizes(const Connection &c, const std::string &text) {
     try {
         return parse<nlohmann::json>(c, text).get<Sizes>();
     } catch (const nlohmann::json::exception &e) {
-        throw UserError("the tuning database " + c.path + " holds sizes that are no numbers: " + e.what());
+        throw UserError("the tuning database " + c.path + " holds sizes that are not numbers: " + e.what());
     }
 }
 
@@ -39,7 +39,7 @@ Features read_features(const Connection &c, const Statement &s, int version, int
     const std::string stored = s.bytes(bytes);
     if (stored.size() % sizeof(float) != 0)
         throw UserError("the tuning database " + c.path + " is damaged: features of " + std::to_string(stored.size()) +
-                        " bytes are no numbers");
+                        " bytes are not a list of numbers");
     if (stored.empty()) return f;
     f.version = static_cast<int>(s.integer(version));
     f.values.resize(stored.size() / sizeof(float));

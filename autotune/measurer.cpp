@@ -42,7 +42,7 @@ Outcome outcome_of(uint32_t status) {
     case MEASURER_WRONG:
         return Outcome::Wrong;
     default:
-        throw InternalError("the measurer did not analyze a request");
+        throw InternalError("the measurer rejected a request as malformed");
     }
 }
 
@@ -72,11 +72,11 @@ int moved_up(int descriptor) {
 std::string signal_name(int number) {
     switch (number) {
     case SIGSEGV:
-        return "it read or wrote where nothing is (SIGSEGV)";
+        return "it accessed unmapped memory (SIGSEGV)";
     case SIGBUS:
-        return "it read or wrote where nothing is (SIGBUS)";
+        return "it accessed memory that has no backing (SIGBUS)";
     case SIGILL:
-        return "it ran an instruction that this processor has not (SIGILL)";
+        return "it executed an instruction that this processor lacks (SIGILL)";
     case SIGFPE:
         return "it divided by zero (SIGFPE)";
     case SIGABRT:
@@ -212,7 +212,7 @@ void Measurer::start() {
     if (io != Io::Done)
         wrong = "it does not answer";
     else if (hello.magic != MEASURER_MAGIC || hello.version != MEASURER_VERSION)
-        wrong = "it is of another version";
+        wrong = "it has another version";
     else if (hello.status != MEASURER_OK)
         wrong = hello.text;
     if (!wrong.empty()) {
@@ -227,7 +227,7 @@ void Measurer::start() {
 // A text with the memory limit and the task's fixed memory.
 std::string Measurer::memory_text() const {
     if (options_.memory_mib <= 0) return ""; // unknown
-    return fmt::format(": the measuring process may take {}, of which arrays and what they are compared with need {}",
+    return fmt::format(": the measuring process may take {}, of which arrays and their expected values need {}",
                        bytes_text(static_cast<double>(options_.memory_mib) * (1 << 20)),
                        bytes_text(static_cast<double>(task_.bytes())));
 }
@@ -292,7 +292,7 @@ Measured Measurer::exchange(const void *request, size_t bytes, const std::string
         if (!object) late.slot = slots; // the slot whose turn it was took no longer than others
         return late;
     }
-    if (reply.magic != MEASURER_MAGIC) throw InternalError("the measurer's answer is garbled");
+    if (reply.magic != MEASURER_MAGIC) throw InternalError("the measurer's reply is malformed");
     Measured result;
     result.outcome = outcome_of(reply.status);
     reply.text[MEASURER_TEXT - 1] = 0;

@@ -25,7 +25,7 @@ std::pair<std::string, int64_t> parse_item_name(const std::string &name) {
     const size_t slash = name.rfind('/');
     const std::string digits = slash == std::string::npos ? "" : name.substr(slash + 1);
     if (digits.empty() || digits.size() > 18 || digits.find_first_not_of("0123456789") != std::string::npos)
-        throw UserError("the queue holds \"" + name + "\", which names no candidate");
+        throw UserError("the queue holds \"" + name + "\", which is not the name of a candidate");
     return {name.substr(0, slash), std::stoll(digits)};
 }
 
@@ -41,7 +41,7 @@ auto read_queued(const std::string &text, const char *what, F f) {
         return f(json);
     } catch (const nlohmann::json::exception &e) {
         throw UserError(std::string("the queue holds ") + what +
-                        " that is none of this version of Kumiko: " + e.what());
+                        " that does not come from this version of Kumiko: " + e.what());
     }
 }
 

@@ -27,7 +27,7 @@ void check_recipe(const QueueTask &task) {
     const Op op = ops::make(task.recipe.name, task.recipe.parameters);
     if (op.hash() != task.op_hash)
         throw UserError("the recipe " + task.recipe.name + " " + task.recipe.parameters->dump() +
-                        " makes another op than the one to be tuned");
+                        " constructs another op than the one to be tuned");
 }
 
 } // namespace
@@ -295,7 +295,7 @@ void QueueRunner::put_back(const std::string &worker, int64_t number) {
     QueueAnswer crash;
     crash.number = number;
     crash.measured.outcome = Outcome::Crashed;
-    crash.measured.reason = "two workers died with it";
+    crash.measured.reason = "two workers died while they measured it";
     own_answers_.push_back(std::move(crash));
 }
 
@@ -307,7 +307,8 @@ std::string QueueRunner::reason_without_workers(const Lists &lists) const {
     for (const auto &[name, worker] : lists.workers) {
         if (!worker.alive) continue;
         if (worker.offer.machine != machine)
-            text += "\n  " + name + " is another machine (" + worker.offer.machine + "), whose times say nothing here";
+            text +=
+                "\n  " + name + " is another machine (" + worker.offer.machine + "), whose times are not comparable";
         else if (worker.offer.threads != threads)
             text += fmt::format("\n  {} measures with {} thread{}, and this task is for {}", name, worker.offer.threads,
                                 worker.offer.threads == 1 ? "" : "s", threads);

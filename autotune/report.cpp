@@ -122,7 +122,7 @@ std::vector<ReportTask> report_tasks(const Database &database, const std::vector
         all.push_back({t, database.records(t.key, Machine{}), {}});
         if (all.back().records.empty())
             throw UserError("the tuning database " + database.path() + " is damaged: the records of a task of " +
-                            t.key.op + " are not found by its key");
+                            t.key.op + " do not have its key");
     }
     if (names.empty()) throw UserError(database.path() + " holds no records to report; tune something first");
     for (const std::string &op : ops) {

@@ -37,7 +37,7 @@ std::shared_ptr<const CostModel> model_for(const TuneOptions &options, const Mac
     if (options.cost_model.empty()) return asked ? CostModel::shipped(machine) : std::make_shared<CostModel>();
     auto model = std::make_shared<CostModel>(CostModel::load_file(options.cost_model));
     if (model->version() != features.version)
-        throw UserError("the cost model " + options.cost_model + " learnt from features of " +
+        throw UserError("the cost model " + options.cost_model + " was trained on features of " +
                         describe_features(model->version()) + "; candidates for " + machine.name + " have those of " +
                         describe_features(features.version) + ": kumiko learn --target " + machine.name +
                         " makes such a model");

@@ -20,7 +20,7 @@ Point point_of(const Record &r, const Space &space) {
     }
     const Point point = space.from_json(parameters);
     if (parameters.size() > r.parameters->size() && make_candidate(space, point).schedule_hash != r.schedule_hash)
-        throw UserError("the record's parameters had another meaning when it was measured");
+        throw UserError("the record's parameters now describe another schedule");
     return point;
 }
 

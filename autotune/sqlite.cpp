@@ -18,7 +18,7 @@ void throw_sqlite(sqlite3 *connection, int code, const std::string &path, double
         throw UserError(file + " is locked: another program has held it for more than " + duration_text(lock_timeout) +
                         "; end that program, or try again when it is done");
     case SQLITE_READONLY:
-        throw UserError(file + " is read-only: results cannot be kept in it (" + detail +
+        throw UserError(file + " is read-only: results cannot be stored in it (" + detail +
                         "); make it and its folder writable, or name another");
     case SQLITE_NOTADB:
         throw UserError(path + " is not a tuning database: it is not an SQLite file; name another, or remove it");
@@ -31,18 +31,17 @@ void throw_sqlite(sqlite3 *connection, int code, const std::string &path, double
         case SQLITE_IOERR_FSYNC:
         case SQLITE_IOERR_TRUNCATE:
         case SQLITE_IOERR_SHMSIZE:
-            throw UserError(
-                file + " cannot grow (" + detail +
-                "): the disk may be full, or files be limited in size; what was kept before is still there");
+            throw UserError(file + " cannot grow (" + detail +
+                            "): the disk may be full, or files be limited in size; earlier results are still there");
         default:
             throw UserError(file + " cannot be read or written (" + detail + ")");
         }
     case SQLITE_FULL:
-        throw UserError("the disk is full: " + file + " cannot grow; what was kept before is still there");
+        throw UserError("the disk is full: " + file + " cannot grow; earlier results are still there");
     case SQLITE_CANTOPEN:
         if (std::error_code error; std::filesystem::exists(path, error))
             throw UserError(file + " is there, but cannot be opened (" + detail +
-                            "): no permission, or its file system is read-only; name another to keep results in");
+                            "): no permission, or its file system is read-only; name another file for results");
         throw UserError(file + " cannot be opened (" + detail +
                         "); there may be no such file or folder, or no permission");
     case SQLITE_PERM:

@@ -48,14 +48,14 @@ Tensor extern_stage(const std::string &name, Type type, const std::vector<Axis> 
 std::vector<Tensor> extern_stage(const std::vector<ExternResult> &makes, const std::vector<Axis> &axes,
                                  const std::vector<Tensor> &takes, const ExternFunction &function,
                                  std::source_location where) {
-    if (makes.empty()) throw UserError(where, "extern_stage makes nothing; name at least one result");
+    if (makes.empty()) throw UserError(where, "extern_stage has no results; name at least one");
     check_function(function, makes[0].name, where);
     for (const ExternResult &m : makes) check_element_type(m.type, "tensor \"" + m.name + "\"", where);
     for (const Tensor &t : takes) {
         if (!t.defined()) throw UserError(where, "extern_stage \"" + makes[0].name + "\" takes an undefined tensor");
         if (t.contents().kind == TensorContents::Kind::Padding)
             throw UserError(where, "extern_stage \"" + makes[0].name + "\" takes \"" + t.name() +
-                                       "\", which has no array of its own; compute what is needed of it first: "
+                                       "\", which has no array of its own; copy it to a stage first: "
                                        "compute(\"T\", …, " +
                                        t.name() + "(…))");
     }

@@ -80,8 +80,8 @@ Tensor update(const Tensor &tensor, const Expr &value, std::source_location wher
     const TensorContents &c = tensor.contents();
     if (c.kind != TensorContents::Kind::Inout)
         throw UserError(where, "update(" + c.name +
-                                   ", …): only an array that the caller lends for reading and writing " +
-                                   "can be updated; legal is a tensor made by inout(\"" + c.name + "\", …)");
+                                   ", …): only an in-place array can be updated; legal is a tensor made by inout(\"" +
+                                   c.name + "\", …)");
     if (!value.defined()) throw UserError(where, "the value of update(" + c.name + ", …) is undefined");
     if (value.type() != c.type)
         throw UserError(where, "update(" + c.name + ", …) is given " + type_name(value.type()) + ", but \"" + c.name +

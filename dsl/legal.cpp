@@ -112,7 +112,7 @@ protected:
     void include(const Expr &e) override {
         if (e.type().lanes() != 1) {
             refuse("holds a vector, " + type_name(e.type()) +
-                   "; a formula says what one element is, and vectorize(…) of a schedule makes vectors of it");
+                   "; a formula defines one element, and vectorize(…) of a schedule makes vectors");
         }
         if (in_size && e.type() != Int(32) && !e.type().is_bool()) {
             refuse("is of type " + type_name(e.type()) +
@@ -146,7 +146,7 @@ protected:
         if (v->image.defined() || v->type.is_handle()) refuse("uses the buffer \"" + v->name + "\"; name an input(…)");
         if (v->type != Int(32)) {
             refuse("uses \"" + v->name + "\", a variable of type " + type_name(v->type) +
-                   "; variables are axes and sizes, which are i32; other numbers come in as input(…)");
+                   "; variables are axes and sizes, which are i32; pass other numbers as input(…)");
         }
         // Within sizes, derived names are allowed; Op checks those.
         if (!in_size && !is_identifier(v->name)) {
@@ -198,8 +198,8 @@ protected:
         if (!known) {
             throw Unsupported(where_,
                               owner_ + " calls \"" + c->name +
-                                  "\", which a formula cannot: a value may depend on nothing but what the formula "
-                                  "reads, and functions are those of dsl/math.h and dsl/halide.h");
+                                  "\", which formulas do not have: a value depends only on tensors that the formula "
+                                  "reads; legal functions are in dsl/math.h and dsl/halide.h");
         }
         IRGraphVisitor::visit(c);
     }
@@ -249,11 +249,11 @@ private:
             const std::string last = number ? std::to_string(*number - 1) : to_string(extent) + " - 1";
             throw UserError(
                 where_, tensor_text(stage_.name) + " reads \"" + c->name + "\" at " + to_string(c->args[d], written_) +
-                            (of_data ? ", a value that is known only when it is read and"
-                                     : ", of which no range is known and which") +
-                            " may lie outside of axis \"" + axes[d]->name() +
-                            "\"; legal are indices that cannot: clamp(…, 0, " + last + "), … % " + to_string(extent) +
-                            ", or a read of zero_padded(" + c->name + ") or clamped(" + c->name + ")");
+                            (of_data ? ", a data-dependent index that" : ", an index of unknown range that") +
+                            " may be outside of axis \"" + axes[d]->name() +
+                            "\"; legal are indices that are always inside: clamp(…, 0, " + last + "), … % " +
+                            to_string(extent) + ", or a read of zero_padded(" + c->name + ") or clamped(" + c->name +
+                            ")");
         }
     }
 

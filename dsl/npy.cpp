@@ -33,21 +33,21 @@ Buffer<> load_npy(const std::string &path) {
     if (!in || !std::filesystem::is_regular_file(path)) throw UserError(fmt::format("\"{}\" cannot be read", path));
     const std::string bytes{std::istreambuf_iterator<char>(in), {}};
     const auto fail = [&](const std::string &cause) {
-        throw UserError(fmt::format("\"{}\" is no array of NumPy: {}", path, cause));
+        throw UserError(fmt::format("\"{}\" is not a NumPy array: {}", path, cause));
     };
     if (bytes.size() < npy_magic_bytes + 4 || bytes.compare(0, npy_magic_bytes, npy_magic) != 0)
-        fail("it does not begin as one");
+        fail("it does not begin with the mark of the format");
     const bool wide = bytes[npy_magic_bytes] > 1; // the header's length has 4 bytes instead of 2
     const size_t begin = npy_magic_bytes + 2 + (wide ? 4 : 2);
-    if (bytes.size() < begin) fail("it ends in its header");
+    if (bytes.size() < begin) fail("it ends within its header");
     uint32_t length = 0;
     std::memcpy(&length, bytes.data() + npy_magic_bytes + 2, wide ? 4 : 2);
-    if (length > bytes.size() - begin) fail("it ends in its header");
+    if (length > bytes.size() - begin) fail("it ends within its header");
     constexpr uint32_t longest = 1024; // that a header with few axes has
     if (length > longest) fail(fmt::format("its header has {} bytes; supported are {}", length, longest));
     const std::string header = bytes.substr(begin, length);
     std::smatch found;
-    if (!std::regex_search(header, found, std::regex("'descr': *'([^']*)'"))) fail("its header names no element type");
+    if (!std::regex_search(header, found, std::regex("'descr': *'([^']*)'"))) fail("its header has no element type");
     const std::string name = found[1];
     const auto type =
         std::find_if(npy_types().begin(), npy_types().end(), [&](const auto &t) { return t.first == name; });
@@ -57,8 +57,9 @@ Buffer<> load_npy(const std::string &path) {
                         "and f64, little-endian",
                         path, name));
     if (!std::regex_search(header, std::regex("'fortran_order': *False")))
-        throw Unsupported(fmt::format("\"{}\" is stored by columns; store it with numpy.ascontiguousarray", path));
-    if (!std::regex_search(header, found, std::regex("'shape': *\\(([0-9, L]*)\\)"))) fail("its header names no shape");
+        throw Unsupported(
+            fmt::format("\"{}\" is stored in column-major order; store it with numpy.ascontiguousarray", path));
+    if (!std::regex_search(header, found, std::regex("'shape': *\\(([0-9, L]*)\\)"))) fail("its header has no shape");
     const std::string shape = found[1];
     std::vector<int64_t> extents;
     int64_t elements = 1;

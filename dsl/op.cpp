@@ -59,7 +59,8 @@ void add_outputs(StageBuilder &builder, const std::string &name, const std::vect
         if (!t.defined())
             throw UserError(where, "an output of op \"" + name + "\" is undefined; make it with compute(…)");
         if (t.contents().kind != TensorContents::Kind::Compute && t.contents().kind != TensorContents::Kind::Update) {
-            throw UserError(where, "\"" + t.name() + "\" cannot be an output: an output is made by compute(…)");
+            throw UserError(where, "\"" + t.name() +
+                                       "\" cannot be an output; legal are tensors made by compute(…) and update(…)");
         }
         for (const std::string &other : names) {
             if (other == t.name())

@@ -140,8 +140,8 @@ private:
         }
         std::string reads;
         for (const Call *read : earlier_) reads += (reads.empty() ? "" : ", ") + to_string(Expr(read));
-        throw UserError(where_, fmt::format("the recurrence \"{}\" is read in tensors and reductions that it is made "
-                                            "of, at {}; legal is one axis that is lower by a number in all of these",
+        throw UserError(where_, fmt::format("tensors and reductions of recurrence \"{}\" read its earlier elements at "
+                                            "{}; legal are reads that subtract a number from one common axis",
                                             recurrence_.name, reads));
     }
 

@@ -158,10 +158,11 @@ void StageBuilder::fill_reduction(Stage &stage, const ReductionTerm &r, const st
     for (const Axis &a : r.axes) {
         for (const Axis &b : inner) {
             if (a.name() == b.name()) {
-                throw UserError(where_, "tensor \"" + stage.name + "\" reduces over axis \"" + a.name() +
-                                            "\", which ranges outside the reduction already; a reduction has an axis "
-                                            "of its own, as Axis(\"" +
-                                            a.name() + "2\", " + to_string(a.extent()) + ")");
+                throw UserError(where_,
+                                "tensor \"" + stage.name + "\" reduces over axis \"" + a.name() +
+                                    "\", which is already an axis outside of the reduction; reduce over another "
+                                    "axis, as Axis(\"" +
+                                    a.name() + "2\", " + to_string(a.extent()) + ")");
             }
         }
         inner.push_back(a);
@@ -301,8 +302,8 @@ std::vector<Input> StageBuilder::earlier() {
                     if (read->type != made->second.type || read->args.size() != made->second.axes.size())
                         throw UserError(where_,
                                         fmt::format("tensor \"{}\" reads earlier elements of a recurrence \"{}\" "
-                                                    "that is another one than the op has; give one of them "
-                                                    "another name",
+                                                    "that differs from the op's recurrence of this name; give one "
+                                                    "of them another name",
                                                     s.name, name));
                     return read_tensor(read->type, all.back().name, read->args);
                 });

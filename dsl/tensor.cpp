@@ -140,7 +140,7 @@ Tensor clamped(const Tensor &x, const std::vector<Axis> &axes, std::source_locat
     for (size_t d = 0; d < x.rank(); d++) {
         const Axis &a = x.axes()[d];
         if (const auto n = Halide::Internal::as_const_int(a.extent()); chosen[d] && n && *n == 0)
-            throw UserError(where, "clamped(" + x.name() + ") has nothing to clamp to: axis " + a.name() +
+            throw UserError(where, "clamped(" + x.name() + ") has no element to clamp indices to: axis " + a.name() +
                                        " has no elements; legal is 1 or more");
         index.push_back(chosen[d] ? Halide::clamp(a, 0, a.extent() - 1) : Expr(a));
     }

@@ -125,8 +125,8 @@ std::string Instruction::axis_name(size_t position, size_t count) {
 Tensor accumulate(const std::string &name, Type type, const std::vector<Axis> &axes, const Expr &value,
                   std::source_location where) {
     if (value.defined() && value.type() != type)
-        throw UserError(where, "the instruction's result \"" + name + "\" is " + type_name(type) +
-                                   ", but what it adds up is " + type_name(value.type()) + "; cast the factors");
+        throw UserError(where, "the instruction's result \"" + name + "\" is " + type_name(type) + ", but its sum is " +
+                                   type_name(value.type()) + "; cast the factors");
     return compute(name, axes, value, where);
 }
 
@@ -165,7 +165,7 @@ void Instruction::check() const {
         const Stage *out = meaning.find_stage(o.tensor);
         if (!in && !out) fail("operand '" + o.tensor + "' is not a tensor of its meaning");
         if (o.accumulator != (out != nullptr))
-            fail("the output, and nothing else, is the accumulator; see operand '" + o.tensor + "'");
+            fail("exactly the output must be the accumulator; see operand '" + o.tensor + "'");
         if (o.type != (in ? in->type : out->type))
             fail("operand '" + o.tensor + "' has another type than in the meaning");
         std::vector<int64_t> extents = extents_of(in ? in->axes : out->axes, name);

@@ -47,7 +47,7 @@ void add_products(Table &table) {
     table.add("matmul", "C(i, j) = sum over k: A(i, k) * B(k, j)",
               {size("m", "rows of C"),
                size("n", "columns of C"),
-               size("k", "what is summed over"),
+               size("k", "extent of the sum"),
                flag("transpose_a", "A is stored (k, i)"),
                flag("transpose_b", "B is stored (j, k)"),
                size("batch", "outermost axis of every tensor; 0: none", 0),
@@ -60,16 +60,15 @@ void add_products(Table &table) {
                type_or_same("b_type", "type of B"),
                type_or_same("output", "type of C; same: of A, or i32"),
                flag("requantise", "C is i8 or u8: the sum and an i32 bias, times a scale for each column, rounded"),
-               integer("zero_point", 0, "added to what is rounded")},
+               integer("zero_point", 0, "added after rounding")},
               build_matmul);
-    table.add("gemv", "y(i) = sum over k: A(i, k) * x(k)",
-              {size("m", "rows"), size("k", "what is summed over"), type()},
+    table.add("gemv", "y(i) = sum over k: A(i, k) * x(k)", {size("m", "rows"), size("k", "extent of the sum"), type()},
               [](const Arguments &a) { return gemv(a.type("type"), a.size("m"), a.size("k")); });
     table.add("attention", "softmax(Q * K transposed * scale) * V, for each head",
               {size("b", "sequences", 1), integer("heads", 1, "heads of queries"), size("s", "queries"),
                size("t", "keys"), size("d", "elements of a key"), size("v", "elements of a value; 0: as of a key", 0),
                integer("groups", 0, "heads of keys and values; 0: as many as of queries"),
-               flag("causal", "a query sees the keys up to its own place, counted from the end"),
+               flag("causal", "a query attends to keys up to its own position, counted from the end"),
                real("scale", 0, "of the scores; 0: 1 / sqrt(d)"), type()},
               [](const Arguments &a) {
                   AttentionOptions o{a.real("scale"), a.flag("causal"), a.integer("groups"), {}};
@@ -84,8 +83,8 @@ void add_recurrent(Table &table) {
         std::vector<Parameter> all = {size("t", "steps"), size("b", "sequences", 1), size("i", "elements of input"),
                                       size("u", "elements of state")};
         all.insert(all.end(), more.begin(), more.end());
-        all.push_back(flag("reverse", "the last element of a sequence comes first"));
-        all.push_back(flag("states", "also the last state, as an output of its own"));
+        all.push_back(flag("reverse", "process sequences from the last element to the first"));
+        all.push_back(flag("states", "add the last state as an output"));
         all.push_back(type());
         return all;
     };
@@ -118,10 +117,10 @@ void add_rows(Table &table) {
     table.add("rms_norm", "each row by the root of its mean square, then scaled",
               {size("m", "rows"), size("n", "columns"), eps, type()},
               [](const Arguments &a) { return rms_norm(a.type("type"), a.size("m"), a.size("n"), a.real("eps")); });
-    table.add("reduce", "one value from all along some axes",
-              {choice("kind", "what the values become", reduction_kinds()),
+    table.add("reduce", "a reduction along some axes",
+              {choice("kind", "the kind of reduction", reduction_kinds()),
                sizes("shape", "extents of the input, outermost first"),
-               integers("axes", "positions of the axes that vanish; none: all"), type()},
+               integers("axes", "positions of the reduced axes; none: all"), type()},
               [](const Arguments &a) {
                   return reduction(a.text("kind"), a.type("type"), a.sizes("shape"), a.integers("axes"));
               });

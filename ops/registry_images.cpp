@@ -9,10 +9,10 @@ namespace {
 
 // The parameters after a convolution's type: other types, and requantisation.
 std::vector<Parameter> conv_types() {
-    return {type("type of X, and of the rest"), type_or_same("w_type", "type of W"),
+    return {type("type of X, and of other tensors by default"), type_or_same("w_type", "type of W"),
             type_or_same("output", "type of Y; same: of X, or i32"),
             flag("requantise", "Y is i8 or u8: the sum and an i32 bias, times a scale for each channel, rounded"),
-            integer("zero_point", 0, "added to what is rounded")};
+            integer("zero_point", 0, "added after rounding")};
 }
 
 template<typename Options>
@@ -43,9 +43,9 @@ std::vector<Parameter> conv_parameters(bool depthwise) {
     p.push_back(flag("residual", "add a tensor shaped like the output"));
     p.push_back(activation());
     p = with(p, conv_types());
-    return with(p, {choice("pool", "of windows of the result", {"", "max", "average"}),
-                    integer("pool_window", 2, "rows and columns of them"),
-                    integer("pool_stride", 2, "step of them, both ways"),
+    return with(p, {choice("pool", "pooling of the result", {"", "max", "average"}),
+                    integer("pool_window", 2, "rows and columns of a pooling window"),
+                    integer("pool_stride", 2, "stride of pooling windows, in both directions"),
                     integer("pool_padding", 0, "rows and columns around the result, all sides")});
 }
 
@@ -116,7 +116,7 @@ ConvOptions conv_options_of(const Arguments &a) {
 }
 
 void add_other_convolutions(Table &table) {
-    table.add("winograd_conv2d", "a convolution with 3 x 3 weights by fewer products, with rounding of its own",
+    table.add("winograd_conv2d", "a convolution with 3 x 3 weights by Winograd's algorithm, which rounds differently",
               {size("n", "images", 1), size("c", "input channels"), size("h", "height of the input"),
                size("w", "width of the input"), size("o", "output channels"),
                integer("tile", 4, "results of a tile, both ways: 2 or 4"),
@@ -188,7 +188,7 @@ void add_resizing(Table &table) {
                                                size("w", "width of the input"),
                                                size("oh", "height of the result"),
                                                size("ow", "width of the result"),
-                                               choice("coordinates", "where pixels of the result lie in the input",
+                                               choice("coordinates", "mapping of pixels of the result to the input",
                                                       {"half_pixel", "align_corners", "asymmetric"}),
                                                layout(),
                                                type()};
@@ -204,7 +204,7 @@ void add_images(Table &table) {
     const Parameter eps = real("eps", 1e-5, "added to the variance");
     table.add("conv2d", "a convolution over images", conv_parameters(false),
               [](const Arguments &a) { return build_conv(a, false); });
-    table.add("depthwise_conv2d", "a convolution of each channel for itself", conv_parameters(true),
+    table.add("depthwise_conv2d", "a convolution of each channel", conv_parameters(true),
               [](const Arguments &a) { return build_conv(a, true); });
     add_other_convolutions(table);
     table.add(

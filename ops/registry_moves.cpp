@@ -28,9 +28,9 @@ void add_moves(Table &table) {
                   return embedding_gradient(a.type("type"), a.size("b"), a.size("s"), a.size("n"), a.size("w"));
               });
     const Parameter shape = sizes("shape", "extents of the input, outermost first");
-    table.add("pad", "an array with a number around it",
-              {shape, integers("before", "how far it reaches beyond the input's begin, along each axis; none: 0"),
-               integers("after", "how far beyond its end"), real("value", 0, "what stands around"), type()},
+    table.add("pad", "an array padded with a number",
+              {shape, integers("before", "elements added before the input, along each axis; none: 0"),
+               integers("after", "elements added after it"), real("value", 0, "what stands around"), type()},
               [](const Arguments &a) {
                   return pad(a.type("type"), a.sizes("shape"), a.integers("before"), a.integers("after"),
                              a.real("value"));
@@ -45,7 +45,7 @@ void add_moves(Table &table) {
               });
     Parameter shared = sizes("shared", "extents of the other axes");
     shared.otherwise = Json::array();
-    table.add("concat", "arrays one behind the other along an axis",
+    table.add("concat", "arrays concatenated along an axis",
               {sizes("parts", "extents of the arrays along it, one of each"), shared,
                integer("axis", 0, "its position in the result; below 0 counts from the end"), type()},
               [](const Arguments &a) {

@@ -43,16 +43,18 @@ public:
             if (is_update(s)) {
                 for (const Expr &read : reads) {
                     if (!own_element(read))
-                        return s.name() + " would read " + to_string(read) + ", which it may have replaced already\n" +
-                               "  legal here: " + update_.updates + " at the element that it writes; what reads it " +
-                               "elsewhere stands in a stage with compute_root()";
+                        return s.name() + " would read " + to_string(read) +
+                               ", which it may have overwritten already\n" + "  legal here: " + update_.updates +
+                               " at the element that it writes; compute other " +
+                               "reads of it in a stage with compute_root()";
                 }
                 if (shifts(s)) return twice(s);
                 if (const StageState *host = host_of(s); host != &s && shifts(*host)) return twice(*host);
             } else if (!reads.empty() && !before(s) && !row_by_row(s, reads)) {
                 return s.name() + " would read " + update_.updates + " where " + update_.name +
-                       " has replaced elements of it already\n  legal here: compute_root() of " + s.name() +
-                       ", or a loop of " + update_.name + " in each iteration of which it reads what is replaced there";
+                       " has overwritten elements of it already\n  legal here: compute_root() of " + s.name() +
+                       ", or a loop of " + update_.name +
+                       " each of whose iterations reads only the elements that it overwrites";
             }
         }
         return "";

@@ -79,7 +79,7 @@ private:
                 return at.kind == Placement::Kind::At && at.consumer == s.name() && at.loop == loop;
             };
             if (p.computed && here(p.placement))
-                line(depth, "keep " + p.name() + kept_text(p) + ", of it what one " +
+                line(depth, "keep " + p.name() + kept_text(p) + ", the part that one " +
                                 (rolls(p) ? p.computed->loop : loop) + " needs");
             if (here(p.computed_at())) stage(p, depth);
         }
@@ -87,7 +87,7 @@ private:
 
     // Prints a follower, which is updated for each block.
     void follower(const StageState &s, int depth) {
-        line(depth++, "bring " + s.name() + " up to this " + s.online->loop);
+        line(depth++, "update " + s.name() + " in this " + s.online->loop);
         for (const std::string &loop : s.order) {
             if (!s.loop(loop).reduction) line(depth++, loop_text(s, loop));
         }
@@ -117,9 +117,10 @@ private:
 
     void stage(const StageState &s, int depth) {
         if (follows(s)) {
-            line(depth, "keep " + s.name() + ", which follows loop " + s.online->loop + " of " + s.online->anchor +
-                            (s.placement.kind == Placement::Kind::At ? ", of it what one " + s.placement.loop + " needs"
-                                                                     : ""));
+            line(depth,
+                 "keep " + s.name() + ", updated in loop " + s.online->loop + " of " + s.online->anchor +
+                     (s.placement.kind == Placement::Kind::At ? ", the part that one " + s.placement.loop + " needs"
+                                                              : ""));
             return;
         }
         std::string head =
@@ -132,9 +133,9 @@ private:
         if (!s.computed) head += kept_text(s);
         if (s.streamed) head += " streamed";
         if (s.buffers == 2) head += " double-buffered";
-        if (s.buffers > 2) head += " kept " + std::to_string(s.buffers) + " times in turn";
+        if (s.buffers > 2) head += " with " + std::to_string(s.buffers) + " buffers in rotation";
         if (s.placement.kind == Placement::Kind::At)
-            head += ", of it what " + std::string(rolls(s) ? "is new in one " : "one ") + s.computed_at().loop +
+            head += ", the part that " + std::string(rolls(s) ? "is new in one " : "one ") + s.computed_at().loop +
                     (rolls(s) ? "" : " needs");
         for (const StageState *other : sharing_loops(state_, s.name()))
             head += ", and " + other->name() + kept_text(*other) + (other->streamed ? " streamed" : "") + " down to " +
@@ -152,12 +153,12 @@ private:
         }
         children(s, loop, depth);
         if (s.online && s.online->loop == loop)
-            line(depth, "multiply " + s.name() + " by the factor of " + s.online->max);
+            line(depth, "rescale " + s.name() + " by the factor of " + s.online->max);
         if (s.waiting && s.waiting->loop == loop)
-            line(depth, "between rounds, " + s.name() + " waits in " + s.waiting->level);
+            line(depth, "between rounds, spill " + s.name() + " to " + s.waiting->level);
         if (s.accumulate && s.accumulate->loop == loop)
             line(depth, "accumulate " + s.name() + " in " + s.accumulate->level);
-        if (s.write_back == loop) line(depth, "write back under the next " + loop);
+        if (s.write_back == loop) line(depth, "store the results during the next " + loop);
         if (s.tensorize && s.tensorize->loop == loop) line(depth, "tensorize " + s.tensorize->instruction);
     }
 

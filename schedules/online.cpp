@@ -187,7 +187,7 @@ std::string other_rows(const ScheduleState &state, const std::string &anchor) {
                         const auto *axis = read->args[d].as<Variable>();
                         if (!axis && !is_const(read->args[d]))
                             return reader.name() + " reads " + from.name() + " at " + to_string(read->args[d]) +
-                                   ", which is no axis of its own";
+                                   ", which is not one of its axes";
                         if (axis) rows[reader.name()].insert(axis->name);
                     }
                     if (reader.name() != anchor && !contains(order, reader.name())) order.push_back(reader.name());
@@ -213,28 +213,29 @@ std::string broken_online(const ScheduleState &state, const std::string &name) {
     }
     const std::string blocks = "the blocks of loop " + loop + " of " + name;
     if (anchor.loop(loop).kind != LoopKind::Serial)
-        return "loop " + loop + " is " + kind_name(anchor.loop(loop).kind) + ", but each block needs the one before";
+        return "loop " + loop + " is " + kind_name(anchor.loop(loop).kind) +
+               ", but each block depends on the previous one";
     if (anchor.order[anchor.first_reduction()] != loop)
         return "reduction loop " + anchor.order[anchor.first_reduction()] + " is outside of loop " + loop +
-               ", so its iterations are no blocks that follow each other";
+               ", so its iterations are not consecutive blocks";
     if (anchor.part) return name + " is divided by region";
     for (const StageState *s : followers(state, name)) {
-        const std::string axis = s->def.reduction_axes[0].name(), who = s->name() + ", which follows " + blocks;
+        const std::string axis = s->def.reduction_axes[0].name(), who = s->name() + ", which is updated in " + blocks;
         const bool plain = s->def.reduction_axes.size() == 1 && s->has_loop(axis) &&
                            s->loop(axis).kind == LoopKind::Serial && !s->accumulate && s->peels.empty() &&
                            !s->tensorize && s->finished_into.empty() && !s->part && s->buffers == 1;
-        if (!plain) return who + ", has no loops of a sum of its own: schedule " + s->name() + ".block";
+        if (!plain) return who + ", has no loops to schedule: schedule " + s->name() + ".block";
         for (const StageState &p : state.stages) {
             if (p.placement.kind == Placement::Kind::At && p.placement.consumer == s->name())
                 return p.name() + " is computed at a loop of " + who;
         }
         if (!kept_around(state, *s, anchor))
             return who +
-                   ", is kept where it is not known from one block to the next; compute it at a loop outside of " +
+                   ", is stored inside of the blocks, but the next block needs it; compute it at a loop outside of " +
                    loop + ", or at the root";
         if (const std::string l = shared_by(state, *s, anchor); !l.empty())
-            return l + ", whose iterations run at once, stands between " + blocks + " and " + s->name() +
-                   ", which is kept outside; compute it inside that loop";
+            return l + ", whose iterations run in parallel, is between " + blocks + " and " + s->name() +
+                   ", which is stored outside of it; compute " + s->name() + " inside that loop";
     }
     // Multi-buffered stages in the block that read a follower.
     for (const StageState &s : state.stages) {
@@ -244,24 +245,25 @@ std::string broken_online(const ScheduleState &state, const std::string &name) {
             bool reads = e.defined() && depends_on(state, e, f->name());
             for (const Component &c : s.def.components) reads = reads || depends_on(state, c.term, f->name());
             if (reads)
-                return s.name() + " is filled before its block's turn, when " + f->name() +
-                       ", which it reads, is not there yet";
+                return s.name() + " is filled before its block, when " + f->name() +
+                       ", which it reads, is not computed yet";
         }
     }
-    if (const std::string why = other_rows(state, name); !why.empty()) return why + ", so not known to be of " + blocks;
+    if (const std::string why = other_rows(state, name); !why.empty())
+        return why + ", so the element may not belong to " + blocks;
     const std::vector<std::string> inner = between(state, name);
     for (const std::string &b : inner) {
         const StageState &s = *state.find(b);
         if (s.placement.kind != Placement::Kind::Inline && !is_in_block(state, s, name))
             return b + " uses the maximum of a block, so it is computed at loop " + loop + " of " + name +
-                   " or further in, or inlined";
+                   " or deeper, or inlined";
     }
     for (const StageState *s : followers(state, name)) {
         for (const std::string &r : state.consumers(s->name())) {
             const StageState &reader = *state.find(r);
             if (r == name || follows(reader) || contains(inner, r)) continue;
             if (!after(state, reader, anchor))
-                return r + ", which reads " + s->name() + ", is computed before " + blocks + " are done";
+                return r + ", which reads " + s->name() + ", is computed before " + blocks + " are complete";
         }
     }
     return "";

@@ -66,8 +66,8 @@ struct Terms {
             return (zero(op->true_value) || linear(op->true_value)) &&
                    (zero(op->false_value) || linear(op->false_value));
         }
-        return fail(free(e) ? "holds a term without exp(s - " + max.name() + ")"
-                            : "uses it other than in a factor exp(s - " + max.name() + ")");
+        return fail(free(e) ? "has a term without exp(s - " + max.name() + ")"
+                            : "uses it outside of a factor exp(s - " + max.name() + ")");
     }
 
     bool weight(const Call &call) {
@@ -75,14 +75,14 @@ struct Terms {
         Expr top = difference ? difference->b : Expr(), value = difference ? difference->a : Expr(), s = maximised;
         const auto *cast = top.defined() ? top.as<Cast>() : nullptr;
         const auto *read = top.defined() ? (cast ? cast->value : top).as<Call>() : nullptr;
-        if (!read || read->name != max.name()) return fail("has an exp whose argument is not a difference from it");
+        if (!read || read->name != max.name()) return fail("has an exp whose argument is not a difference to it");
         for (size_t d = 0; d < read->args.size(); d++) {
             const auto *v = read->args[d].as<Variable>();
             if (!v || v->name != max.def.axes[d].name())
-                return fail("reads it at other indices than " + max.def.axes[d].name());
+                return fail("reads it at indices other than " + max.def.axes[d].name());
         }
         if (cast) s = Cast::make(cast->type, s);
-        if (!equal(value, s)) return fail("subtracts it from a value that it is not the maximum of");
+        if (!equal(value, s)) return fail("subtracts it from a value of which it is not the maximum");
         const Expr before = Variable::make(read->type, maximum_before), now = Variable::make(read->type, maximum_now);
         const auto in = [&](const Expr &e) { return cast ? Cast::make(cast->type, e) : e; };
         const Expr one = Call::make(call.type, call.name, {in(before)-in(now)}, call.call_type);

@@ -59,13 +59,13 @@ public:
                 runs.emplace_back(whole);
             else if (all.size() == 1 && *all.begin() && carries_dependence(s.def, axis.name()))
                 why = s.name() + " is a recurrence along " + axis.name() +
-                      ", of which each iteration computes all that comes before";
+                      ", each of whose iterations computes all earlier elements";
             else if (all.size() == 1 && *all.begin())
                 runs.push_back(**all.begin());
             else if (!s.def.step_axis.empty()) // each step computes all of it
                 runs.emplace_back(whole);
             else if (why.empty())
-                why = "along " + axis.name() + " it is not read at one axis of " + host_.name() + " that is as long";
+                why = "along " + axis.name() + " it is not read at one axis of " + host_.name() + " of the same extent";
         }
         return why.empty() ? runs : std::vector<Run>();
     }
@@ -141,7 +141,7 @@ std::string not_a_block(const StageState &h, const std::string &axis, size_t fix
     for (const Relation &r : h.relations) {
         if (const auto *fuse = std::get_if<FuseRelation>(&r)) {
             if (h.derived_from(fuse->fused, axis))
-                return "loop " + fuse->fused + " is fused from several, and only a part of it stands outside";
+                return "loop " + fuse->fused + " is fused from several loops, and only a part of it is outside";
             continue;
         }
         const auto &split = std::get<SplitRelation>(r);
@@ -158,15 +158,15 @@ std::string not_a_block(const StageState &h, const std::string &axis, size_t fix
 std::string no_part(const ScheduleState &state, const StageState &s, const StageState &h, const std::string &loop) {
     for (const StageState *stage : {&s, &h}) {
         if (stage->online) return stage->name() + " is part of online";
-        if (stage->buffers > 1) return stage->name() + " is kept several times in turn";
+        if (stage->buffers > 1) return stage->name() + " is multi-buffered";
         if (!stage->scattered.empty()) return "steps of " + stage->name() + " visit single elements";
         if (stage->part || !regions_of(state, stage->name()).empty())
             return stage->name() + " is computed region by region";
     }
-    if (h.prepacked) return h.name() + " is packed ahead of time";
-    if (h.def.kind == Stage::Kind::Padding) return h.name() + " is padding, of which only what is read is computed";
+    if (h.prepacked) return h.name() + " is pre-packed";
+    if (h.def.kind == Stage::Kind::Padding) return h.name() + " is padding, which is computed only where it is read";
     if (head_of(state, h).placement.kind != Placement::Kind::Root)
-        return h.name() + " does not stand at the root, so its loops may run several times";
+        return h.name() + " is not computed at the root, so its loops may run several times";
     Host host(state, h, loop);
     const std::vector<Run> runs = host.runs_of(s);
     if (!host.why.empty()) return host.why;
@@ -179,8 +179,8 @@ std::string no_part(const ScheduleState &state, const StageState &s, const Stage
     for (size_t l = 0; l < fixed; l++) {
         for (const std::string &axis : h.axes_of(h.order[l])) {
             if (!axes.count(axis))
-                return "loop " + h.order[l] + " of " + h.name() + " runs over " + axis + ", for each of which all of " +
-                       s.name() + " would be written";
+                return "loop " + h.order[l] + " of " + h.name() + " runs over " + axis +
+                       ", and each of its iterations would write all of " + s.name();
             if (const std::string why = not_a_block(h, axis, fixed); !why.empty()) return why;
         }
     }
@@ -190,7 +190,7 @@ std::string no_part(const ScheduleState &state, const StageState &s, const Stage
         for (size_t l = 0; twice && l < fixed; l++) {
             if (h.derived_from(h.order[l], split->outer))
                 return "the last block of " + split->parent + " of " + h.name() +
-                       " is moved inwards, over elements of the one before";
+                       " is shifted inwards, over elements of the previous block";
         }
     }
     return "";

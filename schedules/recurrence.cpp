@@ -47,12 +47,12 @@ public:
             const StageState *s = state.find(name);
             if (s->placement.kind == Placement::Kind::Inline) continue;
             if (s->stored)
-                return fmt::format("{} is computed with each step of {}, so it is not kept beyond a loop of its own",
-                                   name, stage_.name());
+                return fmt::format("{} is computed in each step of {}, so it cannot be stored at another loop", name,
+                                   stage_.name());
             if (s->buffers > 1 && s->placement.consumer == stage_.name() &&
                 std::count(steps.begin(), steps.end(), stage_.position(s->placement.loop)))
-                return fmt::format("{} reads what the step of {} before leaves, so it is not filled a step ahead", name,
-                                   stage_.name());
+                return fmt::format("{} reads results of the previous step of {}, so it cannot be filled a step ahead",
+                                   name, stage_.name());
             while (s && s->name() != stage_.name()) {
                 const StageState *host = !s->finished_by.empty() ? state.find(s->finished_by) : nullptr;
                 if (!host && s->placement.kind == Placement::Kind::At) host = state.find(s->placement.consumer);

@@ -13,12 +13,12 @@ std::string not_rolling(const ScheduleState &state, const StageState &s, const s
     const std::string &kept = s.placement.loop, where = "loop " + loop + " of " + host.name();
     if (!host.has_loop(loop)) return where + " no longer exists";
     if (host.position(loop) != host.position(kept) + 1)
-        return where + " is not directly inside of " + kept + ", where " + s.name() + " is kept";
+        return where + " is not directly inside of " + kept + ", where " + s.name() + " is stored";
     const LoopState &l = host.loop(loop);
     if (l.reduction) return where + " is a reduction";
     if (l.kind != LoopKind::Serial && l.kind != LoopKind::Unrolled)
         return where + " is " + kind_name(l.kind) + ", so its iterations do not run one after another";
-    if (host.scattered == loop) return where + " visits the elements that its index names";
+    if (host.scattered == loop) return where + " visits the elements that its index selects";
     if (const Exclusion why = excluded(state, host, Trait::RingHost)) return why.reason;
     if (std::any_of(host.peels.begin(), host.peels.end(), [&](const Peel &p) { return p.loop == loop; }))
         return where + " is peeled";
@@ -36,8 +36,8 @@ std::string not_rolling(const ScheduleState &state, const StageState &s, const s
         if (at.kind != Placement::Kind::At || at.consumer != host.name() || at.loop != loop || rolls(other)) continue;
         const auto readers = state.consumers(other.name());
         if (std::any_of(readers.begin(), readers.end(), [&](const auto &r) { return runs_in_nest(state.find(r)); }))
-            return other.name() + ", which it reads, is computed anew in each iteration of " + loop +
-                   "; keep that with store_at too, or compute it in loops of " + s.name();
+            return other.name() + ", which it reads, is recomputed in each iteration of " + loop +
+                   "; store that with store_at too, or compute it in loops of " + s.name();
     }
     return "";
 }

@@ -94,9 +94,9 @@ void Schedule::check_obligations(const ScheduleState &state, const Directive &d)
         const Directive &earlier = directives_[o.directive];
         const std::string line = place_of(earlier, o.directive);
         const StageState *stage = state.find(text_argument(d, "stage"));
-        fail_at(d, call_text(d) + " takes away what " + call_text(earlier) + " (" + line + ") relies on: " + why +
-                       "\n" + (stage ? "  it would make\n" + stage_text(*stage) : "") +
-                       "  legal here: a directive that does not change this, or this directive before " +
+        fail_at(d, call_text(d) + " breaks a requirement of " + call_text(earlier) + " (" + line + "): " + why + "\n" +
+                       (stage ? "  it would make\n" + stage_text(*stage) : "") +
+                       "  legal here: a directive that keeps the requirement, or this directive before " +
                        call_text(earlier));
     }
 }
@@ -109,7 +109,7 @@ void Schedule::advance(ScheduleState &state, const Directive &d, size_t index) c
         if (s.placement.kind != Placement::Kind::At || !s.finished_into.empty()) continue;
         if (const std::string why = uncovered(state, s.name(), s.placement.consumer, s.placement.loop); !why.empty()) {
             fail_at(d, call_text(d) + ": stage " + s.name() + " is computed at loop " + s.placement.loop + " of " +
-                           s.placement.consumer + ", where it could no longer stand: " + why);
+                           s.placement.consumer + ", which would become illegal: " + why);
         }
     }
     if (const std::string why = broken_extern(state); !why.empty()) fail_at(d, call_text(d) + ": " + why);

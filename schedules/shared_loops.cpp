@@ -177,16 +177,16 @@ std::string loops_differ(const StageState &a, const StageState &b, size_t depth)
     for (size_t i = 0; i < depth; i++) {
         const LoopState &x = a.loop(a.order[i]), &y = b.loop(b.order[i]);
         if (x.name != y.name)
-            return of(y.name, b) + " stands where " + a.name() + " has " + x.name + "; both need the same names";
+            return of(y.name, b) + " is where " + a.name() + " has loop " + x.name + "; both need the same names";
         if (x.kind != y.kind)
             return of(y.name, b) + " is " + kind_name(y.kind) + ", that of " + a.name() + " is " + kind_name(x.kind);
         const StageState &reduces = x.reduction ? a : b;
         if (x.reduction != y.reduction && !term_bounds(reduces.def).empty())
-            return of(x.name, reduces) + " leaves out terms, that of " + (x.reduction ? b : a).name() + " does not";
+            return of(x.name, reduces) + " excludes terms, that of " + (x.reduction ? b : a).name() + " does not";
         if (x.reduction && y.reduction && bounds_differ(a, b))
-            return of(y.name, b) + " leaves out other terms than that of " + a.name();
+            return of(y.name, b) + " excludes other terms than that of " + a.name();
         if (x.reduction && !term_bounds(a.def).empty() && (depth < a.order.size() || depth < b.order.size()))
-            return of(y.name, b) + " leaves out terms, by the loops inside too; share all loops";
+            return of(y.name, b) + " excludes terms by the inner loops too; share all loops";
         if (!can_prove(x.extent == y.extent))
             return of(y.name, b) + " has " + to_string(y.extent) + " iterations, that of " + a.name() + " has " +
                    to_string(x.extent);
@@ -200,14 +200,14 @@ std::string loops_differ(const StageState &a, const StageState &b, size_t depth)
     }
     const std::vector<Relation> ours = relations_of(a, depth, b), theirs = relations_of(b, depth, a);
     if (!std::equal(ours.begin(), ours.end(), theirs.begin(), theirs.end(), alike))
-        return "the loops of " + b.name() + " are split or fused in another way than those of " + a.name();
+        return "the loops of " + b.name() + " are split or fused differently from those of " + a.name();
     for (const Relation &r : ours) {
         const auto *split = std::get_if<SplitRelation>(&r);
         if (!split || can_prove(a.loop(split->parent).extent % static_cast<int>(split->factor) == 0)) continue;
         // The last block is partial: both stages must treat it the same way.
         for (size_t i = depth; i < a.order.size(); i++) {
             if (a.derived_from(a.order[i], split->inner))
-                return of(a.order[i], a) + " comes from a split that does not divide; it has to be shared too";
+                return of(a.order[i], a) + " comes from a split that does not divide; share it too";
         }
     }
     for (size_t i = 0; i < depth; i++) {
@@ -218,7 +218,7 @@ std::string loops_differ(const StageState &a, const StageState &b, size_t depth)
             }
             return all;
         };
-        if (peeled(a) != peeled(b)) return of(a.order[i], a) + " is peeled in another way than that of " + b.name();
+        if (peeled(a) != peeled(b)) return of(a.order[i], a) + " is peeled differently from that of " + b.name();
     }
     return "";
 }
@@ -275,12 +275,12 @@ std::optional<LoopConflict> loop_conflict(const ScheduleState &state, const std:
     for (const StageState *other : sharing_loops(state, leader)) group.insert(head_of(state, *other).name());
     group.insert(head.name());
     if (const std::string whole = needed_whole(state, group); !whole.empty())
-        return LoopConflict{"all of " + whole + " has to be there before another stage of these loops begins"};
+        return LoopConflict{"all of " + whole + " must be complete before another stage of these loops begins"};
     if (!a->has_loop(loop)) return LoopConflict{"loop " + loop + " of stage " + leader + " no longer exists"};
     if (!at_one_place(state, s->placement, a->placement))
         return LoopConflict{"stages " + name + " and " + leader + " are computed at different places, " +
                                 place_text(*s) + " and " + place_text(*a) + "; " + placing_call(a->placement) + " of " +
-                                name + " or " + placing_call(s->placement) + " of " + leader + " makes it one place",
+                                name + " or " + placing_call(s->placement) + " of " + leader + " makes them equal",
                             false};
     if (const std::string why = loops_differ(*a, *s, a->position(loop) + 1); !why.empty())
         return LoopConflict{why, false};

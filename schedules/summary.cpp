@@ -37,7 +37,7 @@ Readers readers_in(const ScheduleState &state) {
 
 std::string place_of(const StageState &s, const Readers &readers) {
     if (is_extern(s.def)) return "one call of a C function";
-    if (s.prepacked) return "packed ahead of time by the caller";
+    if (s.prepacked) return "pre-packed by the caller";
     if (s.placement.kind == Placement::Kind::Inline) {
         const auto of = readers.find(s.name());
         return of == readers.end() ? "inlined, and read by no stage"

@@ -163,7 +163,7 @@ public:
         if (!same(meaning_, block_.value, bound_, m.difference)) return m;
         const Expr accumulator = bound_.at(c.tensor);
         if (!is_read(accumulator) || !same_place(accumulator, block_.target)) {
-            m.difference = "the instruction adds to what it holds, the block stores " + text_of(block_.target) +
+            m.difference = "the instruction adds to its accumulator, but the block stores " + text_of(block_.target) +
                            " but adds to " + text_of(accumulator);
             return m;
         }
@@ -229,7 +229,7 @@ private:
         if (!out.read.defined()) return "the meaning of the instruction does not read operand " + o.tensor;
         if (is_number(out.read)) { // broadcast to every lane
             if (instruction_.in_memory)
-                return "operand " + o.tensor + " of the instruction is in memory, the block has the number " +
+                return "operand " + o.tensor + " of the instruction is in memory, but the block has the number " +
                        text_of(out.read);
             out.elements = 1;
             out.lanes.assign(o.lanes, 0);

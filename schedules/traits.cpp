@@ -29,10 +29,10 @@ struct Rule {
     const char *remedy = nullptr; // null: the record has one
 };
 
-constexpr const char *step_by_step = "{stage} is a recurrence, of which each part would compute all that comes before";
-constexpr const char *no_index = "{stage} is kept in registers, of which every index has to be a number";
-constexpr const char *in_turn = "{stage} is kept several times in turn";
-constexpr const char *nowhere = "{stage} is pre-packed, so the kernel does not compute it";
+constexpr const char *step_by_step = "{stage} is a recurrence, so each part would compute all earlier elements";
+constexpr const char *no_index = "{stage} is stored in registers, which need constant indices";
+constexpr const char *buffered = "{stage} is multi-buffered";
+constexpr const char *packed_by_caller = "{stage} is pre-packed, so the kernel does not compute it";
 constexpr const char *copy_it = "place_in(…, consumer, loop), which copies it";
 constexpr const char *in_finish_in = "{stage} is part of a finish_in";
 
@@ -60,7 +60,7 @@ const std::vector<Rule> &rules() {
         {KeptApart, Prepacked},
         {KeptApart, Recurrence, step_by_step},
         {KeptApart, InRegisters, no_index},
-        {KeptApart, Buffered, in_turn},
+        {KeptApart, Buffered, buffered},
         {KeptApart, Online},
         {KeptApart, Tensorized, "tensorize of {stage} needs blocks of one size"},
         {Stored, Copy},
@@ -72,10 +72,10 @@ const std::vector<Rule> &rules() {
         {FirstReader, Padding},
         {FirstReader, Scattered},
         {FirstReader, Tensorized},
-        {FirstReader, Buffered, in_turn},
-        {FirstReader, PaddedTail, "a split of {stage} runs on beyond what there is"},
+        {FirstReader, Buffered, buffered},
+        {FirstReader, PaddedTail, "a padded split of {stage} computes elements past its end"},
         {RingHost, SharesLoops,
-         "{stage} shares loops with another stage, while the first planes are computed before them"},
+         "{stage} shares loops with another stage, but the first planes are computed before these loops"},
         {RingHost, Online},
 
         {Divided, Copy},
@@ -83,7 +83,7 @@ const std::vector<Rule> &rules() {
         {Divided, AtLoop},
         {Divided, Inlined},
         {Divided, Recurrence, "{stage} is a recurrence, whose elements read each other"},
-        {Divided, Padding, "{stage} pads, so it is as large as its readers need"},
+        {Divided, Padding, "{stage} is padding, whose size depends on its readers"},
         {Divided, FinishedInto, in_finish_in},
         {Divided, FinishedBy, in_finish_in},
         {Divided, PaddedTail, "the padded tail of loop {other} of {stage} writes into the next part"},
@@ -94,7 +94,7 @@ const std::vector<Rule> &rules() {
 
         {Online, Part},
         {Online, Prepacked},
-        {Buffered, InRegisters, "{stage} is kept in registers, which the index of a copy cannot choose"},
+        {Buffered, InRegisters, "{stage} is stored in registers, which an index cannot select"},
         {Buffered, FinishedInto, in_finish_in},
         {Buffered, FinishedBy, in_finish_in},
         {Scattered, Tensorized},
@@ -102,13 +102,13 @@ const std::vector<Rule> &rules() {
         {Streamed, Reduction, "{stage} is a reduction, whose partial results are read again"},
         {Streamed, Recurrence, "{stage} is a recurrence, whose results are read again"},
 
-        {Moved, Prepacked, nowhere, copy_it},
-        {Placed, FinishedInto, "{stage} is computed where {other} is, which is finished in it"},
-        {Inlining, Prepacked, nowhere, copy_it},
-        {Inlining, Output, "{stage} is an output, so it has to be written", "inline_into on internal stages"},
-        {Inlining, Reduction, "{stage} is a reduction; its value is not one expression",
+        {Moved, Prepacked, packed_by_caller, copy_it},
+        {Placed, FinishedInto, "{stage} is placed with {other}, which is finished in it"},
+        {Inlining, Prepacked, packed_by_caller, copy_it},
+        {Inlining, Output, "{stage} is an output, so it must be stored", "inline_into on internal stages"},
+        {Inlining, Reduction, "{stage} is a reduction, which is not a single expression",
          "compute_at a loop of its consumer"},
-        {ReadsCopy, Prepacked, "{stage} is pre-packed, in an entry of its own",
+        {ReadsCopy, Prepacked, "{stage} is pre-packed by a separate entry point",
          "a stage that is computed in the kernel"},
         {ReadsCopy, Inlined, "{stage} is inlined, so its loops do not run",
          "a stage that is computed; compute_root() or compute_at(…) it first"},
@@ -125,7 +125,7 @@ const std::vector<Rule> &rules() {
         {WholeArray, Inlined, "{stage} is not computed at the root"},
         {WholeArray, FinishedInto, "{stage} is finished in {other} and so not stored"},
         {WholeArray, Laid},
-        {WholeArray, InRegisters, "{stage} is kept in registers"},
+        {WholeArray, InRegisters, "{stage} is stored in registers"},
     };
     return table;
 }
@@ -140,7 +140,7 @@ const char *phrase(Trait t) {
     case Trait::Recurrence:
         return "{stage} is a recurrence";
     case Trait::Extern:
-        return "{stage} is a call of a function, which has its own loops";
+        return "{stage} is a call of an extern function";
     case Trait::Padding:
         return "{stage} is padding";
     case Trait::Inlined:
@@ -149,11 +149,11 @@ const char *phrase(Trait t) {
         return "{stage} is computed at {other}";
     case Trait::Stored:
     case Trait::KeptApart:
-        return "{stage} is kept at one loop and computed at another";
+        return "{stage} is stored at one loop and computed at another";
     case Trait::FirstReader:
         return "{stage} computes {other} part by part";
     case Trait::RingHost:
-        return "{stage} has {other} in a circular buffer, whose first planes are computed before the loops";
+        return "{stage} has {other} in a circular buffer, whose first planes are computed before its loops";
     case Trait::SharesLoops:
         return "{stage} shares loops with another stage";
     case Trait::FinishedInto:
@@ -172,23 +172,23 @@ const char *phrase(Trait t) {
         return "{stage} is pre-packed";
     case Trait::InLevel:
     case Trait::InRegisters:
-        return "{stage} is kept in {other}";
+        return "{stage} is stored in {other}";
     case Trait::Laid:
         return "{stage} is stored in another order";
     case Trait::Buffered:
-        return "{stage} is filled ahead";
+        return "{stage} is filled ahead of its use";
     case Trait::HostsBuffered:
-        return "{stage} has {other} filled ahead in its loops";
+        return "{stage} has the multi-buffered copy {other} in its loops";
     case Trait::Accumulating:
         return "{stage} accumulates in {other}";
     case Trait::Waiting:
-        return "partial results of {stage} wait in {other}";
+        return "partial results of {stage} are spilled to {other}";
     case Trait::Prefetching:
         return "{stage} prefetches {other}";
     case Trait::Streamed:
         return "{stage} is written with non-temporal stores";
     case Trait::Scattered:
-        return "{stage} visits the elements that its index names";
+        return "{stage} visits the elements that its index selects";
     case Trait::Tensorized:
         return "{stage} is tensorized";
     case Trait::Peeled:
@@ -196,7 +196,7 @@ const char *phrase(Trait t) {
     case Trait::PaddedTail:
         return "the tail of loop {other} of {stage} is padded";
     case Trait::WritesBack:
-        return "the results of {stage} are stored under the next iteration of loop {other}";
+        return "the results of {stage} are stored during the next iteration of loop {other}";
     case Trait::Placed:
     case Trait::Moved:
     case Trait::Inlining:
@@ -205,7 +205,7 @@ const char *phrase(Trait t) {
     case Trait::WholeArray:
         break;
     }
-    throw InternalError("a trait that no stage has");
+    throw InternalError("this trait has no phrase: no rule needs one");
 }
 
 // The traits that the stage's own state shows.

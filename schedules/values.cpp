@@ -51,12 +51,9 @@ std::string values_refused(const Op &op, const ValuesWithin &condition) {
     }
     if (!values_of(in->type))
         return "the elements of " + in->name + " are " + type_name(in->type) +
-               "; the values of integers of at most 32 bits can be looked at";
-    if (in->inout)
-        return in->name + " is written, so its values change; those of inputs that are only read can be looked at";
-    if (!lies_dense(*in))
-        return "the elements of " + in->name +
-               " do not lie one after the other; those of arrays without gaps can be looked at";
+               "; legal are integers of at most 32 bits";
+    if (in->inout) return in->name + " is written, so its values change; legal are inputs that are only read";
+    if (!lies_dense(*in)) return "the elements of " + in->name + " are not contiguous; legal are dense arrays";
     if (condition.range.min > condition.range.max) return "no value is within these bounds";
     return "";
 }

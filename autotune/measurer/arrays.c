@@ -38,7 +38,7 @@ void protect_guarded(const guarded_array *a) { mprotect(first_page(a), round_up(
 
 int open_arrays(int descriptor, measurer_arrays *a, char *text, size_t text_bytes) {
     struct stat info;
-    snprintf(text, text_bytes, "the task file is broken");
+    snprintf(text, text_bytes, "the task file is malformed");
     if (fstat(descriptor, &info) || (size_t)info.st_size < sizeof(measurer_task)) return 1;
     a->file = mmap(NULL, info.st_size, PROT_READ, MAP_SHARED, descriptor, 0);
     if (a->file == MAP_FAILED) {

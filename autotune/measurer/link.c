@@ -180,7 +180,7 @@ static int resolve(linker *l) {
         } else if (symbol->st_shndx < l->header->e_shnum) {
             if (l->placed[symbol->st_shndx]) l->addresses[i] = l->placed[symbol->st_shndx] + symbol->st_value;
         } else {
-            return fail(l, "a kind of symbol that is not known:", name);
+            return fail(l, "an unknown kind of symbol:", name);
         }
         l->slots[i] = (uint64_t)l->addresses[i];
         uint8_t *stub = l->stubs + i * STUB; /* jmp *slot(%rip) */
@@ -224,10 +224,10 @@ static int relocate_one(linker *l, uint8_t *target, const Elf64_Rela *r) {
     default: {
         char number[64];
         snprintf(number, sizeof number, "%u against %s", type, symbol_name(l, i));
-        return fail(l, "a relocation that is not known:", number);
+        return fail(l, "an unknown relocation:", number);
     }
     }
-    if (value != (int32_t)value) return fail(l, "a relocation does not reach", symbol_name(l, i));
+    if (value != (int32_t)value) return fail(l, "a relocation is out of range", symbol_name(l, i));
     const int32_t narrow = (int32_t)value;
     memcpy(place, &narrow, 4);
     return 0;

@@ -413,7 +413,7 @@ int kumiko_measure(char **argv) {
         reply.version = MEASURER_VERSION;
         if (!valid(&request)) {
             reply.status = MEASURER_BAD_REQUEST;
-            snprintf(reply.text, sizeof reply.text, "a request that makes no sense");
+            snprintf(reply.text, sizeof reply.text, "a malformed request");
             answer(&reply);
             return 1;
         }

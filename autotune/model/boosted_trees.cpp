@@ -121,7 +121,7 @@ size_t BoostedTrees::columns() const { return contents_ ? contents_->columns : 0
 void BoostedTrees::order(const Rows &rows, const std::vector<float> &quality, const std::vector<size_t> &groups,
                          const std::vector<float> &offsets, const TreeOptions &options, const BoostedTrees *before) {
     if (before && before->columns() != rows.columns)
-        throw UserError("trees learnt from rows of " + std::to_string(before->columns()) +
+        throw UserError("trees trained on rows of " + std::to_string(before->columns()) +
                         " values cannot be trained further on rows of " + std::to_string(rows.columns));
     const Matrix matrix(rows);
     auto contents = std::make_unique<Contents>(matrix, rows.columns);
@@ -175,7 +175,7 @@ void BoostedTrees::fit(const Rows &rows, const std::vector<float> &targets, cons
 std::vector<float> BoostedTrees::predict(const Rows &rows) const {
     if (!contents_ || rows.size() == 0) return std::vector<float>(rows.size(), 0.f);
     if (rows.columns != contents_->columns)
-        throw UserError("trees learnt from rows of " + std::to_string(contents_->columns) +
+        throw UserError("trees trained on rows of " + std::to_string(contents_->columns) +
                         " values cannot evaluate rows of " + std::to_string(rows.columns));
     return predict_with(contents_->handle, Matrix(rows), Kind::Margin);
 }
@@ -201,7 +201,7 @@ std::string BoostedTrees::note(const std::string &name) const {
 }
 
 std::string BoostedTrees::save() const {
-    if (!contents_) throw InternalError("trees that have learnt nothing cannot be saved");
+    if (!contents_) throw InternalError("untrained trees cannot be saved");
     bst_ulong bytes = 0;
     const char *data = nullptr;
     must(XGBoosterSaveModelToBuffer(contents_->handle, "{\"format\": \"ubj\"}", &bytes, &data));
@@ -212,10 +212,10 @@ std::string BoostedTrees::save() const {
 BoostedTrees BoostedTrees::load(const std::string &bytes, const std::string &document) {
     if (!bytes.starts_with(trees_mark))
         throw UserError(document + " is not a saved cost model" +
-                        (bytes.starts_with("{") ? ", or it is of an earlier Kumiko: learn it anew" : ""));
+                        (bytes.starts_with("{") ? ", or it is of an earlier Kumiko: train it again" : ""));
     const std::string body = bytes.substr(std::min(trees_header, bytes.size()));
     if (bytes.substr(trees_mark.size(), 33) != hash_hex(body) + "\n")
-        throw UserError(document + " is damaged: it is not what was saved");
+        throw UserError(document + " is corrupt: its checksum differs");
     BoostedTrees trees;
     trees.contents_ = std::make_unique<Contents>();
     bst_ulong columns = 0;

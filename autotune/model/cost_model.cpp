@@ -27,7 +27,7 @@ Rows rows_of(const std::vector<Features> &candidates, int version, size_t column
     Rows rows;
     for (const Features &f : candidates) {
         if (f.version != version)
-            throw UserError("a cost model that learnt from features of " + describe_features(version) +
+            throw UserError("a cost model trained on features of " + describe_features(version) +
                             ", cannot rank a candidate whose features are of " + describe_features(f.version));
         if (const std::string wrong = wrong_length(f); !wrong.empty()) throw UserError("a candidate has " + wrong);
         rows.add({f.values.begin(), f.values.begin() + static_cast<long>(columns)});
@@ -101,7 +101,7 @@ CostModel CostModel::learn(const std::vector<ModelTask> &tasks, const TreeOption
         if (task.features.size() < 2) continue;
         if (groups.empty()) version = task.features[0].version;
         if (!find_features(version))
-            throw UserError("nothing can be learnt from features of " + describe_features(version));
+            throw UserError("no model can be trained on features of " + describe_features(version));
         const Rows own = rows_of(task.features, version);
         rows.columns = own.columns;
         rows.values.insert(rows.values.end(), own.values.begin(), own.values.end());
@@ -112,9 +112,9 @@ CostModel CostModel::learn(const std::vector<ModelTask> &tasks, const TreeOption
         groups.push_back(q.size());
     }
     if (groups.empty())
-        throw UserError("there is nothing to learn from: no task has two measured candidates with features");
+        throw UserError("there is nothing to train on: no task has two measured candidates with features");
     if (before && before->version() != version)
-        throw UserError("a cost model that learnt from features of " + describe_features(before->version()) +
+        throw UserError("a cost model trained on features of " + describe_features(before->version()) +
                         ", cannot be trained further on features of " + describe_features(version));
     CostModel model;
     model.trees_.order(rows, quality, groups, offsets, options, before ? &before->trees_ : nullptr);
@@ -132,17 +132,17 @@ CostModel CostModel::load(const std::string &bytes, const std::string &document)
         if (version == std::to_string(set->version)) model.version_ = set->version;
     }
     if (!model.version_)
-        throw UserError(document + " was learnt from features of version " + (version.empty() ? "unknown" : version) +
+        throw UserError(document + " was trained on features of version " + (version.empty() ? "unknown" : version) +
                         "; this Kumiko has version " + std::to_string(features_version) + " of nests, and " +
-                        std::to_string(chip_features_version) + " of programs of the chip: learn it anew");
+                        std::to_string(chip_features_version) + " of programs of the chip: train it again");
     const size_t columns = find_features(model.version_)->names.size();
     if (model.trees_.columns() != columns)
         throw UserError(document + " was learnt from " + std::to_string(model.trees_.columns()) +
-                        " features; this Kumiko has " + std::to_string(columns) + ": learn it anew");
+                        " features; this Kumiko has " + std::to_string(columns) + ": train it again");
     if (const std::string weight = model.trees_.note(weight_note); weight != weight_text(model.version_))
         throw UserError(document + " was trained to correct " + (weight.empty() ? "an unknown number of" : weight) +
                         " times the estimate; this Kumiko begins with " + weight_text(model.version_) +
-                        " times: learn it anew");
+                        " times: train it again");
     return model;
 }
 
@@ -174,7 +174,7 @@ TaskModel::TaskModel(std::shared_ptr<const CostModel> before, int version)
     : before_(std::move(before)), version_(version) {
     if (!before_) before_ = std::make_shared<CostModel>();
     if (!before_->empty() && before_->version() != version_)
-        throw UserError("the cost model learnt from features of " + describe_features(before_->version()) +
+        throw UserError("the cost model was trained on features of " + describe_features(before_->version()) +
                         "; candidates here have those of " + describe_features(version_));
 }
 

@@ -164,8 +164,7 @@ std::string prediction_section(const Subject &s) {
     for (const double e : n.estimated) slow.push_back(-e);
     h += "<table>\n" + table_row({"ordered by", "candidates", "pairs ordered rightly"}, 1, "th") +
          figure_of_accuracy("the model's score when it was proposed", pair_accuracy(n.predicted, n.seconds)) +
-         figure_of_accuracy("the cost model alone, without what it learnt on the way",
-                            pair_accuracy(n.scored, n.seconds)) +
+         figure_of_accuracy("the cost model before it was refined", pair_accuracy(n.scored, n.seconds)) +
          figure_of_accuracy("the analytical estimate", pair_accuracy(slow, n.seconds)) + "</table>\n" +
          "<p class=\"soft\">Of all pairs of good candidates whose times differ by more than 1 %; chance orders 50 %. A "
          "score that was given while tuning went on is the model's of that moment: it learns from each trial.</p>\n";
@@ -175,7 +174,7 @@ std::string prediction_section(const Subject &s) {
     ranks.x = {proposed ? "place by the score when proposed" : "place by the model's score", false, plain};
     ranks.y = {"measured seconds", true, duration_text};
     PlotSeries dots{proposed ? "good candidates; first place: the best score"
-                             : "good candidates, by the cost model alone, without what it learnt on the way",
+                             : "good candidates, by the cost model before it was refined",
                     "dot",
                     PlotSeries::Kind::Dots,
                     {},
@@ -205,7 +204,7 @@ std::string prediction_section(const Subject &s) {
 
 std::string best_section(const Subject &s) {
     const Numbers &n = s.numbers;
-    std::string h = "<h3>What the best schedule does</h3>\n";
+    std::string h = "<h3>The best schedule</h3>\n";
     if (!n.best) return h + "<p>No candidate is good.</p>\n";
     try {
         const std::string text = saved_cpp_text(n.best->saved_schedule);
@@ -245,12 +244,12 @@ std::string best_section(const Subject &s) {
 
 std::string reasons_section(const Subject &s) {
     const Numbers &n = s.numbers;
-    std::string h = "<h3>Why the model likes it</h3>\n";
+    std::string h = "<h3>Why the model prefers it</h3>\n";
     const auto has_features = [&](const std::optional<Record> &r) { return r && applies_to(s.model, r->features); };
-    if (s.model.empty()) return h + "<p>No cost model is at hand.</p>\n";
+    if (s.model.empty()) return h + "<p>There is no cost model.</p>\n";
     if (n.best && is_current(n.best->features) && n.best->features.version != s.model.version())
         return h + "<p>" +
-               html_escaped("The cost model learnt from features of " + describe_features(s.model.version()) +
+               html_escaped("The cost model was trained on features of " + describe_features(s.model.version()) +
                             ", and these candidates have those of " + describe_features(n.best->features.version)) +
                ": it cannot compare them.</p>\n";
     if (!has_features(n.best) || !has_features(n.default_record))
@@ -261,9 +260,10 @@ std::string reasons_section(const Subject &s) {
     const std::vector<float> scores = s.model.score({n.best->features, n.default_record->features});
     h += "<p>" +
          html_escaped(fmt::format(
-             "The cost model alone, without what it learnt on the way, gives the best {:.3f} and the default {:.3f}; "
-             "greater is faster. {} What makes most of the difference:",
-             scores[0], scores[1], scores[0] < scores[1] ? "It would not have chosen so; measuring did." : "")) +
+             "The cost model before it was refined gives the best {:.3f} and the default {:.3f}; "
+             "greater is faster. {} The largest contributions to the difference:",
+             scores[0], scores[1],
+             scores[0] < scores[1] ? "Its choice would have been the default; measurements decided." : "")) +
          "</p>\n<div class=\"scroll\"><table>\n" +
          table_row({"feature", "of the best", "of the default", "adds to the best", "to the default", "difference"}, 1,
                    "th");
@@ -296,13 +296,14 @@ std::string failures_section(const Subject &s) {
                              html_escaped(parameters_text(f.example.parameters)));
         return h + "</table></div>\n";
     };
-    std::string h = "<h3>What failed, and why</h3>\n";
+    std::string h = "<h3>Failed candidates</h3>\n";
     h += n.failures.empty() ? "<p>No trial failed.</p>\n" : table(n.failures);
     if (n.rejected > 0)
-        h += fmt::format("<h3>What was rejected</h3>\n<p>{} candidates were not legal, or could not be lowered; these "
-                         "are no trials.</p>\n",
-                         n.rejected) +
-             table(n.rejections);
+        h +=
+            fmt::format("<h3>Rejected candidates</h3>\n<p>{} candidates were not legal, or could not be lowered; these "
+                        "are no trials.</p>\n",
+                        n.rejected) +
+            table(n.rejections);
     return h;
 }
 

@@ -540,13 +540,13 @@ std::set<std::string> AutoSpace::held_in(const std::string &holder, const Decisi
 
 std::string AutoSpace::reason_against(const Point &point) const {
     const Decisions d(*this, point);
-    if (by_other(d)) return point == library_ ? "" : "the library's schedule leaves nothing to decide";
+    if (by_other(d)) return point == library_ ? "" : "the library's schedule has no decisions";
     const Holder holder = holder_of(d).value_or(Holder());
     std::set<std::string> held;
     if (!holder.stage.empty()) {
         held = held_in(holder.stage, d);
         const std::string place = d.choice(holder.stage + ".at", "root");
-        if (place == "inline" || place == "held") return "the stage that holds others has no loops of its own";
+        if (place == "inline" || place == "held") return "the stage that holds others is inlined or in other loops";
     }
     for (const StageSketch &s : sketches_) {
         const std::string name = s.stage->name + ".";

@@ -187,14 +187,16 @@ std::string reason_against(const ChipProductTiles &t, const Machine &machine) {
     const ChipNumbers n(machine);
     for (const char *level : {"L1B", "L2B", "group"}) {
         if (machine.unit(level).count % t.units.at(level).rows)
-            return "rows over a part of a level that does not divide it";
+            return "rows divide a number of units that is not a multiple";
     }
     if (t.points() * t.blocks >
         (n.grf - std::min(t.axes.registers, n.grf - library::fewest_sum_words)) / t.axes.sum() - 4)
         return "more sums than registers";
     const bool inner_vectors = t.vectors_at != "tile" && t.vectors_at != "depth", inner = t.matrices_at != "depth";
-    if ((inner_vectors || inner) && t.depth > 1) return "copies inside of the taps have one matrix along the reduction";
-    if (inner_vectors && t.vectors_at != t.matrices_at && inner) return "vectors and matrices are copied at one tap";
+    if ((inner_vectors || inner) && t.depth > 1)
+        return "copies inside of the taps must have one matrix along the reduction";
+    if (inner_vectors && t.vectors_at != t.matrices_at && inner)
+        return "vectors and matrices must be copied at one tap";
     const int64_t words = t.vector_words();
     if (words + end_words(t) > n.lm || (t.vectors_at != "tile" && !t.twice(machine))) return "more than LM holds";
     const int64_t block = library::block_words, matrices = ceil_div(t.axes.words() * t.copied(), block) * block;

@@ -117,16 +117,16 @@ std::string reason_against(const ChipFormula &f, const ChipTree &tree, const Chi
             tree_units = tree_units || c.level != "PE";
         }
         if (!f.axes[a].reduced) continue;
-        if (tree_units && !f.axes[a].by_tree) return "the tree of units folds no products";
+        if (tree_units && !f.axes[a].by_tree) return "the tree of units cannot reduce products";
         for (const auto &[level, n] : levels) {
-            if (ends && n > 1) return "a reduction ends inside what a level deals out twice";
+            if (ends && n > 1) return "a reduction ends inside a level that divides two axes";
             if (ends && level == "group" && !levels.count("L2B") && tree.of("L2B") > 1 && tree.of("group") > 1)
-                return "a reduction ends inside groups, and not inside their L2Bs";
+                return "a reduction ends inside groups but not inside their L2Bs";
         }
     }
     for (const ChipFormula::Member &m : f.members) {
         for (const ChipFormula::Read &r : m.reads) {
-            if (!host_packs(f, d, r) && !takes_blocks(f, tree, d, m, r.at)) return "parts of a block of DRAM are taken";
+            if (!host_packs(f, d, r) && !takes_blocks(f, tree, d, m, r.at)) return "units get parts of a block of DRAM";
             for (const auto &window : r.windows) {
                 if (window.size() < 2) continue; // loops that share reads
                 for (const auto &[a, step] : window) {
@@ -143,7 +143,7 @@ std::string reason_against(const ChipFormula &f, const ChipTree &tree, const Chi
     const ChipFormula::Member &out = f.output();
     if (!out.stage->axes.empty() && out.axes.at(out.stage->axes.back().name()) == l && f.lanes * out.bytes() == 8 &&
         !short_rows(f, d)) {
-        if (!takes_blocks(f, tree, d, out, out.indices())) return "parts of a block of DRAM are taken";
+        if (!takes_blocks(f, tree, d, out, out.indices())) return "units get parts of a block of DRAM";
     }
     const bool near = decisions.choice("L1B", "") == "near";
     if (near && d.units(l, "L1B") < tree.of("L1B")) return "a row too short for near L1Bs";
@@ -156,13 +156,13 @@ std::string reason_against(const ChipFormula &f, const ChipTree &tree, const Chi
             for (size_t b = 0; b < f.axes.size(); b++) {
                 const bool own = m.has(a) && !m.reduces(a), other = m.has(b) && !m.reduces(b);
                 if (own && !other && numbered_inside(d, b, a, &m == &out))
-                    return "units that share a sum stand inside of others";
+                    return "units that share a sum are numbered inside of others";
             }
         }
     }
     const bool along = !out.stage->axes.empty() && out.axes.at(out.stage->axes.back().name()) == l;
     if (along && mabs < tree.of("MAB") && takes_blocks(f, tree, d, out, out.indices()))
-        return "MABs that store what others do";
+        return "MABs that store the same elements as others";
     for (const char *level : {"MAB", "L1B", "L2B", "group"}) {
         int64_t used = 1;
         for (size_t a = 0; a < f.axes.size(); a++) used *= d.units(a, level);
@@ -187,7 +187,7 @@ std::string reason_against(const ChipFormula &f, const ChipTree &tree, const Chi
         if (m.stage->is_reduction()) sums = std::max(sums, results * int64_t(m.values() > 1 ? 2 : 1));
         if (last && !m.stage->is_reduction()) continue;
         const bool row_stage = !m.stage->is_reduction() && m.has(l) && !f.axes[l].shared;
-        if (row_stage && d.tiles(l) > 1) return "a stage that several read is kept whole";
+        if (row_stage && d.tiles(l) > 1) return "a stage with several readers is stored whole";
         const std::string home = last ? "GRF1" : home_of(decisions, f, m, l);
         (home == "LM1" ? lm1 : home == "LM0" ? lm0 : grf1) += results;
     }

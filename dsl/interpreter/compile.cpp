@@ -232,7 +232,7 @@ private:
         }
         const auto it = context_.array_of.find(name);
         if (it == context_.array_of.end())
-            throw InternalError("the interpreter met \"" + name + "\" before it was computed");
+            throw InternalError("the interpreter reads \"" + name + "\" before it is computed");
         const Array &array = context_.arrays[it->second];
         Access access;
         access.array = it->second;

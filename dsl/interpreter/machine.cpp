@@ -279,7 +279,7 @@ void Machine::execute_one(const Instruction &op) {
                 map1(d, n, a, ra, [](T x) { return int64_t{std::isfinite(x)}; });
                 break;
             default:
-                throw InternalError("the interpreter cannot compare so");
+                throw InternalError("the interpreter has no float comparison of an instruction");
             }
         };
         const int b = op.b >= 0 ? op.b : op.a;

@@ -171,7 +171,7 @@ Schedule schedule_conv(const Op &op, const Machine &machine, const ConvParameter
     LoopName row_tiles = "", other_tiles = "", row_in = "", other_in = "";
     if (r.fusable) {
         if (Y.state().position(r.vector) != Y.state().position(r.row) + 1)
-            throw InternalError("rows and columns do not follow each other");
+            throw InternalError("rows and columns are not adjacent");
         run = Y.fuse(r.row, r.vector, r.row + r.vector);
     } else if (!r.row.empty()) {
         auto [o, i] = Y.split(r.row, p.image_rows);

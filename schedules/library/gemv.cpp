@@ -60,8 +60,8 @@ std::optional<GemvRoles> gemv_roles(const Op &op) {
 
 GemvRoles required_roles(const Op &op) {
     if (auto r = gemv_roles(op)) return *r;
-    throw UserError("op \"" + op.name() + "\" is no product of a matrix with a vector, nor of two matrices; it is:\n" +
-                    op.to_string());
+    throw UserError("op \"" + op.name() +
+                    "\" is neither a product of a matrix with a vector nor of two matrices; it is:\n" + op.to_string());
 }
 
 // Computes some results at a time, which share the vector's elements, each sum in several vectors.

@@ -109,11 +109,11 @@ private:
             r_.N ? balanced_block(*r_.N, (*r_.N + across - 1) / across, plan_.columns) : plan_.columns * 8;
         auto loops = C_.split(r_.j, block, {r_.j + ".c", r_.j + ".t"});
         if (by_grid && group_ > 1 && (!r_.N || *r_.N % block))
-            throw Unsupported(
-                fmt::format("parallel=grid with multiply={}, where blocks of {} columns leave {}; take \"rows\" "
-                            "or \"columns\", or another way to multiply",
-                            plan_.product.instruction, block,
-                            r_.N ? fmt::format("a rest of {}", *r_.N % block) : "a rest that only a run knows"));
+            throw Unsupported(fmt::format(
+                "parallel=grid with multiply={}, where blocks of {} columns leave {}; take \"rows\" "
+                "or \"columns\", or another way to multiply",
+                plan_.product.instruction, block,
+                r_.N ? fmt::format("a rest of {}", *r_.N % block) : "a rest that is known only at run time"));
         return loops;
     }
 
@@ -261,7 +261,7 @@ Schedule schedule_matmul(const Op &op, const Machine &machine, const MatmulParam
 
 Schedule matmul(const Op &op, const Machine &machine) {
     if (!is_matmul(op))
-        throw UserError("op \"" + op.name() + "\" is no product of matrices; it is:\n" + op.to_string());
+        throw UserError("op \"" + op.name() + "\" is not a product of matrices; it is:\n" + op.to_string());
     return schedule_matmul(op, machine, matmul_parameters(op, machine));
 }
 

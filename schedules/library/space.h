@@ -133,7 +133,7 @@ public:
     std::string reason_against(const Point &point) const override {
         const P parameters = at(point);
         if (packed_by_ == PackedBy::Kernel && has(parameters, ahead))
-            return "weights packed ahead are another argument, for callers to choose";
+            return "pre-packed weights change the arguments of the kernel, so the caller decides";
         return against_ ? against_(op(), machine(), parameters) : "";
     }
     double estimate(const Point &point) const override { return estimate_ ? estimate_(op(), machine(), at(point)) : 0; }

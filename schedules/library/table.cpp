@@ -52,7 +52,7 @@ std::string against_conv(const Op &, const Machine &machine, const ConvParameter
 }
 
 std::string against_conv_filters(const Op &, const Machine &machine, const ConvFiltersParameters &p) {
-    if (p.pool_rows > 0 && !p.through_rows) return "tiles of a pool take results through rows";
+    if (p.pool_rows > 0 && !p.through_rows) return "tiles of a pool need through_rows";
     return against_spills(p.pixels * p.vectors, machine);
 }
 
@@ -89,13 +89,13 @@ std::string against_chip_conv(const Op &op, const Machine &machine, const ChipCo
 
 const std::vector<LibraryTemplate> &templates() {
     static const std::vector<LibraryTemplate> table = {
-        make_template<ScatterParameters>("scatter", "values added to the elements that an index names", is_scatter,
+        make_template<ScatterParameters>("scatter", "values added to the elements that an index selects", is_scatter,
                                          scatter_parameters, schedule_scatter),
         make_template<DotsParameters>("dots", "products of matrices with a few columns, as dot products", is_dots,
                                       dots_parameters, schedule_dots_of_rows),
         make_template<GemvParameters>("gemv", "products of a matrix with a vector", is_gemv, gemv_parameters,
                                       schedule_gemv),
-        make_template<MatmulParameters>("matmul", "products of matrices, with a fused end", is_matmul,
+        make_template<MatmulParameters>("matmul", "products of matrices, with a fused epilogue", is_matmul,
                                         matmul_parameters, schedule_matmul, against_matmul, nullptr, is_matmul),
         make_template<DepthwiseParameters>("depthwise", "convolutions of each channel, in vectors along rows",
                                            is_depthwise, depthwise_parameters, schedule_depthwise, against_depthwise),
@@ -114,13 +114,13 @@ const std::vector<LibraryTemplate> &templates() {
                                            is_attention, attention_parameters, schedule_attention),
         make_template<RowsParameters>("rows", "reductions, softmax and norms along the last axis", is_rows,
                                       rows_parameters, schedule_rows),
-        make_template<ReduceParameters>("reduce", "reductions of everything, or that keep the last axis", is_reduce,
+        make_template<ReduceParameters>("reduce", "reductions over all axes, or that keep the last axis", is_reduce,
                                         reduce_parameters, schedule_reduce),
         make_template<TransposeParameters>("transpose", "matrices transposed and axes permuted", is_transpose,
                                            transpose_parameters, schedule_transpose),
-        make_template<ElementwiseParameters>("elementwise", "elementwise chains, and anything else", is_elementwise,
+        make_template<ElementwiseParameters>("elementwise", "elementwise chains, and any other op", is_elementwise,
                                              elementwise_parameters, schedule_elementwise),
-        make_template<StagesParameters>("stages", "anything, each stage in loops of its own", is_stages,
+        make_template<StagesParameters>("stages", "any op, each stage in loops of its own", is_stages,
                                         stages_parameters, schedule_stages),
     };
     return table;
@@ -179,7 +179,7 @@ void require_chip_program(const Op &op) {
                               " is made by an extern function, which the chip cannot call");
         if (s.reads_itself())
             throw Unsupported("stage " + s.name + " of op " + op.name() +
-                              " reads its own elements before; the chip has no scans and recurrences");
+                              " reads its own earlier elements; the chip has no scans and recurrences");
         if (const auto scatter = scattered(s))
             throw Unsupported("stage " + s.name + " of op " + op.name() + " is a scatter along " + scatter->axis +
                               "; the chip has no stores at data-dependent addresses");

@@ -47,8 +47,8 @@ bool reduces_inside(const StageState &stage, const std::string &loop) {
 }
 
 std::string not_in_registers(const std::string &axis, const std::string &loop) {
-    return "how much of axis " + axis + " is touched inside loop " + loop +
-           " is known only at run time, and registers have no index";
+    return "the number of elements along axis " + axis + " inside loop " + loop +
+           " is known only at run time, and registers need constant indices";
 }
 
 void apply_accumulate_in(ScheduleState &state, const Directive &d, size_t index) {
@@ -64,7 +64,7 @@ void apply_accumulate_in(ScheduleState &state, const Directive &d, size_t index)
     const std::string level = text_argument(d, "level");
     level_argument(state, d);
     if (!reduces_inside(stage, loop.name)) {
-        refuse(state, d, "no reduction loop stands inside loop " + loop.name + ", so nothing accumulates there", &stage,
+        refuse(state, d, "no reduction loop is inside loop " + loop.name + ", so nothing accumulates there", &stage,
                loop.name, "a loop outside of a reduction loop");
     }
     const bool join = text_argument(d, "rounds", "reload") == "join";
@@ -78,7 +78,7 @@ void apply_accumulate_in(ScheduleState &state, const Directive &d, size_t index)
     if (level == "registers") {
         if (const std::string axis = unbounded_axis(state, stage.name(), loop.name); !axis.empty()) {
             refuse(state, d, not_in_registers(axis, loop.name), &stage, loop.name,
-                   "a loop further in, or a split of " + axis + " by a constant first");
+                   "a deeper loop, or a split of " + axis + " by a constant first");
         }
     }
     stage.accumulate = Accumulate{level, loop.name, join};
@@ -87,7 +87,7 @@ void apply_accumulate_in(ScheduleState &state, const Directive &d, size_t index)
         {index, [name = stage.name(), l = loop.name, unbounded](const ScheduleState &s) -> std::string {
              const StageState *stage = s.find(name);
              if (!stage->has_loop(l)) return "loop " + l + " of stage " + name + " no longer exists";
-             if (!reduces_inside(*stage, l)) return "no reduction loop stands inside loop " + l + " any more";
+             if (!reduces_inside(*stage, l)) return "no reduction loop is inside loop " + l + " any more";
              if (!stage->accumulate || stage->accumulate->level != "registers") return "";
              const std::string axis = unbounded.of(LoopGeometry(s, *stage), [&] { return unbounded_axis(s, name, l); });
              return axis.empty() ? "" : not_in_registers(axis, l);

@@ -39,7 +39,7 @@ void apply_double_buffer(ScheduleState &state, const Directive &d, size_t index)
     StageState &stage = stage_argument(state, d);
     if (stage.buffers > 2)
         refuse(state, d,
-               "stage " + stage.name() + " is kept " + std::to_string(stage.buffers) + " times by a pipeline already");
+               "stage " + stage.name() + " has " + std::to_string(stage.buffers) + " buffers from a pipeline already");
     if (const std::string why = not_multi_buffered(state, stage); !why.empty()) {
         refuse(state, d, why, &stage, "", "double_buffer on a stage that place_in or compute_at puts at a serial loop");
     }

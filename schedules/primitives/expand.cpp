@@ -55,12 +55,13 @@ std::string against(const Stage &sum) {
     if (!sum.is_reduction() || sum.reduction_kind != "sum")
         return sum.name + " is not a sum" + (sum.is_reduction() ? ", but a " + sum.reduction_kind : "");
     if (!sum.type.is_int() && !sum.type.is_uint())
-        return fmt::format("{} sums {}, of which another order rounds otherwise", sum.name, type_name(sum.type));
-    if (sum.bounded) return sum.name + " is bounded by where, and the sums of its factors would not be";
+        return fmt::format("{} sums {}, whose rounding depends on the order of the terms", sum.name,
+                           type_name(sum.type));
+    if (sum.bounded) return sum.name + " is bounded by where, but the sums of its factors would not be";
     const auto *term = sum.components[0].term.as<Mul>();
     const auto a = term ? shifted(sum, term->a) : std::nullopt, b = term ? shifted(sum, term->b) : std::nullopt;
     const std::string terms = "the terms of " + sum.name + " are " + to_string(sum.components[0].term);
-    if (!a || !b) return terms + ", not products of two elements plus or minus what is the same at every step";
+    if (!a || !b) return terms + ", not products of two elements plus or minus numbers that are the same at every step";
     if (!a->shift.defined() && !b->shift.defined()) return terms + ", in which no number is added to a factor";
     return "";
 }
@@ -83,7 +84,7 @@ void apply_expand(ScheduleState &state, const Directive &d, size_t) {
     const std::string of_a = name + ".rows", of_b = name + ".columns", of_both = name + ".product";
     for (const std::string &made : {of_a, of_b, of_both}) {
         if (state.find(made))
-            refuse(state, d, "there is a stage " + made + " already, as expand would make", &stage, "",
+            refuse(state, d, "there is a stage " + made + " already, a name that expand uses", &stage, "",
                    "an op in which no reduction of " + name + " has that name");
     }
     std::vector<StageState> made;

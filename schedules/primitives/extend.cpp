@@ -29,7 +29,7 @@ size_t index_of(const ScheduleState &state, const StageState &stage, const Call 
     }
     if (!at || otherwise)
         refuse(state, d, read->name + " is not read at axis " + axis + " itself", &stage, "",
-               "an axis that is one index of the tensor and occurs in no other");
+               "an axis that is one index of the tensor and is used in no other");
     return *at;
 }
 
@@ -42,9 +42,9 @@ void check_reads(const ScheduleState &state, const StageState &stage, const Expr
             if (!expr_uses_var(read->args[i], axis)) continue;
             if (source && source->def.kind == Stage::Kind::Padding && pads(source->def, i)) continue;
             refuse(state, d,
-                   fmt::format("{} is read at {}, which the new steps would read past its end", read->name,
+                   fmt::format("{} is read at {}, which is out of bounds in the new steps", read->name,
                                to_string(read->args[i])),
-                   &stage, "", "another factor that is padded along what the axis moves");
+                   &stage, "", "another factor that is padded along the indices that use the axis");
         }
     }
 }

@@ -42,16 +42,16 @@ void apply_finish_in(ScheduleState &state, const Directive &d, size_t index) {
     require_stage(state, d, consumer);
     StageState &c = state.stage(consumer);
     if (!stage.def.is_reduction())
-        refuse(state, d, stage.name() + " is not a reduction, so it has no end", &stage, "", "inline_into()");
+        refuse(state, d, stage.name() + " is not a reduction, so it has no epilogue", &stage, "", "inline_into()");
     if (state.op.is_output(stage.name())) refuse(state, d, stage.name() + " is an output itself");
     if (c.def.kind != Stage::Kind::Pointwise || c.placement.kind == Placement::Kind::Inline) {
-        refuse(state, d, consumer + " is not a pointwise stage of its own", nullptr, "",
+        refuse(state, d, consumer + " is not a pointwise stage with loops of its own", nullptr, "",
                "a consumer that computes one value for each index and is not inlined");
     }
-    refuse_recurrence(state, d, c, "its elements are computed in its own order, not in that of a reduction's ends",
+    refuse_recurrence(state, d, c, "its elements must be computed in its own order, not in that of a reduction",
                       "compute_root()");
     if (state.consumers(stage.name()) != std::vector<std::string>{consumer}) {
-        refuse(state, d, "not only " + consumer + " reads " + stage.name());
+        refuse(state, d, "other stages than " + consumer + " read " + stage.name());
     }
     bool same = stage.def.axes.size() == c.def.axes.size();
     for (size_t a = 0; same && a < c.def.axes.size(); a++) {
@@ -74,8 +74,8 @@ void apply_finish_in(ScheduleState &state, const Directive &d, size_t index) {
     }
     if (const SplitRelation *split = stage.padded_split()) {
         refuse(state, d,
-               "the split of loop " + split->parent + " pads what " + stage.name() + " stores, and " + consumer +
-                   " would be stored in its place",
+               "the split of loop " + split->parent + " pads the storage of " + stage.name() + ", but " + consumer +
+                   " would be stored instead",
                &stage, split->outer, "the tails guard and mask");
     }
     stage.finished_into = consumer;
@@ -85,7 +85,7 @@ void apply_finish_in(ScheduleState &state, const Directive &d, size_t index) {
         {index, [name = stage.name(), consumer](const ScheduleState &now) -> std::string {
              if (now.consumers(name) == std::vector<std::string>{consumer} && read_in_place(now, name, consumer))
                  return "";
-             return name + ", which is finished in " + consumer + " and so not stored, is now read elsewhere too";
+             return name + ", which is finished in " + consumer + " and not stored, is now read by other stages too";
          }});
 }
 

@@ -9,7 +9,7 @@ namespace {
 void apply_inline_into(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
     refuse_excluded(state, d, stage, Trait::Inlining);
-    refuse_recurrence(state, d, stage, "its elements read each other, so they are kept", "compute_root()");
+    refuse_recurrence(state, d, stage, "its elements read each other, so they must be stored", "compute_root()");
     for (const StageState &p : state.stages) {
         if (p.finished_into == stage.name())
             refuse(state, d, stage.name() + " is finished in " + p.name() + " already");

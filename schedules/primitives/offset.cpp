@@ -36,14 +36,14 @@ Type held_type(const ScheduleState &state, const StageState &stage, const std::s
         refuse(state, d, e.what(), &stage, "", legal);
     }
     if (!values)
-        refuse(state, d, "the elements of " + tensor + " are no integers of at most 32 bits", &stage, "",
+        refuse(state, d, "the elements of " + tensor + " are not integers of at most 32 bits", &stage, "",
                "integers of at most 32 bits");
     if (!holds(held) || !has_all_values(stage.def.type, held))
         refuse(state, d,
                fmt::format("{} + {} goes from {} to {}, and {}", tensor, by, values->min + by, values->max + by,
-                           holds(held) ? type_name(stage.def.type) + ", in which " + stage.name() +
-                                             " is summed, has not all values of " + type_name(held)
-                                       : type_name(held) + " has not all of these values"),
+                           holds(held) ? type_name(stage.def.type) + ", the type of the sum " + stage.name() +
+                                             ", does not have all values of " + type_name(held)
+                                       : type_name(held) + " does not have all of these values"),
                &stage, "", legal);
     return held;
 }
@@ -70,7 +70,8 @@ void apply_offset(ScheduleState &state, const Directive &d, size_t) {
     const int64_t by = integer_argument(d, "by");
     constexpr int64_t most = int64_t(1) << 32;
     if (by < -most || by > most)
-        refuse(state, d, std::to_string(by) + " is beyond what integers of 32 bits may be apart", &stage, "", "less");
+        refuse(state, d, std::to_string(by) + " is more than the range of 32-bit integers", &stage, "",
+               "-2^32 to 2^32");
     const Type sum = stage.def.type;
     if (!stage.def.is_reduction() || stage.def.reduction_kind != "sum" || sum.is_float() || sum.is_bfloat())
         refuse(state, d, stage.name() + " is not a sum of integers", &stage, "", "sums of products of integers");

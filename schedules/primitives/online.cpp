@@ -37,15 +37,15 @@ Blocks blocks_of(const ScheduleState &state, const Directive &d, const StageStat
                    "the tails guard and mask");
         return {loop.name, split->inner, split->factor};
     }
-    refuse(state, d, "loop " + loop.name + " does not step through blocks of the axis that is summed", &stage,
-           loop.name, legal);
+    refuse(state, d, "loop " + loop.name + " does not step through blocks of the summed axis", &stage, loop.name,
+           legal);
 }
 
 // Rejects a stage that directives have changed beyond the loops around the one along the maximum.
 void check_plain(const ScheduleState &state, const Directive &d, const StageState &s,
                  const std::vector<std::string> &along) {
     const auto not_yet = [&](const std::string &what) {
-        refuse(state, d, what, &s, "", "online first; what is then summed of a block is stage " + s.name() + ".block");
+        refuse(state, d, what, &s, "", "online first; the part of a block is then stage " + s.name() + ".block");
     };
     for (const std::string &l : s.order) {
         if (!s.loop(l).reduction) continue;
@@ -116,7 +116,7 @@ void apply_online(ScheduleState &state, const Directive &d, size_t index) {
     require_stage(state, d, most);
     const StageState &max = *state.find(most);
     if (max.def.reduction_kind != "maximum" || !max.def.type.is_float() || max.def.reduction_axes.size() != 1)
-        refuse(state, d, most + " is no maximum of floats along one axis", nullptr, "",
+        refuse(state, d, most + " is not a maximum of floats along one axis", nullptr, "",
                "max = maximum(s, j), of which the sums use exp(s - max)");
     if (most == name)
         refuse(state, d, name + " is the maximum itself", &stage, loop.name, "a sum that uses exp(s - max)");
@@ -141,7 +141,7 @@ void apply_online(ScheduleState &state, const Directive &d, size_t index) {
             if (!one.defined())
                 refuse(state, d, s + " cannot be rescaled when " + most + " grows: it " + why, nullptr, "",
                        "sums along the axis of " + most + " whose terms are exp(s - " + most +
-                           ") times what does not use " + most + ", where " + most + " is the maximum of s");
+                           ") times factors that do not use " + most + ", where " + most + " is the maximum of s");
             if (factor.defined() && !equal(factor, one))
                 refuse(state, d,
                        "the factors exp(s - " + most + ") of " + s + " and of " + name + " are not of the same type");

@@ -26,12 +26,12 @@ void apply_pipeline(ScheduleState &state, const Directive &d, size_t index) {
             continue;
         any = true;
         if (copy.buffers > 1) {
-            refuse(state, d, "copy " + copy.name() + " is kept " + std::to_string(copy.buffers) + " times already",
+            refuse(state, d, "copy " + copy.name() + " has " + std::to_string(copy.buffers) + " buffers already",
                    &stage, loop.name, "one pipeline of a loop, or one double_buffer of a copy");
         }
         if (const std::string why = not_multi_buffered(state, copy); !why.empty()) {
             refuse(state, d, why, &stage, loop.name,
-                   "copies that stand in memory and read nothing that is computed at the same loop");
+                   "copies that are stored in memory and read no stage that is computed at the same loop");
         }
         copy.buffers = int(stages);
         state.obligations.push_back(

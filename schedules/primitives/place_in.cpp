@@ -138,16 +138,16 @@ void check_room(const ScheduleState &state, const Directive &d, const StageState
     if (!bytes && level.name == "registers" && reader.placement.kind == Placement::Kind::Root &&
         state.assumptions.empty()) {
         refuse(state, d,
-               "how much of " + tensor + " is needed below loop " + loop +
-                   " is known only at run time, and registers have no index",
-               &reader, loop, "a loop further in, or splits by constants first");
+               "the size of the region of " + tensor + " needed below loop " + loop +
+                   " is known only at run time, and registers need constant indices",
+               &reader, loop, "a deeper loop, or splits by constants first");
     }
     if (bytes && level.bytes > 0 && *bytes > level.bytes * instances(state, reader, level)) {
         refuse(state, d,
                "the region of " + tensor + " needed below loop " + loop + " is " + std::to_string(*bytes) +
                    " bytes, but " + level.name + " holds " + std::to_string(level.bytes) +
                    shared_text(state, reader, level),
-               &reader, loop, "a loop further in, smaller tiles, or a larger level");
+               &reader, loop, "a deeper loop, smaller tiles, or a larger level");
     }
 }
 
@@ -158,12 +158,12 @@ void apply_place_in(ScheduleState &state, const Directive &d, size_t index) {
     if (!d.arguments.contains("consumer")) { // places the stage itself in the level
         StageState *stage = state.find(tensor);
         if (!stage)
-            refuse(state, d, tensor + " is an input, so it stays where the caller put it", nullptr, "",
+            refuse(state, d, tensor + " is an input, so the caller decides where it is stored", nullptr, "",
                    "place_in with a consumer and a loop, which copies it");
         refuse_excluded(state, d, *stage, Trait::InLevel);
         if (level_name == "registers" && stage->placement.kind != Placement::Kind::At) {
-            refuse(state, d, tensor + " is computed at the root, whole", stage, "",
-                   "compute_at a loop first, so that only a small region is kept");
+            refuse(state, d, tensor + " is computed whole, at the root", stage, "",
+                   "compute_at a loop first, so that only a small region is stored");
         }
         stage->level = level_name;
         return;
@@ -177,7 +177,7 @@ void apply_place_in(ScheduleState &state, const Directive &d, size_t index) {
     loop_argument(reader, at_consumer);
     refuse_excluded(state, d, reader, Trait::ReadsCopy);
     if (tensor == consumer || state.producer(tensor) == &reader)
-        refuse_recurrence(state, d, reader, "a copy would lack what it writes meanwhile",
+        refuse_recurrence(state, d, reader, "a copy would miss the elements that it writes",
                           "place_in of another tensor that it reads");
     if (reader.loop(loop).kind == LoopKind::Vectorized) {
         refuse(state, d, "loop " + loop + " is vectorized, so nothing can be copied in it", &reader, loop,

@@ -29,17 +29,17 @@ std::string not_fetchable(const ScheduleState &state, const StageState &stage, c
         for (size_t i = 0; i < stage.position(loop); i++) {
             if (stage.loop(stage.order[i]).reduction) return "";
         }
-        return "no reduction loop stands outside loop " + loop + ", so " + tensor + " has no partial results";
+        return "no reduction loop is outside of loop " + loop + ", so " + tensor + " has no partial results";
     }
     const StageState *p = state.producer(tensor);
     if (!p) return "";
-    if (p->placement.kind == Placement::Kind::Inline) return tensor + " is inlined, so it is kept nowhere";
+    if (p->placement.kind == Placement::Kind::Inline) return tensor + " is inlined, so it is not stored";
     const auto inside = [&](const Placement &at) {
         return at.kind == Placement::Kind::At && at.consumer == stage.name() && stage.has_loop(at.loop) &&
                stage.position(at.loop) >= stage.position(loop);
     };
     if (inside(p->computed_at())) return tensor + " is computed inside loop " + loop + ", just before it is read";
-    if (inside(p->placement)) return tensor + " is kept inside loop " + loop + ", for one iteration";
+    if (inside(p->placement)) return tensor + " is stored inside loop " + loop + ", for one iteration only";
     return "";
 }
 
@@ -50,7 +50,7 @@ std::string not_around(const ScheduleState &state, const StageState &stage, cons
     if (consumer == stage.name()) {
         if (!stage.has_loop(of)) return "loop " + of + " of stage " + consumer + " no longer exists";
         if (stage.position(of) >= stage.position(loop))
-            return "loop " + of + " of stage " + consumer + " does not stand outside of loop " + loop;
+            return "loop " + of + " of stage " + consumer + " is not outside of loop " + loop;
         return not_fetchable(state, stage, tensor, of);
     }
     const StageState *c = state.find(consumer), *inner = &stage;
@@ -88,18 +88,18 @@ void apply_prefetch(ScheduleState &state, const Directive &d, size_t index) {
         refuse(state, d, why, &stage, loop.name, "a loop inside which " + tensor + " is only read");
     }
     if (consumer.empty() != of.empty()) {
-        refuse(state, d, "\"consumer\" and \"of\" go together", &stage, loop.name,
+        refuse(state, d, "only one of \"consumer\" and \"of\" is given", &stage, loop.name,
                "both, for a distance in iterations of that loop, or neither");
     }
     if (!of.empty() && tensor == stage.name()) {
-        refuse(state, d, "partial results of " + tensor + " are of one iteration of " + consumer, &stage, loop.name,
+        refuse(state, d, "partial results of " + tensor + " belong to one iteration of " + consumer, &stage, loop.name,
                "a tensor that is complete before " + consumer);
     }
     if (const std::string why = of.empty() ? "" : not_around(state, stage, tensor, loop.name, consumer, of);
         !why.empty()) {
         refuse(state, d, why, &stage, loop.name,
                "a loop in which " + stage.name() +
-                   " is computed, or one of its own outside, and a tensor that is complete before");
+                   " is computed, or an outer loop of its own, and a tensor that is complete before it");
     }
     stage.prefetches.push_back({tensor, loop.name, distance, consumer, of});
     state.obligations.push_back(

@@ -10,10 +10,10 @@ namespace {
 std::string only_input(const ScheduleState &state, const StageState &stage, const Directive &d) {
     const auto no = [&](const std::string &why) {
         refuse(state, d, stage.name() + " cannot be computed ahead of time: " + why, &stage, "",
-               "inputs, and stages at the root that are one expression of one input, which no other stage reads");
+               "inputs, and stages at the root that are an expression of one input that no other stage reads");
     };
     if (state.op.is_output(stage.name())) no("it is an output");
-    if (stage.def.kind != Stage::Kind::Pointwise) no("it is no expression of single elements");
+    if (stage.def.kind != Stage::Kind::Pointwise) no("it is not pointwise");
     if (stage.is_copy) no("it is a copy");
     if (stage.placement.kind != Placement::Kind::Root) no("it is not computed at the root");
     const Expr value = with_inlined(state, stage.def.value);
@@ -22,17 +22,17 @@ std::string only_input(const ScheduleState &state, const StageState &stage, cons
     const std::string input = *read.begin();
     if (!state.is_input(input)) no("it reads stage " + input);
     if (state.readers(input).size() != 1) no("another stage reads " + input + " too");
-    if (!stage.level.empty()) no("it is kept in " + stage.level);
-    if (!stage.layout.empty()) no("it has a layout, and prepack says the order");
+    if (!stage.level.empty()) no("it is stored in " + stage.level);
+    if (!stage.layout.empty()) no("it has a layout, but prepack determines the order");
     if (const SplitRelation *split = stage.padded_split())
-        no("loop " + split->parent + " pads, and the caller's array ends with the axis");
+        no("loop " + split->parent + " has a padded tail, but the caller's array ends with the axis");
     // The packing function knows only the sizes in the input's shape.
     const auto uses = [](const Expr &e, const std::string &size) { return Halide::Internal::expr_uses_var(e, size); };
     for (const std::string &size : state.op.sizes()) {
         bool needed = uses(value, size), said = false;
         for (const Axis &a : stage.def.axes) needed = needed || uses(a.extent(), size);
         for (const Axis &a : state.op.find_input(input)->axes) said = said || uses(a.extent(), size);
-        if (needed && !said) no("it depends on size " + size + ", which the shape of " + input + " does not say");
+        if (needed && !said) no("it depends on size " + size + ", which the shape of " + input + " does not determine");
     }
     return input;
 }
@@ -43,8 +43,7 @@ void apply_prepack(ScheduleState &state, const Directive &d, size_t) {
     StageState *stage = state.find(tensor);
     const std::string input = stage ? only_input(state, *stage, d) : tensor;
     if (state.op.find_input(input)->inout)
-        refuse(state, d, input + " is written by the op while it is read", nullptr, "",
-               "prepack on inputs that are only read");
+        refuse(state, d, input + " is overwritten by the op", nullptr, "", "prepack on inputs that are only read");
     for (const StageState &s : state.stages) {
         if (s.prepacked && s.copied == input)
             refuse(state, d, input + " is prepacked already", nullptr, "", "one prepack of an input");

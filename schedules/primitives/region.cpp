@@ -15,7 +15,8 @@ std::string not_divided(const ScheduleState &state, const std::string &name) {
     const StageState &s = *state.find(name);
     if (const Exclusion why = excluded(state, s, Trait::Divided)) return why.reason;
     if (s.part && (!s.layout.empty() || !s.level.empty()))
-        return "stage " + name + " is kept where " + s.part->tensor + " is, of which it is a part";
+        return "stage " + name + " is a part of " + s.part->tensor + ", so it is stored in the array of " +
+               s.part->tensor;
     return "";
 }
 
@@ -77,7 +78,8 @@ void apply_region(ScheduleState &state, const Directive &d, size_t index) {
     const std::string name = text_argument(d, "name"), of = stage.name();
     check_name(state, d, name);
     if (const std::string why = not_divided(state, of); !why.empty())
-        refuse(state, d, why, &stage, "", "region of a stage that is computed at the root and stored as it is");
+        refuse(state, d, why, &stage, "",
+               "region of a stage that is computed at the root, without a level or a layout");
     if (loop.reduction)
         refuse(state, d, "loop " + loop.name + " is a reduction loop, so a part of it computes no complete elements",
                &stage, loop.name, "a loop that does not reduce");
@@ -87,7 +89,7 @@ void apply_region(ScheduleState &state, const Directive &d, size_t index) {
     const auto extent = known_extent(state, loop);
     if (!extent)
         refuse(state, d, "the extent of loop " + loop.name + " is known only at run time", &stage, loop.name,
-               "a loop of constant extent, or assume(…) that says how long it is");
+               "a loop of constant extent, or assume(…) of its extent");
     if (first < 0 || count < 1 || first > *extent || count > *extent - first)
         refuse(state, d,
                count < 1 ? "it has " + std::to_string(count) + " iterations"

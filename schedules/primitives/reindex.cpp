@@ -159,13 +159,14 @@ void apply_reindex(ScheduleState &state, const Directive &d, size_t) {
     require_stage(state, d, consumer);
     StageState &reader = state.stage(consumer);
     if (is_extern(reader.def))
-        refuse(state, d, consumer + " is a function of the user's, which reads whole arrays", nullptr, "",
+        refuse(state, d, consumer + " is an extern function, which reads whole arrays", nullptr, "",
                "a stage that is a formula");
     if (reader.def.kind == Stage::Kind::Padding)
-        refuse(state, d, consumer + " pads, so it is computed beyond its axes", nullptr, "", "the stage that reads it");
+        refuse(state, d, consumer + " is padding, so it is computed beyond its axes", nullptr, "",
+               "the stage that reads it");
     refuse_excluded(state, d, reader, Trait::ReadsCopy);
     if (tensor == consumer || state.producer(tensor) == &reader)
-        refuse_recurrence(state, d, reader, "it would lack what is written meanwhile",
+        refuse_recurrence(state, d, reader, "a copy would miss the elements that it writes",
                           "reindex of another tensor that it reads");
     const std::string name = tensor + ".by." + consumer;
     if (state.find(name)) refuse(state, d, consumer + " reads " + tensor + " by its own axes already", &reader);

@@ -21,30 +21,31 @@ std::string broken(const ScheduleState &state, const StageState &stage, const st
                " and the identity elsewhere: select(index == " + loop + ", value, identity)";
     if (!identity_is_neutral(stage.def))
         return "the combiner of " + stage.name() +
-               " is not known to leave every value as it is where it folds the identity in, as sums, products and "
-               "integers do";
+               " is not known to keep every value when it folds in the identity; legal are sums, products, extremes "
+               "and "
+               "other folds of integers";
     if (!stage.has_loop(loop)) return "loop " + loop + " of stage " + stage.name() + " no longer exists";
     if (stage.loop(loop).kind != LoopKind::Serial)
         return "loop " + loop + " is " + kind_name(stage.loop(loop).kind) +
-               ", but of its iterations each step runs only the one that the index names";
+               ", but each step runs only the iteration that the index selects";
     std::set<std::string> outside = variables_of(s->index);
     for (const Axis &a : stage.def.reduction_axes) outside.insert(a.name());
     for (size_t l = stage.position(loop) + 1; l < stage.order.size(); l++) {
         for (const std::string &axis : stage.axes_of(stage.order[l])) {
             if (outside.count(axis))
                 return "loop " + stage.order[l] + ", on which the index " + to_string(s->index) +
-                       " or the order of the steps depends, stands inside loop " + loop;
+                       " or the order of the steps depends, is inside loop " + loop;
         }
     }
     if (stage.accumulate && stage.accumulate->level == "registers" &&
         stage.position(stage.accumulate->loop) < stage.position(loop))
-        return stage.name() + " accumulates in registers, which have no index";
+        return stage.name() + " accumulates in registers, which need constant indices";
     if (const Exclusion why = excluded(state, stage, Trait::Scattered)) return why.reason;
     for (const Peel &p : stage.peels) {
         if (p.loop == loop) return "loop " + loop + " is peeled";
     }
     for (const Prefetch &p : stage.prefetches) {
-        if (p.loop == loop) return "loop " + loop + " prefetches for later iterations, of which there are none";
+        if (p.loop == loop) return "loop " + loop + " prefetches for later iterations, but each step runs only one";
     }
     for (const StageState &p : state.stages) {
         if (p.placement.kind == Placement::Kind::At && p.placement.consumer == stage.name() &&

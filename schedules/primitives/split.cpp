@@ -45,7 +45,7 @@ std::string repeats_steps(const StageState &s, const std::string &blocks) {
     for (const std::string &l : s.order) {
         if (!s.derived_from(l, blocks)) continue;
         if (s.position(l) >= begin)
-            return "the sums of " + s.name() + " begin outside of loop " + l + ", and would have terms added twice";
+            return "the sums of " + s.name() + " begin outside of loop " + l + ", so terms would be added twice";
         if (s.loop(l).kind == LoopKind::Parallel)
             return "loop " + l + " is parallel, and two threads would add to the same sums";
     }
@@ -110,14 +110,14 @@ void split_loop(ScheduleState &state, StageState &stage, const Directive &d, con
     }
     if (tail == Tail::Pad && stage.prepacked) {
         refuse(state, d,
-               "a padded tail writes beyond the extent, and " + stage.name() + " is stored in an array of the caller's",
+               "a padded tail writes beyond the extent, and " + stage.name() + " is stored in the caller's array",
                &stage, name, "the tails guard and mask");
     }
     if (tail == Tail::Pad && (state.op.is_output(stage.name()) || !stage.finished_into.empty())) {
         const std::string written = stage.finished_into.empty() ? stage.name() : stage.finished_into;
         refuse(state, d,
                "a padded tail writes beyond the extent, and " + written +
-                   (state.op.is_output(written) ? " is an output with storage of the caller's"
+                   (state.op.is_output(written) ? " is an output in the caller's array"
                                                 : " is not stored by " + stage.name()),
                &stage, name, "the tails guard, mask, or pad on an internal stage");
     }

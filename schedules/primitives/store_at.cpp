@@ -50,7 +50,7 @@ public:
             const Placement &at = s->computed_at();
             if (at.kind != Placement::Kind::At) return "is not computed in loop " + at_.loop + " of " + host_.name();
             const StageState *next = state_.find(at.consumer);
-            if (!next) return "is computed in stage " + at.consumer + ", which is gone";
+            if (!next) return "is computed in stage " + at.consumer + ", which no longer exists";
             if (next == &host_ && host_.has_loop(at.loop) && host_.position(at.loop) == depth_)
                 return turn(*s) > turn(first) ? "" : "is computed before " + first.name();
             s = next;
@@ -117,12 +117,12 @@ std::string not_by_parts(const ScheduleState &state, const StageState &s) {
 std::string not_read_in_sequence(const ScheduleState &state, const StageState &s, const StageState &of,
                                  const std::string &loop) {
     if (const Exclusion why = excluded(state, s, Trait::FirstReader)) return why.reason;
-    if (!term_bounds(s.def).empty()) return s.name() + " leaves out terms, and what they read";
+    if (!term_bounds(s.def).empty()) return s.name() + " excludes terms and does not read their elements";
     for (size_t l = 0; l <= s.position(loop); l++) {
         const LoopKind kind = s.loop(s.order[l]).kind;
         if (kind != LoopKind::Serial && kind != LoopKind::Unrolled)
             return "loop " + s.order[l] + " of " + s.name() + " is " + kind_name(kind) +
-                   ", so its iterations do not compute one after another";
+                   ", so its iterations do not run one after another";
     }
     const auto reads = reads_of(state, s, of);
     if (reads.empty()) return s.name() + " does not read " + of.name();
@@ -131,7 +131,8 @@ std::string not_read_in_sequence(const ScheduleState &state, const StageState &s
         for (size_t d = 0; d < index.size(); d++) {
             const Axis *axis = axis_of(s, index[d]);
             if (!axis || !axes.insert(axis->name()).second || !equal(index[d], reads[0][d]))
-                return s.name() + " does not read " + of.name() + " at one index, each of which is an axis";
+                return s.name() + " does not read " + of.name() +
+                       " at one list of indices, each of which is a different axis";
         }
     }
     return "";
@@ -151,28 +152,28 @@ std::string not_inside(const ScheduleState &state, const std::string &name, cons
                        const std::string &loop) {
     const StageState &s = state.stage(name);
     const StageState *r = state.find(reader);
-    if (!r) return "stage " + reader + " is gone";
+    if (!r) return "stage " + reader + " no longer exists";
     if (!r->has_loop(loop)) return "loop " + loop + " of stage " + reader + " no longer exists";
     const std::string kept = "loop " + s.placement.loop + " of " + s.placement.consumer;
     const StageState *host = state.find(s.placement.consumer);
-    if (!host || !host->has_loop(s.placement.loop)) return kept + ", where " + name + " is kept, no longer exists";
+    if (!host || !host->has_loop(s.placement.loop)) return kept + ", where " + name + " is stored, no longer exists";
     if (const std::string why = not_by_parts(state, s); !why.empty()) return why;
     if (r == host) return not_rolling(state, s, loop);
     if (s.def.kind == Stage::Kind::Padding) return name + " is padding, which a loop of its reader does not compute";
     const StageState &by = s.finished_by.empty() ? s : state.stage(s.finished_by);
-    if (by.padded_split()) return "a split of " + by.name() + " pads what it stores, over what is computed beside it";
+    if (by.padded_split()) return "a split of " + by.name() + " pads its storage, which overwrites other parts";
     const auto readers = state.consumers(name);
     if (std::find(readers.begin(), readers.end(), reader) == readers.end()) return reader + " does not read " + name;
     if (r->computed || r->placement.kind != Placement::Kind::At || r->placement.consumer != s.placement.consumer ||
         r->placement.loop != s.placement.loop)
-        return reader + " is not computed at " + kept + ", where " + name + " is kept";
+        return reader + " is not computed at " + kept + ", where " + name + " is stored";
     if (const std::string why = not_read_in_sequence(state, *r, s, loop); !why.empty()) return why;
     const Home place(state, s.placement);
     for (const std::string &other : readers) {
         const StageState &o = state.stage(other);
         if (&o == r) continue;
         if (o.online || o.buffers > 1 || waits_for_end(state, o) || o.def.kind == Stage::Kind::Padding)
-            return other + ", which reads " + name + " too, is part of online, kept in turn, or padding";
+            return other + ", which reads " + name + " too, is part of online, multi-buffered, or padding";
         if (const std::string why = place.too_early(o, *r); !why.empty())
             return other + ", which reads " + name + " too, " + why;
     }

@@ -106,7 +106,7 @@ std::string never_whole(const StageState &s, const Frame &frame, const std::stri
         const bool cut = split->tail == Tail::Auto || split->tail == Tail::Shift;
         if (!cut && !proves(extent % factor == 0, bounds))
             return "the tail " + std::string(tail_name(split->tail)) + " of loop " + split->parent +
-                   " is tested in every block";
+                   " needs a guard in every block";
     }
     return "";
 }
@@ -123,14 +123,14 @@ std::string values_outside(const ScheduleState &state, const Instruction &instru
                 number && int64_t(*number) >= 0 && r.min <= int64_t(*number) && int64_t(*number) <= r.max)
                 continue;
             if (!read.as<Call>())
-                return fmt::format("it is exact while {} is within [{}, {}], which {} is not", r.tensor, r.min, r.max,
-                                   to_string(read));
+                return fmt::format("it is exact only while {} is within [{}, {}], but {} has other values", r.tensor,
+                                   r.min, r.max, to_string(read));
             const std::string &tensor = read.as<Call>()->name;
             const auto values = values_of(state, tensor);
             if (values && values->within({r.min, r.max})) continue;
             const StageState *s = state.find(tensor);
             const std::string from = s && s->is_copy ? s->copied : tensor;
-            return fmt::format("it is exact while {} is within [{}, {}], and {} is not known to be so; assume "
+            return fmt::format("it is exact only while {} is within [{}, {}], which is not known of {}; assume "
                                "within(\"{}\", {}, {}) first, if it holds",
                                r.tensor, r.min, r.max, from, from, r.min, r.max);
         }
@@ -152,9 +152,9 @@ std::string mismatch_in(const ScheduleState &known, const StageState &s, const s
         if (i < s.position(loop)) continue;
         if (l.kind != LoopKind::Serial)
             return "loop " + l.name + " is " + kind_name(l.kind) +
-                   "; loops of the block have to be serial, the instruction takes their place";
+                   "; the loops of the block must be serial, because the instruction replaces them";
         if (std::any_of(s.peels.begin(), s.peels.end(), [&](const Peel &p) { return p.loop == l.name; }))
-            return "loop " + l.name + " is peeled, and no part of the block is one by itself";
+            return "loop " + l.name + " is peeled, which divides the block";
         const auto n = as_const_int(extent);
         if (!n) return "the extent of loop " + l.name + " is known only at run time";
         block.loops.push_back({l.name, *n, l.reduction});
@@ -186,7 +186,7 @@ std::string mismatch(const ScheduleState &state, const StageState &stage, const 
                      const Instruction &instruction) {
     if (!stage.has_loop(loop)) return "loop " + loop + " of stage " + stage.name() + " no longer exists";
     if (!stage.def.is_reduction() || stage.def.components.size() != 1)
-        return stage.name() + " is not a reduction of one value, as the instruction is";
+        return stage.name() + " is not a reduction of one value, but the instruction is";
     // accumulate_in reports this.
     if (stage.accumulate && !stage.has_loop(stage.accumulate->loop)) return "";
     if (stage.accumulate && stage.position(stage.accumulate->loop) >= stage.position(loop)) {
@@ -233,7 +233,7 @@ void apply_tensorize(ScheduleState &state, const Directive &d, size_t index) {
                have.empty() ? "no tensor instruction" : have);
     }
     if (const std::string why = mismatch(state, stage, loop.name, *instruction); !why.empty()) {
-        refuse(state, d, "the block is not what the instruction means: " + why, &stage, loop.name,
+        refuse(state, d, "the block does not compute the meaning of the instruction: " + why, &stage, loop.name,
                "a block that is " + to_string(instruction->meaning.stages().front()) + ", with " +
                    ranges(*instruction));
     }

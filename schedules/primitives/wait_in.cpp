@@ -10,14 +10,15 @@ namespace {
 // Why partial results cannot be spilled below `loop`; "" if they can.
 std::string not_below(const StageState &s, const std::string &loop) {
     if (!s.has_loop(loop)) return "loop " + loop + " of stage " + s.name() + " no longer exists";
-    if (s.accumulate && s.accumulate->join) return s.name() + " joins its rounds where the result is";
-    if (!s.accumulate) return s.name() + " has no rounds: its partial results are kept nowhere in between";
+    if (s.accumulate && s.accumulate->join)
+        return s.name() + " joins its rounds in the result, so it has no partial results to spill";
+    if (!s.accumulate) return s.name() + " has no accumulate_in, so it has no partial results between rounds";
     const size_t at = s.position(loop);
     if (s.position(s.accumulate->loop) <= at)
         return s.name() + " accumulates at loop " + s.accumulate->loop + ", which is not inside loop " + loop;
     if (s.first_reduction() <= at)
         return "reduction loop " + s.order[s.first_reduction()] + " is not inside loop " + loop +
-               ", so its rounds would not find what the earlier ones left";
+               ", so later rounds would not find the partial results of earlier ones";
     return "";
 }
 
@@ -27,8 +28,8 @@ void apply_wait_in(ScheduleState &state, const Directive &d, size_t index) {
     const std::string level = text_argument(d, "level");
     level_argument(state, d);
     if (level == "registers")
-        refuse(state, d, "registers hold the partial results of a round already", &stage, loop.name,
-               "a level that has an index");
+        refuse(state, d, "registers cannot hold partial results between rounds", &stage, loop.name,
+               "a memory level other than registers");
     if (loop.kind == LoopKind::Vectorized || loop.kind == LoopKind::Unrolled)
         refuse(state, d, "loop " + loop.name + " is " + kind_name(loop.kind), &stage, loop.name,
                "a serial or parallel loop");

@@ -8,7 +8,7 @@ namespace {
 // Why the store of results cannot overlap the next iteration of the loop; "" if it can.
 std::string impossible(const ScheduleState &state, const std::string &name, const std::string &loop) {
     const StageState &s = *state.find(name);
-    if (!s.accumulate) return "stage " + name + " accumulates in no level";
+    if (!s.accumulate) return "stage " + name + " has no accumulate_in";
     if (!s.has_loop(loop)) return "loop " + loop + " of stage " + name + " no longer exists";
     if (s.loop(loop).reduction) return "loop " + loop + " reduces, so results are not complete in it";
     if (s.loop(loop).kind != LoopKind::Serial)

@@ -376,7 +376,7 @@ TEST_CASE("a kernel too large for memory is refused at once and leaves trials, p
         CHECK(o.status == 1);
         CHECK(has(o.out, "large cannot be tuned: tuning matmul takes some "));
         CHECK(has(o.err, "kumiko: of 2 kernels 1 was not tuned: large: tuning matmul takes some "));
-        CHECK(has(o.err, " for its arrays and what they are compared with, and may take "));
+        CHECK(has(o.err, " for its arrays and their expected values, and may take "));
         CHECK(has(read(scratch() + "/large.html"), "softmax"));
         const Json json = Json::parse(read(scratch() + "/large-tuned.json"));
         CHECK(json[0].contains("best_seconds"));

@@ -160,7 +160,7 @@ TEST_CASE("the header says of every argument what it is and what is legal") {
     const std::string header = read(folder / "doc.h");
     for (const char *part :
          {" *   C(i, j) = sum over k: A(i, k) * B(k, j)\n", " *   A  in  float32[M, K]\n", " *   M  size, 0 to 2147",
-          ": rows of C\n", " *   K  size, 0 to 2147", ": what is summed over\n",
+          ": rows of C\n", " *   K  size, 0 to 2147", ": extent of the sum\n",
           " *   doc_any_mm_packed: tensors = {A, B, C}, sizes = {M, N, K}\n",
           " *   doc_mm_packed: tensors = {A, B, bias, C}, sizes is not read\n",
           "int doc_any_mm(const float *A, const float *B, float *C, int64_t M, int64_t N, int64_t K);"})

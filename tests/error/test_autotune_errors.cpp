@@ -105,7 +105,7 @@ TEST_CASE("a database that is read-only") {
     const std::string text = told([&] { Database db(file); });
     if (root) REQUIRE(seteuid(0) == 0);
     chmod(file.c_str(), 0644);
-    CHECK(text.find("readonly.db is read-only: results cannot be kept in it") != std::string::npos);
+    CHECK(text.find("readonly.db is read-only: results cannot be stored in it") != std::string::npos);
     CHECK(text.find("make it and its folder writable, or name another") != std::string::npos);
 }
 
@@ -158,7 +158,7 @@ TEST_CASE("a full disk: stored records remain, and the session can resume") {
     std::signal(SIGXFSZ, handler);
     CHECK(text.find("the tuning database full.db cannot grow") != std::string::npos);
     CHECK(text.find("disk") != std::string::npos);
-    CHECK(text.find("what was kept before is still there") != std::string::npos);
+    CHECK(text.find("earlier results are still there") != std::string::npos);
     CHECK(kept > 1);
     CHECK(kept < 1000);
     const TaskKey key = task_key(op(), Machine::host(), {.threads = 1});

@@ -401,7 +401,7 @@ TEST_CASE("a full disk is an error; the session resumes when space is free") {
         });
         if (kept == 0 || kept == 2000) return 1;
         if (!has(said, "full.db cannot grow") && !has(said, "the disk is full")) return 2;
-        if (!has(said, "what was kept before is still there")) return 3;
+        if (!has(said, "earlier results are still there")) return 3;
         if (records_in(file) != kept) return 4;
         std::filesystem::remove(filler);
         db.add(small(), record_of(kept + 1));
@@ -437,7 +437,7 @@ TEST_CASE("a file and a folder that may not be written can be read") {
         if (access(file.c_str(), R_OK) != 0) return 77;
         if (records_in(file) != 3) return 1;
         const std::string there = message([&] { Database db(file); });
-        if (!has(there, "shut.db is read-only: results cannot be kept in it") && !has(there, "cannot be opened"))
+        if (!has(there, "shut.db is read-only: results cannot be stored in it") && !has(there, "cannot be opened"))
             return 2;
         const std::string fresh = message([&] { Database db((shut / "new.db").string()); });
         if (!has(fresh, "new.db cannot be opened")) return 3;

@@ -121,7 +121,7 @@ FILE:LINE: error: bind("i", "MAB"): the extent of loop i is known only at run ti
 TEST_CASE("write_back") {
     Schedule s(product(64, 64, 64), chip_machine(small()));
     CHECK(told([&] { s.stage("C").write_back("i"); }) == R"(
-FILE:LINE: error: write_back("i"): stage C accumulates in no level
+FILE:LINE: error: write_back("i"): stage C has no accumulate_in
   stage C   for i in 0..64                  ← write_back asked here
               for j in 0..64
                 for k in 0..64 (reduction)  ← innermost
@@ -178,7 +178,7 @@ FILE:LINE: error: place_in("A", "LM0", "C", "io"): the region of A needed below 
                   for iv in 0..16
                     for ji in 0..16
                       for ki in 0..16 (reduction)  ← innermost
-  legal here: a loop further in, smaller tiles, or a larger level
+  legal here: a deeper loop, smaller tiles, or a larger level
 )");
     CHECK(told([&] {
               Schedule s = begun(product(64, 1024, 64));
@@ -196,7 +196,7 @@ FILE:LINE: error: place_in("B", "L1BM", "C", "io"): the region of B needed below
                   for iv in 0..16
                     for ji in 0..16
                       for ki in 0..16 (reduction)  ← innermost
-  legal here: a loop further in, smaller tiles, or a larger level
+  legal here: a deeper loop, smaller tiles, or a larger level
 )");
 }
 

@@ -230,12 +230,11 @@ TEST_CASE("errors show reductions as they were written") {
     CHECK(error_of([&] { best[0] + best[2]; }) ==
           "here: \"+\" has a f32 on its left and a i32 on its right; cast one of them, so that the type of the "
           "arithmetic is stated: top_k(A(i, k), k, 2)[0] and top_k(A(i, k), k, 2)[2]");
-    CHECK(
-        error_of([&] { Op("op", {n.A}, {compute("Y", {n.i}, n.A(n.i, best[2] + 1))}); }) ==
-        "here: tensor \"Y\" reads \"A\" at top_k(A(i, k), k, 2)[2] + 1, a value that is known only when it is read and "
-        "may lie outside of axis \"k\"; legal are indices that cannot: clamp(…, 0, 5), … % 6, or a read of "
-        "zero_padded(A) or "
-        "clamped(A)");
+    CHECK(error_of([&] { Op("op", {n.A}, {compute("Y", {n.i}, n.A(n.i, best[2] + 1))}); }) ==
+          "here: tensor \"Y\" reads \"A\" at top_k(A(i, k), k, 2)[2] + 1, a data-dependent index that may be outside "
+          "of axis \"k\"; legal are indices that are always inside: clamp(…, 0, 5), … % 6, or a read of "
+          "zero_padded(A) or "
+          "clamped(A)");
     const Axis m("m", Size("M"));
     const Tensor B = input("B", f32, {m});
     const Op op("op", {n.A, B}, {compute("Y", {n.i}, B(Expr(best[2]) % m.extent()))});
@@ -267,8 +266,8 @@ TEST_CASE("reductions") {
           "here: reduce folds f32 but its identity is f32 and its combiner gives i32; all three must be of one type");
     CHECK(error_of([&] {
               Op("op", {n.A}, {compute("Y", {n.i, n.k}, sum(n.A(n.i, n.k), n.k))});
-          }) == "here: tensor \"Y\" reduces over axis \"k\", which ranges outside the reduction already; a reduction "
-                "has an axis of its own, as Axis(\"k2\", 6)");
+          }) == "here: tensor \"Y\" reduces over axis \"k\", which is already an axis outside of the reduction; reduce "
+                "over another axis, as Axis(\"k2\", 6)");
 }
 
 TEST_CASE("ops") {
@@ -285,7 +284,7 @@ TEST_CASE("ops") {
     CHECK(error_of([&] { Op("op", {n.A, n.B}, {}); }) == "here: op \"op\" has no outputs");
     CHECK(error_of([&] {
               Op("op", {n.A, n.B}, {n.A});
-          }) == "here: \"A\" cannot be an output: an output is made by compute(…)");
+          }) == "here: \"A\" cannot be an output; legal are tensors made by compute(…) and update(…)");
     CHECK(error_of([&] {
               Op("op", {n.A, n.B, C}, {C});
           }) == "here: \"C\" is computed, so it cannot be an input of op \"op\"");
@@ -311,13 +310,10 @@ TEST_CASE("Halide's errors keep their type") {
     Names n;
     const auto op_of = [&](const Expr &e) { return error_of([&] { Op("op", {}, {compute("Y", {n.i}, e)}); }); };
     const auto variable = [](Type t, const std::string &name) { return Halide::Internal::Variable::make(t, name); };
-    CHECK(
-        op_of(variable(f32, "alpha")) ==
-        "here: tensor \"Y\" uses \"alpha\", a variable of type f32; variables are axes and sizes, which are i32; other "
-        "numbers come in as input(…)");
+    CHECK(op_of(variable(f32, "alpha")) == "here: tensor \"Y\" uses \"alpha\", a variable of type f32; variables are "
+                                           "axes and sizes, which are i32; pass other numbers as input(…)");
     CHECK(op_of(cast<float>(variable(u8, "b"))) == "here: tensor \"Y\" uses \"b\", a variable of type u8; variables "
-                                                   "are axes and sizes, which are i32; other numbers "
-                                                   "come in as input(…)");
+                                                   "are axes and sizes, which are i32; pass other numbers as input(…)");
     CHECK(op_of(variable(i32, "x$2") + n.i) ==
           "here: tensor \"Y\" uses \"x$2\", which is neither an Axis nor a Size; name it as one of them");
     CHECK(op_of(Halide::Param<float>("alpha") * 2.f) == "here: tensor \"Y\" uses the Halide parameter \"alpha\"; legal "
@@ -338,11 +334,10 @@ TEST_CASE("Halide's errors keep their type") {
           "here: tensor \"Y\" has elements of type i32x4; legal are bool, i8, i16, i32, i64, u8, u16, u32, u64, f16, "
           "bf16, "
           "f32, f64");
-    CHECK(
-        op_of(Halide::Internal::VectorReduce::make(Halide::Internal::VectorReduce::Add,
-                                                   Halide::Internal::Broadcast::make(n.i, 4), 1)) ==
-        "here: tensor \"Y\" holds a vector, i32x4; a formula says what one element is, and vectorize(…) of a schedule "
-        "makes vectors of it");
+    CHECK(op_of(Halide::Internal::VectorReduce::make(Halide::Internal::VectorReduce::Add,
+                                                     Halide::Internal::Broadcast::make(n.i, 4), 1)) ==
+          "here: tensor \"Y\" holds a vector, i32x4; a formula defines one element, and vectorize(…) of a schedule "
+          "makes vectors");
     CHECK(error_of([&] { input("X", f32.with_lanes(4), {n.i}); }) ==
           "here: input \"X\" has elements of type f32x4; legal are bool, i8, i16, i32, i64, u8, u16, u32, u64, f16, "
           "bf16, "
@@ -362,9 +357,8 @@ TEST_CASE("functions that no machine here evaluates") {
         return std::string("none");
     };
     const Expr a = n.A(n.i, n.k);
-    const std::string because =
-        ", which a formula cannot: a value may depend on nothing but what the formula reads, and "
-        "functions are those of dsl/math.h and dsl/halide.h";
+    const std::string because = ", which formulas do not have: a value depends only on tensors that the formula reads; "
+                                "legal functions are in dsl/math.h and dsl/halide.h";
     CHECK(unsupported(Halide::print(a)) == "tensor \"Y\" calls \"halide_print\"" + because);
     CHECK(unsupported(Halide::require(a > 0.f, a, "positive")) == "tensor \"Y\" calls \"require\"" + because);
     CHECK(unsupported(Halide::random_float()) == "tensor \"Y\" calls \"random\"" + because);
@@ -458,8 +452,7 @@ TEST_CASE("an index without a known range is refused, and bitwise operations hav
     Axis d("d", 6), w("w", 8);
     Tensor T = input("T", f32, {w}), S = input("S", f32, {d});
     const auto reads = [&](const Expr &e) { return error_of([&] { Op("op", {T, S}, {compute("Y", {d}, e)}); }); };
-    CHECK(reads(T(d ^ N)).find("of which no range is known and which may lie outside of axis \"w\"") !=
-          std::string::npos);
+    CHECK(reads(T(d ^ N)).find("an index of unknown range that may be outside of axis \"w\"") != std::string::npos);
     CHECK(reads(T(clamp(d ^ N, 0, 7))) == "no error");
     for (const Expr &e : {d | 1, d & 37, d ^ 7, 4 & (d - 9), d ^ 1}) CHECK(reads(T(e)) == "no error");
     CHECK(reads(S(d ^ 1)) == "no error");
@@ -484,15 +477,15 @@ TEST_CASE("an index that is read stays inside for all values") {
         return error_of([&] { Op("gather", {E, T, I, U, F, L}, {compute("Y", {i}, e)}); });
     };
     CHECK(gather(E(I(i))) ==
-          "here: tensor \"Y\" reads \"E\" at I(i), a value that is known only when it is read and may lie "
-          "outside of axis \"v\"; legal are indices that cannot: clamp(…, 0, N - 1), … % N, or a read of "
+          "here: tensor \"Y\" reads \"E\" at I(i), a data-dependent index that may be outside of axis \"v\"; legal are "
+          "indices that are always inside: clamp(…, 0, N - 1), … % N, or a read of "
           "zero_padded(E) or clamped(E)");
-    CHECK(gather(T(I(i) % 11)).find("reads \"T\" at I(i) % 11, a value") != std::string::npos);
-    CHECK(gather(T(U(i))).find("of axis \"w\"; legal are indices that cannot: clamp(…, 0, 9), … % 10") !=
+    CHECK(gather(T(I(i) % 11)).find("reads \"T\" at I(i) % 11, a data-dependent index") != std::string::npos);
+    CHECK(gather(T(U(i))).find("of axis \"w\"; legal are indices that are always inside: clamp(…, 0, 9), … % 10") !=
           std::string::npos);
-    CHECK(gather(T(clamp(I(i), -1, 9))).find("may lie outside") != std::string::npos);
-    CHECK(gather(T(argmax(E(v), v))).find("may lie outside") != std::string::npos);
-    CHECK(gather(select(I(i) >= 0 && I(i) < 10, T(I(i)), 0.f)).find("may lie outside") != std::string::npos);
+    CHECK(gather(T(clamp(I(i), -1, 9))).find("may be outside") != std::string::npos);
+    CHECK(gather(T(argmax(E(v), v))).find("may be outside") != std::string::npos);
+    CHECK(gather(select(I(i) >= 0 && I(i) < 10, T(I(i)), 0.f)).find("may be outside") != std::string::npos);
     for (const Expr &good :
          {E(clamp(I(i), 0, N - 1)), E(I(i) % N), T(I(i) % 10), T(clamp(I(i) + i, 2, 7) + 2), T(cast<int>(U(i)) / 26),
           T(cast<int>(U(i) & 7)), T(max(min(I(i), 9), 0)), zero_padded(E)(I(i)), clamped(T)(I(i) * 3)}) {
@@ -547,7 +540,7 @@ TEST_CASE("reads beyond a tensor") {
     REQUIRE(open.requirements().size() == 1);
     CHECK(open.requirements()[0].text == "M < N (stage Y reads Z at m + 1 of axis n)");
     CHECK(error_of([&] { clamped(input("E", f32, {none})); }) ==
-          "here: clamped(E) has nothing to clamp to: axis none has no elements; legal is 1 or more");
+          "here: clamped(E) has no element to clamp indices to: axis none has no elements; legal is 1 or more");
     const Op border("op", {Z}, {compute("Y", {m}, clamped(Z)(m + 1))});
     REQUIRE(border.requirements().size() == 1);
     const std::string some =

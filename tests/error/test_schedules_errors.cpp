@@ -145,7 +145,7 @@ TEST_CASE("tails of vectors") {
     CHECK(told([&] {
               C.vectorize("j", 12, Tail::Guard);
           }).find("a guard skips iterations one by one, and the lanes of a vector run together") != std::string::npos);
-    CHECK(told([&] { C.vectorize("j", 12, Tail::Pad); }).find("is an output with storage of the caller's") !=
+    CHECK(told([&] { C.vectorize("j", 12, Tail::Pad); }).find("is an output in the caller's array") !=
           std::string::npos);
     C.vectorize("j", 12, Tail::Shift);
 }
@@ -171,18 +171,18 @@ TEST_CASE("registers for a region without constant size") {
     Schedule s(example_op("matmul_any"));
     s.stage("C").reorder({"j", "k", "i"});
     CHECK(told([&] { s.accumulate_in("C", "registers", "j"); }) == R"(
-FILE:LINE: error: accumulate_in("registers", "j"): how much of axis i is touched inside loop j is known only at run time, and registers have no index
+FILE:LINE: error: accumulate_in("registers", "j"): the number of elements along axis i inside loop j is known only at run time, and registers need constant indices
   stage C   for j in 0..128                ← accumulate_in asked here
               for k in 0..256 (reduction)
                 for i in 0..M              ← innermost
-  legal here: a loop further in, or a split of i by a constant first
+  legal here: a deeper loop, or a split of i by a constant first
 )");
     CHECK(told([&] { s.place_in("A", "registers", "C", "j"); }) == R"(
-FILE:LINE: error: place_in("A", "registers", "C", "j"): how much of A is needed below loop j is known only at run time, and registers have no index
+FILE:LINE: error: place_in("A", "registers", "C", "j"): the size of the region of A needed below loop j is known only at run time, and registers need constant indices
   stage C   for j in 0..128                ← place_in asked here
               for k in 0..256 (reduction)
                 for i in 0..M              ← innermost
-  legal here: a loop further in, or splits by constants first
+  legal here: a deeper loop, or splits by constants first
 )");
     s.stage("C").split("i", 4);
     s.stage("C").reorder({"i.o", "j", "k", "i.i"});
@@ -190,13 +190,13 @@ FILE:LINE: error: place_in("A", "registers", "C", "j"): how much of A is needed 
     CHECK(told([&] {
               s.stage("C").reorder({"j", "k", "i.o", "i.i"});
           }) == R"(
-FILE:LINE: error: reorder({"j", "k", "i.o", "i.i"}) takes away what accumulate_in("registers", "j") (FILE:LINE) relies on: how much of axis i is touched inside loop j is known only at run time, and registers have no index
+FILE:LINE: error: reorder({"j", "k", "i.o", "i.i"}) breaks a requirement of accumulate_in("registers", "j") (FILE:LINE): the number of elements along axis i inside loop j is known only at run time, and registers need constant indices
   it would make
   stage C   for j in 0..128
               for k in 0..256 (reduction)
                 for i.o in 0..((M + 3) / 4)
                   for i.i in 0..4
-  legal here: a directive that does not change this, or this directive before accumulate_in("registers", "j")
+  legal here: a directive that keeps the requirement, or this directive before accumulate_in("registers", "j")
 )");
 }
 
@@ -288,7 +288,7 @@ TEST_CASE("a stage computed in a loop that is vectorized later") {
     S.rfactor("j.i"); // computes S.rf in loop i
     S.reorder({"j_i", "i"});
     CHECK(told([&] { S.vectorize("i"); }) == R"(
-FILE:LINE: error: vectorize("i"): stage S.rf is computed at loop i of S, where it could no longer stand: loop i of stage S is vectorized
+FILE:LINE: error: vectorize("i"): stage S.rf is computed at loop i of S, which would become illegal: loop i of stage S is vectorized
 )");
 }
 
@@ -299,7 +299,7 @@ FILE:LINE: error: place_in("B", "L1", "C", "i"): the region of B needed below lo
   stage C   for i in 0..128                  ← place_in asked here
               for j in 0..128
                 for k in 0..256 (reduction)  ← innermost
-  legal here: a loop further in, smaller tiles, or a larger level
+  legal here: a deeper loop, smaller tiles, or a larger level
 )");
 }
 
@@ -310,7 +310,7 @@ TEST_CASE("tensorize a block that is not the instruction's meaning") {
     C.split("k", 2);
     C.reorder({"i", "j.o", "k.o", "j.i", "k.i"});
     CHECK(told([&] { C.tensorize("j.i", "avx2.vpmaddwd"); }) == R"(
-FILE:LINE: error: tensorize("j.i", "avx2.vpmaddwd"): the block is not what the instruction means: the instruction has c(i) of i32, the block has C(i, j.o * 8 + j.i) of f32
+FILE:LINE: error: tensorize("j.i", "avx2.vpmaddwd"): the block does not compute the meaning of the instruction: the instruction has c(i) of i32, the block has C(i, j.o * 8 + j.i) of f32
   stage C   for i in 0..128
               for j.o in 0..16
                 for k.o in 0..128 (reduction)
@@ -331,7 +331,7 @@ FILE:LINE: error: tensorize("j.i", "avx2.vpmaddw"): unknown instruction 'avx2.vp
     D.split("k", 2);
     D.reorder({"i", "j.o", "k.o", "j.i", "k.i"});
     CHECK(told([&] { D.tensorize("j.i", "avx2.vpmaddwd"); }) == R"(
-FILE:LINE: error: tensorize("j.i", "avx2.vpmaddwd"): the block is not what the instruction means: the addresses differ: one step of k moves operand b of the instruction by 1 element; one step of loop k.i moves B(k.o * 2 + k.i, j.o * 8 + j.i) by 64
+FILE:LINE: error: tensorize("j.i", "avx2.vpmaddwd"): the block does not compute the meaning of the instruction: the addresses differ: one step of k moves operand b of the instruction by 1 element; one step of loop k.i moves B(k.o * 2 + k.i, j.o * 8 + j.i) by 64
   stage C   for i in 0..64
               for j.o in 0..8
                 for k.o in 0..64 (reduction)
@@ -340,7 +340,7 @@ FILE:LINE: error: tensorize("j.i", "avx2.vpmaddwd"): the block is not what the i
   legal here: a block that is c(i) = sum over k: i32(a(i, k)) * i32(b(i, k)), with i < 8, k < 2
 )");
     CHECK(told([&] { D.tensorize("k.o", "avx2.vpmaddwd"); }) == R"(
-FILE:LINE: error: tensorize("k.o", "avx2.vpmaddwd"): the block is not what the instruction means: the loops differ: the instruction has i over 8, k over 2 (reduction); the block has k.o over 64 (reduction), j.i over 8, k.i over 2 (reduction)
+FILE:LINE: error: tensorize("k.o", "avx2.vpmaddwd"): the block does not compute the meaning of the instruction: the loops differ: the instruction has i over 8, k over 2 (reduction); the block has k.o over 64 (reduction), j.i over 8, k.i over 2 (reduction)
   stage C   for i in 0..64
               for j.o in 0..8
                 for k.o in 0..64 (reduction)     ← tensorize asked here
@@ -359,8 +359,9 @@ TEST_CASE("tensorize if every block is a partial one") {
     C.split("j", 8, {.tail = Tail::Mask});
     C.split("k", 2);
     C.reorder({"i", "j.o", "k.o", "j.i", "k.i"});
-    CHECK(told([&] { C.tensorize("j.i", "avx2.vpmaddwd"); }).find("the tail mask of loop j is tested in every block") !=
-          std::string::npos);
+    CHECK(told([&] {
+              C.tensorize("j.i", "avx2.vpmaddwd");
+          }).find("the tail mask of loop j needs a guard in every block") != std::string::npos);
     Schedule t(op, Machine::named("x86-64-avx2"));
     auto D = t.stage("C");
     D.split("j", 8);
@@ -381,7 +382,7 @@ TEST_CASE("the loop of the accumulators of a tensorized block") {
     C.reorder({"i", "j.o", "k.o", "j.i", "k.i"});
     s.prepack("B", {"j/8", "k/2", "j%8", "k%2"});
     C.tensorize("j.i", "avx2.vpmaddwd").accumulate_in("registers", "j.o");
-    CHECK(told([&] { C.split("j.o", 2); }).find("takes away what accumulate_in(\"registers\", \"j.o\")") !=
+    CHECK(told([&] { C.split("j.o", 2); }).find("breaks a requirement of accumulate_in(\"registers\", \"j.o\")") !=
           std::string::npos);
 }
 
@@ -391,27 +392,27 @@ TEST_CASE("a later directive breaks a requirement of an earlier one") {
     CHECK(told([&] {
               s.stage("C").reorder({"i", "j.v", "j.o", "k"});
           }) == R"(
-FILE:LINE: error: reorder({"i", "j.v", "j.o", "k"}) takes away what vectorize("j", 16) (FILE:LINE) relies on: loop j.v of stage C is no longer innermost
+FILE:LINE: error: reorder({"i", "j.v", "j.o", "k"}) breaks a requirement of vectorize("j", 16) (FILE:LINE): loop j.v of stage C is no longer innermost
   it would make
   stage C   for i in 0..128
               vectorized j.v in 0..16
                 for j.o in 0..8
                   for k in 0..256 (reduction)
-  legal here: a directive that does not change this, or this directive before vectorize("j", 16)
+  legal here: a directive that keeps the requirement, or this directive before vectorize("j", 16)
 )");
     Schedule t = matmul();
     t.stage("C").split("k", 64);
     t.stage("C").reorder({"k.o", "i", "j", "k.i"});
     t.place_in("B", "L2", "C", "k.o");
     CHECK(told([&] { t.stage("C").split("k.o", 2); }) == R"(
-FILE:LINE: error: split("k.o", 2) takes away what place_in("B", "L2", "C", "k.o") (FILE:LINE) relies on: loop k.o of stage C no longer exists
+FILE:LINE: error: split("k.o", 2) breaks a requirement of place_in("B", "L2", "C", "k.o") (FILE:LINE): loop k.o of stage C no longer exists
   it would make
   stage C   for k.o.o in 0..2 (reduction)
               for k.o.i in 0..2 (reduction)
                 for i in 0..128
                   for j in 0..128
                     for k.i in 0..64 (reduction)
-  legal here: a directive that does not change this, or this directive before place_in("B", "L2", "C", "k.o")
+  legal here: a directive that keeps the requirement, or this directive before place_in("B", "L2", "C", "k.o")
 )");
 }
 
@@ -512,16 +513,16 @@ TEST_CASE("regions of unsupported stages, and directives refused after region") 
 FILE:LINE: error: region("j", 0, 8, "head"): stage T is computed at loop i of Y
   stage T   for i in 0..64
               for j in 0..128
-  legal here: region of a stage that is computed at the root and stored as it is
+  legal here: region of a stage that is computed at the root, without a level or a layout
 )");
     chain.undo();
     chain.stage("T").region("j", 0, 8, "head");
     CHECK(told([&] { chain.stage("T").compute_at("Y", "i"); }) == R"(
-FILE:LINE: error: compute_at("Y", "i") takes away what region("j", 0, 8, "head") (FILE:LINE) relies on: stage T is computed at loop i of Y
+FILE:LINE: error: compute_at("Y", "i") breaks a requirement of region("j", 0, 8, "head") (FILE:LINE): stage T is computed at loop i of Y
   it would make
   stage T   for i in 0..64
               for j in 0..128
-  legal here: a directive that does not change this, or this directive before region("j", 0, 8, "head")
+  legal here: a directive that keeps the requirement, or this directive before region("j", 0, 8, "head")
 )");
     CHECK(told([&] { chain.stage("T").inline_into(); }).find("stage T is inlined") != std::string::npos);
     CHECK(told([&] {
@@ -529,10 +530,10 @@ FILE:LINE: error: compute_at("Y", "i") takes away what region("j", 0, 8, "head")
           }).find("the padded tail of loop j of stage T writes into the next part") != std::string::npos);
     CHECK(told([&] {
               chain.stage("head").layout({"j", "i"});
-          }).find("stage head is kept where T is, of which it is a part") != std::string::npos);
+          }).find("stage head is a part of T, so it is stored in the array of T") != std::string::npos);
     CHECK(told([&] {
               chain.stage("head").place_in("L2");
-          }).find("stage head is kept where T is, of which it is a part") != std::string::npos);
+          }).find("stage head is a part of T, so it is stored in the array of T") != std::string::npos);
     chain.stage("T").layout({"j", "i"}).place_in("L2");
 
     Schedule s = matmul();
@@ -540,7 +541,7 @@ FILE:LINE: error: compute_at("Y", "i") takes away what region("j", 0, 8, "head")
     s.stage("C").region("i", 0, 8, "head");
     CHECK(told([&] { s.stage("head").rfactor("k.i"); }).find("head is a region of C\n") != std::string::npos);
     s.stage("C").rfactor("k.i");
-    CHECK(told([&] { s.stage("head").tensorize("i", "avx2.vpmaddwd"); }).find("the block is not what") !=
+    CHECK(told([&] { s.stage("head").tensorize("i", "avx2.vpmaddwd"); }).find("the block does not compute") !=
           std::string::npos);
     Schedule dense(example_op("dense"), Machine::named("x86-64-avx2"));
     const std::string inner = dense.state().stages.front().name();
@@ -576,17 +577,17 @@ FILE:LINE: error: pipeline("k.o", 3): no copy is made at loop k.o of stage C
     unrolled.stage("C").unroll("k.o");
     CHECK(told([&] { unrolled.stage("C").pipeline("k.o", 2); }).find("loop k.o is unrolled") != std::string::npos);
     C.pipeline("k.o", 3);
-    CHECK(told([&] { C.pipeline("k.o", 2); }).find("copy B.L2 is kept 3 times already") != std::string::npos);
-    CHECK(told([&] { s.stage("B.L2").double_buffer(); }).find("stage B.L2 is kept 3 times by a pipeline already") !=
+    CHECK(told([&] { C.pipeline("k.o", 2); }).find("copy B.L2 has 3 buffers already") != std::string::npos);
+    CHECK(told([&] { s.stage("B.L2").double_buffer(); }).find("stage B.L2 has 3 buffers from a pipeline already") !=
           std::string::npos);
     CHECK(told([&] { C.unroll("k.o"); }) == R"(
-FILE:LINE: error: unroll("k.o") takes away what pipeline("k.o", 3) (FILE:LINE) relies on: loop k.o of stage C is unrolled
+FILE:LINE: error: unroll("k.o") breaks a requirement of pipeline("k.o", 3) (FILE:LINE): loop k.o of stage C is unrolled
   it would make
   stage C   unrolled k.o in 0..4 (reduction)
               for i in 0..128
                 for j in 0..128
                   for k.i in 0..64 (reduction)
-  legal here: a directive that does not change this, or this directive before pipeline("k.o", 3)
+  legal here: a directive that keeps the requirement, or this directive before pipeline("k.o", 3)
 )");
     Schedule both = matmul();
     both.place_in("B", "L2", "C", "j");
@@ -597,7 +598,7 @@ FILE:LINE: error: unroll("k.o") takes away what pipeline("k.o", 3) (FILE:LINE) r
     registers.place_in("A", "registers", "C", "k");
     CHECK(told([&] {
               registers.stage("C").pipeline("k", 2);
-          }).find("is kept in registers, which the index of a copy cannot choose") != std::string::npos);
+          }).find("is stored in registers, which an index cannot select") != std::string::npos);
 }
 
 TEST_CASE("invalid or contradictory conditions") {
@@ -620,8 +621,8 @@ TEST_CASE("a specialised schedule that would never run") {
     Size M("M");
     s.specialize(M % 2 == 1);
     CHECK(told([&] { s.assume(M % 4 == 0); }) == R"(
-FILE:LINE: error: assume("M % 4 == 0") takes away what specialize("M % 2 == 1", …) (FILE:LINE) relies on: the condition M % 4 == 0 can never hold here: it contradicts what is assumed already
-  legal here: a directive that does not change this, or this directive before specialize("M % 2 == 1", …)
+FILE:LINE: error: assume("M % 4 == 0") breaks a requirement of specialize("M % 2 == 1", …) (FILE:LINE): the condition M % 4 == 0 can never hold here: it contradicts what is assumed already
+  legal here: a directive that keeps the requirement, or this directive before specialize("M % 2 == 1", …)
 )");
 }
 
@@ -639,8 +640,8 @@ FILE:LINE: error: specialize("N == 8", …): the formula has no meaning there: s
 )");
     s.specialize(N % 3 == 1);
     CHECK(told([&] { s.assume(N >= 2 && N <= 6); }) == R"(
-FILE:LINE: error: assume("N >= 2 && N <= 6") takes away what specialize("N % 3 == 1", …) (FILE:LINE) relies on: the formula has no meaning there: stage Y reads X outside: its index i * 2 goes from 0 to 6, but axis a has 5 elements
-  legal here: a directive that does not change this, or this directive before specialize("N % 3 == 1", …)
+FILE:LINE: error: assume("N >= 2 && N <= 6") breaks a requirement of specialize("N % 3 == 1", …) (FILE:LINE): the formula has no meaning there: stage Y reads X outside: its index i * 2 goes from 0 to 6, but axis a has 5 elements
+  legal here: a directive that keeps the requirement, or this directive before specialize("N % 3 == 1", …)
 )");
     s.assume(N <= 8);
 }

@@ -200,7 +200,7 @@ TEST_CASE("a library schedule is a point of the space without further decisions"
     CHECK_EQ(space->schedule(starts[1]).nest(), library::schedule_elementwise(op, Machine::host(), rules).nest());
     Point other = space->default_point();
     other.back() ^= 1;
-    CHECK_EQ(space->reason_against(other), "the library's schedule leaves nothing to decide");
+    CHECK_EQ(space->reason_against(other), "the library's schedule has no decisions");
 }
 
 TEST_CASE("whatever is decided is a schedule or refused") {

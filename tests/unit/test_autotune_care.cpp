@@ -222,7 +222,7 @@ TEST_CASE("lines that cannot be imported are errors with file, line and cause, a
         return text.replace(at, what.size(), by);
     };
     CHECK(import("") == "x.jsonl is empty: it has no header and no records");
-    CHECK(import("{\"a\":1}\n") == "x.jsonl:1: this is no export of a tuning database: it begins with a header, "
+    CHECK(import("{\"a\":1}\n") == "x.jsonl:1: this is not an export of a tuning database, which begins with a header, "
                                    "{\"kumiko\":\"tuning records\",\"version\":2}");
     CHECK(import("SQLite format 3\n").starts_with("x.jsonl:1:1: this is not JSON here"));
     CHECK(import("{\"kumiko\":\"tuning records\",\"version\":3}\n") ==

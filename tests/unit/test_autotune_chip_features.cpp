@@ -153,7 +153,7 @@ TEST_CASE("versions distinguish the features of nests from those of chips") {
     CHECK_EQ(describe_features(chip_features_version), "version 1001, of programs of the chip");
 
     const Features of_chip{chip_features_version, std::vector<float>(chip_feature_names().size())};
-    const std::string refused = "learnt from features of version " + std::to_string(features_version) +
+    const std::string refused = "trained on features of version " + std::to_string(features_version) +
                                 ", of nests, cannot rank a candidate whose features are of version 1001";
     CHECK_THROWS_WITH_AS(CostModel::shipped()->score({of_chip}), doctest::Contains(refused.c_str()), UserError);
     CHECK_THROWS_AS(CostModel::shipped(chip_features_version)

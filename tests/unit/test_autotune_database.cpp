@@ -58,7 +58,7 @@ TEST_CASE("records round-trip") {
         db.add(op, record_of(op, 4, 2e-6));
         Record bad = record_of(op, 8, 0);
         bad.outcome = Outcome::Crashed;
-        bad.reason = "it read or wrote where nothing is (SIGSEGV)";
+        bad.reason = "it accessed unmapped memory (SIGSEGV)";
         db.add(op, bad);
     }
     auto found = best(op, Machine::host(), file, {.threads = 1});
@@ -76,7 +76,7 @@ TEST_CASE("records round-trip") {
     auto all = db.records(found->key, Machine::host());
     REQUIRE(all.size() == 3);
     CHECK(all[2].outcome == Outcome::Crashed);
-    CHECK(all[2].reason == "it read or wrote where nothing is (SIGSEGV)");
+    CHECK(all[2].reason == "it accessed unmapped memory (SIGSEGV)");
     REQUIRE(db.tasks().size() == 1);
     CHECK(db.tasks()[0].records == 3);
     CHECK(db.tasks()[0].ok == 2);

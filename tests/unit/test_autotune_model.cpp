@@ -153,10 +153,10 @@ TEST_CASE("files that are not a model, or a model of other features") {
     other.fit(rows, std::vector<float>(20, 1.f), {});
     other.set_note("kumiko_features_version", "0");
     CHECK_THROWS_WITH_AS(CostModel::load(other.save(), "old.ubj"),
-                         doctest::Contains("old.ubj was learnt from features of version 0"), UserError);
+                         doctest::Contains("old.ubj was trained on features of version 0"), UserError);
     CHECK_THROWS_WITH_AS(CostModel::load_file("/nowhere/m.ubj"), "cannot read the cost model /nowhere/m.ubj",
                          UserError);
-    CHECK_THROWS_WITH_AS(CostModel::learn({}), doctest::Contains("nothing to learn from"), UserError);
+    CHECK_THROWS_WITH_AS(CostModel::learn({}), doctest::Contains("nothing to train on"), UserError);
 }
 
 TEST_CASE("a model that was damaged anywhere is refused") {
@@ -187,7 +187,7 @@ TEST_CASE("a model that adds to another share of the estimate is refused") {
         trees.set_note("kumiko_features_version", std::to_string(features_version));
         if (*weight) trees.set_note("kumiko_estimate_weight", weight);
         CHECK_THROWS_WITH_AS(CostModel::load(trees.save(), "mine.ubj"),
-                             doctest::Contains("times the estimate; this Kumiko begins with 0 times: learn it anew"),
+                             doctest::Contains("times the estimate; this Kumiko begins with 0 times: train it again"),
                              UserError);
     }
 }

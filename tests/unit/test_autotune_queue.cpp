@@ -149,7 +149,7 @@ TEST_CASE("tasks, candidates and answers round-trip") {
     CHECK_FALSE(compared[2].no_room);
     answer.compared[2].no_room = true;
     CHECK(QueueAnswer::from_json(answer.to_json()).compared[2].no_room);
-    CHECK(message_of([] { QueueAnswer::from_json("{\"number\": 1}"); }).find("none of this version") !=
+    CHECK(message_of([] { QueueAnswer::from_json("{\"number\": 1}"); }).find("not come from this version") !=
           std::string::npos);
     CHECK(queue::parse_item_name("ab/12") == std::pair<std::string, int64_t>("ab", 12));
     CHECK_THROWS_AS(queue::parse_item_name("ab"), UserError);
@@ -169,7 +169,7 @@ TEST_CASE("without a server, and without a recipe") {
     options.server = server.url();
     QueueTask task = matmul_task();
     task.op_hash = "other";
-    CHECK(message_of([&] { QueueRunner(task, options); }).find("makes another op") != std::string::npos);
+    CHECK(message_of([&] { QueueRunner(task, options); }).find("constructs another op") != std::string::npos);
     task.recipe = {};
     CHECK(message_of([&] { QueueRunner(task, options); }).find("TuneOptions::recipe") != std::string::npos);
 }
@@ -215,7 +215,7 @@ TEST_CASE("only the candidate of a dead worker is taken by another, and after tw
         REQUIRE(measure_result);
         CHECK(measure_result->candidate.schedule == candidate(1).schedule);
         CHECK(measure_result->measured.outcome == Outcome::Crashed);
-        CHECK(measure_result->measured.reason == "two workers died with it");
+        CHECK(measure_result->measured.reason == "two workers died while they measured it");
         CHECK_FALSE(runner.next(1));
         CHECK(runner.workers() == 1);
         REQUIRE(notices.size() == 2);
@@ -297,7 +297,7 @@ TEST_CASE("a waiting session reports the reason, and stops after the time limit"
     REQUIRE(notices.size() == 1);
     CHECK(notices[0] == "no worker is there yet: start kumiko worker --queue " + server.url() +
                             " on a machine like this one (here-1)\n"
-                            "  other is another machine (there-2), whose times say nothing here\n"
+                            "  other is another machine (there-2), whose times are not comparable\n"
                             "  wide measures with 4 threads, and this task is for 1");
 
     const Puppet unwilling(server, "unwilling", matmul_task().wanted);

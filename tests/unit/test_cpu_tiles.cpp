@@ -229,7 +229,7 @@ TEST_CASE("one block may cover the complete reduction") {
     CHECK(body_of(t).find("kumiko.inst.avx2.vpmaddwd") != std::string::npos);
     if (Machine::host().has("avx2")) check_runs(t);
     // All of it, so no loop of it is peeled, before or after.
-    const char *why = "loop l is peeled, and no part of the block is one by itself";
+    const char *why = "loop l is peeled, which divides the block";
     const std::string after = refusal([&] { t.stage("Z").peel("l", 3, 1); });
     CHECK_MESSAGE(after.find(why) != std::string::npos, after);
     Schedule peeled(pairs, Machine::named("x86-64-avx2"));

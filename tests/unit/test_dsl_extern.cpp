@@ -153,11 +153,12 @@ TEST_CASE("errors of extern stages") {
     };
     using S = Schedule &;
     CHECK(holds(told([](S s) { s.stage("S").compute_at("Y", "i"); }),
-                "S is made by an extern function, which makes all of it: it is not computed at the root"));
+                "S is computed by an extern function, which writes a whole array: it is not computed at the root"));
     CHECK(holds(told([](S s) { s.stage("S").inline_into(); }), "it is not computed at the root"));
     CHECK(holds(told([](S s) { s.stage("S").parallel("i"); }), "no loop"));
-    CHECK(holds(told([](S s) { s.stage("T").inline_into(); }), "the extern function of S takes all of T, but it is not "
-                                                               "computed at the root"));
+    CHECK(holds(told([](S s) { s.stage("T").inline_into(); }),
+                "the extern function of S reads the whole array of T, but it is not "
+                "computed at the root"));
     CHECK(holds(told([](S s) { s.stage("T").compute_at("S", "i"); }), "no loop"));
     CHECK(holds(told([](S s) { s.stage("T").layout({"j", "i"}); }), "but it is stored in another order"));
     CHECK(holds(refusal([&] { Schedule(sorted(4, 8)).prepack("X", {"j", "i"}); }), "pre-packed"));

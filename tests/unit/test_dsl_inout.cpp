@@ -204,9 +204,10 @@ TEST_CASE("schedules that read replaced elements are refused at the directive") 
     };
     using S = Schedule &;
     CHECK(holds(told(move_by_one(20), [](S s) { s.stage("T").inline_into(); }),
-                "which it may have replaced already\n  legal here: X at the element that it writes"));
-    CHECK(holds(told(move_by_one(20), [](S s) { s.stage("T").compute_at("X.out", "i"); }),
-                "T would read X where X.out has replaced elements of it already\n  legal here: compute_root() of T"));
+                "which it may have overwritten already\n  legal here: X at the element that it writes"));
+    CHECK(
+        holds(told(move_by_one(20), [](S s) { s.stage("T").compute_at("X.out", "i"); }),
+              "T would read X where X.out has overwritten elements of it already\n  legal here: compute_root() of T"));
     CHECK(holds(told(shift_rows(f32, 4, 9),
                      [](S s) {
                          s.stage("X.out").reorder({"j", "i"}), s.stage("X.out.maximum").compute_at("X.out", "j");
@@ -219,7 +220,7 @@ TEST_CASE("schedules that read replaced elements are refused at the directive") 
                      }),
                 "X.L1 would read X"));
     CHECK(told(shift_rows(f32, 4, 9), [](S s) { s.place_in("X", "L1", "X.out.maximum", "i"); }) == "no error");
-    const std::string late = "X.out.maximum would read X where X.out has replaced elements of it already";
+    const std::string late = "X.out.maximum would read X where X.out has overwritten elements of it already";
     CHECK(holds(told(shift_rows(f32, 4, 9),
                      [](S s) {
                          s.stage("X.out").reorder({"j", "i"});
@@ -242,11 +243,7 @@ TEST_CASE("schedules that read replaced elements are refused at the directive") 
     const std::string twice = "would compute elements of X again, from what has replaced them";
     CHECK(holds(told(relu(f32, 9, 9), [](S s) { s.stage("X.out").split("i", 4, {.tail = Tail::Shift}); }), twice));
     CHECK(holds(told(relu(f32, 9, 9), [](S s) { s.stage("X.out").vectorize("j", 4, Tail::Shift); }), twice));
-    CHECK(holds(told(accumulate(f32, 9, 9, 9),
-                     [](S s) {
-                         s.prepack("C", {"j", "i"});
-                     }),
-                "written by the op while it is read"));
+    CHECK(holds(told(accumulate(f32, 9, 9, 9), [](S s) { s.prepack("C", {"j", "i"}); }), "overwritten by the op"));
     Axis i("i", 8), j("j", 8), k("k", 8);
     Tensor X = inout("X", f32, {i, j});
     const Op square("square", {X}, {update(X, sum(X(i, k) * X(k, j), k))});

@@ -332,8 +332,8 @@ TEST_CASE("recurrences at loops of their readers begin with the first element") 
     }
     const Op both("both", {X}, {T, compute("Y", {i, j}, T(i, j) * 2)});
     CHECK(refusal([&] { Schedule(both).stage("T").compute_at("Y", "j"); })
-              .find("would not write disjoint parts of output T: T is a recurrence along j, of which each iteration "
-                    "computes all that comes before") != std::string::npos);
+              .find("would not write disjoint parts of output T: T is a recurrence along j, each of whose iterations "
+                    "computes all earlier elements") != std::string::npos);
 }
 
 TEST_CASE("the default computes large recurrences in their readers") {

@@ -128,7 +128,7 @@ TEST_CASE("errors of scans") {
     CHECK(refusal([&] { Schedule(two).stage("T").compute_at("Y", "i"); }) == "no error");
     CHECK(refusal([&] {
               Schedule(two).stage("T").store_at("Y", "i").compute_at("Y", "j");
-          }).find("T is a recurrence, of which each part would compute all that comes before") != std::string::npos);
+          }).find("T is a recurrence, so each part would compute all earlier elements") != std::string::npos);
     CHECK(refusal([&] {
               Op("bad", {X}, {compute("Y", {i, j}, scan(plus, 0, X(i, j), k))});
           }).find("tensor \"Y\" scans along axis \"k\", over which it does not range") != std::string::npos);

@@ -238,7 +238,7 @@ TEST_CASE("errors of scatter") {
     };
     const Op op = gradient(50, 13, 24);
     has(told(op, [](Schedule &s) { s.stage("dW").scatter("v"); }),
-        "loop n, on which the index ids(n) or the order of the steps depends, stands inside loop v");
+        "loop n, on which the index ids(n) or the order of the steps depends, is inside loop v");
     has(told(op,
              [](Schedule &s) {
                  s.stage("dW").reorder({"n", "v", "d"}).scatter("d");
@@ -259,8 +259,8 @@ TEST_CASE("errors of scatter") {
     has(later([](StageHandle dW) { dW.scatter("v"); }), "stage dW scatters along v already");
     has(later([](StageHandle dW) { dW.split("v", 4); }), "loop v of stage dW no longer exists");
     has(later([](StageHandle dW) { dW.unroll("v"); }),
-        "loop v is unrolled, but of its iterations each step runs only the one that the index names");
-    has(later([](StageHandle dW) { dW.reorder({"v", "n", "d"}); }), "stands inside loop v");
+        "loop v is unrolled, but each step runs only the iteration that the index selects");
+    has(later([](StageHandle dW) { dW.reorder({"v", "n", "d"}); }), "is inside loop v");
     has(later([](StageHandle dW) { dW.peel("v", 1, 0); }), "loop v is peeled");
     has(later([](StageHandle dW) { dW.interleave("n", 5); }), "the term of dW is not a value at one index along v");
     has(later([](StageHandle dW) { dW.prefetch("G", "v", 1); }), "loop v prefetches for later iterations");

@@ -301,11 +301,11 @@ TEST_CASE("schedules of steps") {
           }).find("h.earlier.L1 reads earlier elements of h") != std::string::npos);
     CHECK(with([](S s) {
               s.stage("h.sum").double_buffer();
-          }).find("h.sum reads what the step of h before leaves, so it is not filled a step ahead") !=
+          }).find("h.sum reads results of the previous step of h, so it cannot be filled a step ahead") !=
           std::string::npos);
     CHECK(with([](S s) {
               s.prepack("h.earlier", {"t", "b", "u"});
-          }).find("h.earlier is written by the op while it is read") != std::string::npos);
+          }).find("h.earlier is overwritten by the op") != std::string::npos);
     CHECK(with([](S s) { s.reindex("h.sum", "h", {"t", "b u"}); }) == "no error");
     CHECK(with([](S s) {
               s.reindex("h.sum", "h", {"t b", "u"});
@@ -336,7 +336,7 @@ TEST_CASE("errors of recurrences with steps") {
           std::string::npos);
     CHECK(told([&](E h) {
               return sum(h(t - 1, k), k) + sum(h(t - k, u - 1), k);
-          }).find("legal is one axis that is lower by a number in all of these") != std::string::npos);
+          }).find("legal are reads that subtract a number from one common axis") != std::string::npos);
     CHECK(told([&](E h) {
               return compute("all", {u}, sum(h(t - 1, u), t))(u);
           }).find("does not range over t, the axis of the steps") != std::string::npos);

@@ -147,7 +147,7 @@ TEST_CASE("pooled convolutions of run-time sizes") {
 TEST_CASE("the rows that a pool needs are computed in its loop where windows do not overlap") {
     const ops::Conv2dOptions o = layer(ops::ImageLayout::NCHW);
     const std::string tiled = nest_of(ops::conv2d(f32, 1, 64, 56, 56, 64, 3, 3, with(o, {"max", 2, 2, 0})));
-    CHECK(tiled.find("compute conv.sum, of it what one y.o needs") != std::string::npos);
+    CHECK(tiled.find("compute conv.sum, the part that one y.o needs") != std::string::npos);
     CHECK(tiled.find("at the end: conv(…) = …") != std::string::npos);
     CHECK(tiled.find("accumulate Y in registers") != std::string::npos);
     CHECK(tiled.find("copy W.L2 of W in L2") < tiled.find("compute conv.sum"));
@@ -172,6 +172,6 @@ TEST_CASE("a user's pool, with other names of axes") {
     const Tensor T =
         compute("T", {n, f, h, w}, max(sum(P(n, c, h + r - 1, w + s - 1) * K(f, c, r, s), {c, r, s}) + add(f), 0.0f));
     const Op op("layer", {X, K, add}, {compute("out", {n, f, i, j}, maximum(T(n, f, i * 2 + a, j * 2 + b), {a, b}))});
-    CHECK(nest_of(op).find("compute T.sum, of it what one i.o needs") != std::string::npos);
+    CHECK(nest_of(op).find("compute T.sum, the part that one i.o needs") != std::string::npos);
     check_runs(default_schedule(op, Machine::host()));
 }

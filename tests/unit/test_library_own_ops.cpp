@@ -566,7 +566,7 @@ TEST_CASE("elementwise stages at one place stay in a block of the last one") {
             {compute("Y", {p, c},
                      select(c == 0, range(p) / max(most(p), 1.f), c == 1, range(p) + most(p), most(p) * range(p)))}));
         CAPTURE(nest);
-        if (n >= 500) CHECK(count(nest, "compute most, of it what one p") == 1);
+        if (n >= 500) CHECK(count(nest, "compute most, the part that one p") == 1);
         Axis r("r", 6); // computed once for all rows
         Tensor B = input("B", f32, {p}), e = compute("e", {p}, exp(B(p)) * B(p));
         CHECK(count(checked_nest(Op("rows", {B}, {compute("Y", {r, p}, e(p) * cast(f32, r) + e(p))})), "what one") ==

@@ -97,7 +97,7 @@ TEST_CASE("images of a batch roll one by one, and windows of reductions do") {
     const Schedule s = default_schedule(
         Op("gauss", {X, w}, {compute("Y", {n, y, x}, sum(A(n, y + l - 3, x) * w(l), l))}), with_l2(4 << 10));
     CHECK_EQ(rolled(s), 1);
-    CHECK(says(s.nest(), "keep across, of it what one y.i needs"));
+    CHECK(says(s.nest(), "keep across, the part that one y.i needs"));
     check_runs(s);
 }
 

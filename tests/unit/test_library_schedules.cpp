@@ -183,8 +183,9 @@ TEST_CASE("products of a matrix with a vector") {
     check_op(Op("mv", {A, x}, {compute("y", {i}, sum(A(i, k) * x(k), k))}), "gemv");
     check_op(Op("vm", {x, T}, {compute("y", {i}, sum(x(k) * T(k, i), k))}), "gemv");
     CHECK_THROWS_WITH_AS(library::gemv(ops::softmax(f32, 3, 4)),
-                         doctest::Contains("is no product of a matrix with a vector, nor of two matrices"), UserError);
-    CHECK_THROWS_WITH_AS(library::matmul(ops::softmax(f32, 3, 4)), doctest::Contains("is no product of matrices"),
+                         doctest::Contains("is neither a product of a matrix with a vector nor of two matrices"),
+                         UserError);
+    CHECK_THROWS_WITH_AS(library::matmul(ops::softmax(f32, 3, 4)), doctest::Contains("is not a product of matrices"),
                          UserError);
 }
 

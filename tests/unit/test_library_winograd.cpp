@@ -238,7 +238,7 @@ TEST_CASE("a stage of one input is computed ahead of time") {
     Tensor times = compute("times", {m, k}, B(k) * cast(f32, m));
     Schedule sized(Op("sized", {B}, {compute("F", {m}, sum(times(m, k), k))}));
     CHECK_THROWS_WITH(sized.prepack("times", {"m", "k"}),
-                      doctest::Contains("it depends on size M, which the shape of B does not say"));
+                      doctest::Contains("it depends on size M, which the shape of B does not determine"));
 
     Schedule two(Op("two", {A, B}, {compute("D", {i}, sum(both(i, k), k))}));
     CHECK_THROWS_WITH(two.prepack("both", {"i", "k"}),

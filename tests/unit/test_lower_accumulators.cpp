@@ -75,7 +75,7 @@ TEST_CASE("sizes known at run time: the loops over accumulators are of constant 
     StageHandle Y = s.stage("Y");
     LoopName run = Y.fuse("y", "x", "yx");
     CHECK_THROWS_WITH(Schedule(s).accumulate_in("Y", "registers", "o"),
-                      doctest::Contains("how much of axis y is touched inside loop o is known only at run time"));
+                      doctest::Contains("the number of elements along axis y inside loop o is known only at run time"));
     auto [xo, xi] = Y.split(run, 16);
     Y.reorder({"n", xo, "o", "c", "ky", "kx", xi}).vectorize(xi, 8);
     s.accumulate_in("Y", "registers", "o");

@@ -70,7 +70,7 @@ TEST_CASE("the compact form of an instruction") {
                           Tensor a = input("a", u8, {i, k});
                           return accumulate("c", i32, {i}, sum(a(i, k), k));
                       }),
-                      doctest::Contains("the instruction's result \"c\" is i32, but what it adds up is u8"));
+                      doctest::Contains("the instruction's result \"c\" is i32, but its sum is u8"));
     CHECK_THROWS_WITH(of([](Axis i, Axis k) {
                           Tensor a = input("a", i32, {i, k});
                           return accumulate("c", i32, {i, k}, a(i, k));

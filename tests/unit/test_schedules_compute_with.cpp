@@ -114,7 +114,7 @@ TEST_CASE("the printed nest has the bodies of shared loops") {
     check_runs(s);
     CHECK(s.nest() == R"(compute low, and high down to j
   for i in 0..8
-    compute t, of it what one i needs
+    compute t, the part that one i needs
       for i in 0..8
         for j in 0..16
           t(i, j) = …
@@ -168,7 +168,7 @@ TEST_CASE("a refusal names the places of both stages") {
     s.stage("B").compute_with("A", "j");
     const std::string why = refusal([&] { s.require_applied(); });
     CHECK(says(why, "stages B and A are computed at different places, B at the root and A at loop i of C"));
-    CHECK(says(why, "compute_at(\"C\", \"i\") of B or compute_root() of A makes it one place"));
+    CHECK(says(why, "compute_at(\"C\", \"i\") of B or compute_root() of A makes them equal"));
     s.stage("A").compute_root();
     check_runs(s);
 }
@@ -186,7 +186,7 @@ TEST_CASE("stages that stand in loops which are one") {
         s.stage("high").compute_with("low", "i");
         CHECK(s.pending().empty());
         check_runs(s);
-        CHECK(says(s.nest(), "compute low.rf, of it what one i needs, and high.rf down to j_i"));
+        CHECK(says(s.nest(), "compute low.rf, the part that one i needs, and high.rf down to j_i"));
     }
 }
 
@@ -244,7 +244,7 @@ TEST_CASE("both loops of a split that masks its last block, beside two axes, are
     Schedule s(Op("apart", {X, U}, {compute("Y", {j}, X(j) + 1), compute("Z", {a, b}, U(a, b) * 2)}));
     s.stage("Y").split("j", 8, {"a", "b", Tail::Mask});
     s.stage("Z").compute_with("Y", "b");
-    CHECK(says(refusal([&] { s.require_applied(); }), "split or fused in another way"));
+    CHECK(says(refusal([&] { s.require_applied(); }), "split or fused differently"));
     s.stage("Z").compute_with("Y", "a");
     check_runs(s);
 }
@@ -257,7 +257,7 @@ TEST_CASE("stages that cannot share loops are refused with a reason") {
            S = compute("S", {i, j}, scan([](Expr a, Expr b) { return a + b; }, 0, X(i, j), j));
     const Op op("four", {X}, {T, U, V, S});
     Schedule s(op);
-    CHECK(says(refusal([&] { s.stage("U").compute_with("T", "j"); }), "all of T has to be there before"));
+    CHECK(says(refusal([&] { s.stage("U").compute_with("T", "j"); }), "all of T must be complete before"));
     CHECK(says(refusal([&] { s.stage("T").compute_with("T", "j"); }), "runs in its own loops"));
     CHECK(says(refusal([&] { s.stage("S").compute_with("T", "j"); }), "stage S is a recurrence"));
     CHECK(says(refusal([&] { s.stage("V").compute_with("X", "j"); }), "there is no stage \"X\""));
@@ -272,7 +272,7 @@ TEST_CASE("stages that cannot share loops are refused with a reason") {
     check_runs(s);
     // Pending until the loops are alike.
     s.stage("V").compute_with("T", "j.o");
-    CHECK(says(refusal([&] { s.require_applied(); }), "loop j of V stands where T has j.o"));
+    CHECK(says(refusal([&] { s.require_applied(); }), "loop j of V is where T has loop j.o"));
     s.stage("V").split("j", 5);
     CHECK(says(refusal([&] { s.require_applied(); }), "j.i of T comes from a split that does not divide"));
     Schedule both(op);
@@ -289,7 +289,7 @@ TEST_CASE("groups that need each other in a ring are refused") {
     Tensor c = compute("c", {i}, a(i) * 2), b = compute("b", {i}, d(i) - 1);
     Schedule s(Op("ring", {X}, {a, b, c, d}));
     s.stage("b").compute_with("a", "i"); // b needs d, and c needs a
-    CHECK(says(refusal([&] { s.stage("d").compute_with("c", "i"); }), "has to be there before"));
+    CHECK(says(refusal([&] { s.stage("d").compute_with("c", "i"); }), "must be complete before"));
     check_runs(s);
 }
 

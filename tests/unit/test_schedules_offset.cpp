@@ -74,12 +74,12 @@ TEST_CASE("what offset refuses") {
     const auto refused = [&](const char *stage, const char *tensor, int64_t by, const char *type, const char *why) {
         CHECK_THROWS_WITH_AS(Schedule(s).stage(stage).offset(tensor, by, type), doctest::Contains(why), UserError);
     };
-    refused("C", "A", 128, "i8", "A + 128 goes from 0 to 255, and i8 has not all of these values");
+    refused("C", "A", 128, "i8", "A + 128 goes from 0 to 255, and i8 does not have all of these values");
     refused("C", "A", 127, "u8", "legal here: i16, i32");
-    refused("C", "A", 128, "f32", "f32 has not all of these values");
+    refused("C", "A", 128, "f32", "f32 does not have all of these values");
     refused("C", "A", 128, "byte", "byte");
-    refused("C", "A", int64_t(1) << 40, "i32", "beyond what integers of 32 bits");
-    refused("C", "A", std::numeric_limits<int64_t>::min(), "i32", "beyond what integers of 32 bits");
+    refused("C", "A", int64_t(1) << 40, "i32", "more than the range of 32-bit integers");
+    refused("C", "A", std::numeric_limits<int64_t>::min(), "i32", "more than the range of 32-bit integers");
     refused("C", "C", 1, "i32", "not products of C and another factor");
     Schedule split(s);
     split.stage("C").split("i", 4);
@@ -166,8 +166,8 @@ TEST_CASE("what extend refuses") {
     refused("W", "kx", 3, "axis kx has 3 steps already");
     refused("W", "x", 4, "Y does not reduce over an axis \"x\"");
     refused("X.padded", "kx", 4, "X.padded is not read at axis kx itself");
-    refused("W", "c", 12, "X.padded is read at c, which the new steps would read past its end");
-    refused("X.padded", "c", 12, "W is read at c, which the new steps would read past its end");
+    refused("W", "c", 12, "X.padded is read at c, which is out of bounds in the new steps");
+    refused("X.padded", "c", 12, "W is read at c, which is out of bounds in the new steps");
     refused("Y", "kx", 4, "not products of Y and another factor");
     Schedule split(s);
     split.stage("Y").split("x", 4);

@@ -345,7 +345,7 @@ TEST_CASE("errors of online") {
     has(with([](Schedule &, StageHandle M) { M.online("max", "i"); }), "does not reduce along the one axis");
     has(with([](Schedule &, StageHandle M) { M.online("max", "j.i"); }), "does not step through blocks");
     has(with([](Schedule &, StageHandle M) { M.online("none", "j.o"); }), "there is no stage \"none\"");
-    has(with([](Schedule &, StageHandle M) { M.online("sum", "j.o"); }), "sum is no maximum of floats");
+    has(with([](Schedule &, StageHandle M) { M.online("sum", "j.o"); }), "sum is not a maximum of floats");
     has(with([](Schedule &s, StageHandle) { s.stage("max").online("max", s.stage("max").split("j", 4).first); }),
         "max is the maximum itself");
     has(with([](Schedule &s, StageHandle M) {
@@ -377,7 +377,7 @@ TEST_CASE("errors of online") {
         "split or changed already");
     // Recorded facts stay true.
     has(with([](Schedule &, StageHandle M) { M.online("max", "j.o", {"sum"}).split("j.o", 2); }),
-        "takes away what online");
+        "breaks a requirement of online");
     has(with([](Schedule &s, StageHandle M) {
             M.online("max", "j.o", {"sum"});
             s.stage("e").compute_root();
@@ -387,14 +387,14 @@ TEST_CASE("errors of online") {
             M.online("max", "j.o", {"sum"});
             s.stage("max").compute_at("mixed", "j.o");
         }),
-        "is kept where it is not known from one block to the next");
+        "is stored inside of the blocks, but the next block needs it");
     has(with([](Schedule &s, StageHandle M) {
             M.online("max", "j.o", {"sum"});
             s.accumulate_in("sum", "registers", "i");
         }),
         "schedule sum.block");
     has(with([](Schedule &, StageHandle M) { M.online("max", "j.o", {"sum"}).unroll("j.o"); }),
-        "each block needs the one before");
+        "each block depends on the previous one");
     has(with([](Schedule &s, StageHandle M) {
             M.online("max", "j.o", {"sum"});
             s.stage("max").split("i", 16, {.tail = Tail::Pad});
@@ -414,12 +414,12 @@ TEST_CASE("errors of online") {
     const auto w = [](const Expr &s, const Expr &top) { return exp(s - top); };
     CHECK(formula([&](Expr s, Expr t, Expr v) { return w(s, t) * v / (v + 1.f); }) == "no error");
     CHECK(formula([&](Expr s, Expr t, Expr v) { return select(v > 0.f, w(s, t), 0.f) - w(s, t); }) == "no error");
-    has(formula([&](Expr s, Expr t, Expr v) { return w(s, t) + v; }), "holds a term without exp(s - top)");
+    has(formula([&](Expr s, Expr t, Expr v) { return w(s, t) + v; }), "has a term without exp(s - top)");
     has(formula([&](Expr s, Expr t, Expr v) { return w(s, t) * t; }), "uses it in both factors");
-    has(formula([&](Expr s, Expr t, Expr v) { return s - t; }), "holds a term without exp(s - top)");
-    has(formula([&](Expr s, Expr t, Expr v) { return t * v; }), "other than in a factor exp");
-    has(formula([&](Expr s, Expr t, Expr v) { return w(v, t); }), "is not the maximum of");
+    has(formula([&](Expr s, Expr t, Expr v) { return s - t; }), "has a term without exp(s - top)");
+    has(formula([&](Expr s, Expr t, Expr v) { return t * v; }), "outside of a factor exp");
+    has(formula([&](Expr s, Expr t, Expr v) { return w(v, t); }), "of which it is not the maximum");
     has(formula([&](Expr s, Expr t, Expr v) { return exp((s - t) * 2.f); }),
         "an exp whose argument is not a difference");
-    has(formula([&](Expr s, Expr t, Expr v) { return select(t > 0.f, w(s, t), 0.f); }), "other than in a factor exp");
+    has(formula([&](Expr s, Expr t, Expr v) { return select(t > 0.f, w(s, t), 0.f); }), "outside of a factor exp");
 }

@@ -50,12 +50,12 @@ TEST_CASE("outputs of a row in the loops of the last stage") {
     s.stage("Y").parallel("i").vectorize("j", 8);
     CHECK(s.nest() == R"(compute Y
   parallel i in 0..M
-    compute S, of it what one i needs
+    compute S, the part that one i needs
       for i in 0..M
         for j.o in 0..((N + 7) / 8)
           vectorized j.v in 0..8
             S(i, j) = …
-    compute total, of it what one i needs
+    compute total, the part that one i needs
       for i in 0..M
         for j in 0..N (reduction)
           total(i) sum= …
@@ -120,12 +120,12 @@ TEST_CASE("an output that several stages of one nest read") {
         });
     };
     const Op turned("turned", {X}, {S, compute("Y", {i, j}, S(i, j) + 1), compute("Z", {i, j}, S(j, i) * 2)});
-    CHECK(beside(turned, "j").find("along i it is not read at one axis of Y that is as long") != std::string::npos);
+    CHECK(beside(turned, "j").find("along i it is not read at one axis of Y of the same extent") != std::string::npos);
     const Op apart("apart", {X}, {S, compute("Y", {i, j}, X(i, j) + 1), compute("Z", {i, j}, S(i, j) * 2)});
     CHECK(beside(apart, "j").find("Y does not read S itself") != std::string::npos);
     Axis h("h", 4), k("k", 8);
     const Op longer("longer", {X}, {S, compute("Y", {i, h}, S(i, h)), compute("Z", {i}, sum(S(i, k), k))});
-    CHECK(beside(longer, "i").find("along j it is not read at one axis of Y that is as long") != std::string::npos);
+    CHECK(beside(longer, "i").find("along j it is not read at one axis of Y of the same extent") != std::string::npos);
 }
 
 TEST_CASE("stages inside the loops of an output do not extend it") {
@@ -149,7 +149,7 @@ TEST_CASE("parts of an output that are not the iteration's own") {
     const auto at = [](Schedule s, const char *loop) { return refusal([&] { s.stage("S").compute_at("Y", loop); }); };
     Schedule reversed = with([&](const Tensor &S) { return S(7 - i, j); }, {i, j});
     CHECK(says(at(reversed, "i"), "iterations of loop i of Y would not write disjoint parts of output S: along i it is "
-                                  "not read at one axis of Y that is as long"));
+                                  "not read at one axis of Y of the same extent"));
     Schedule two = with([&](const Tensor &S) { return S(i, j) + S(i, 15 - j); }, {i, j});
     CHECK(at(two, "i") == "no error"); // all of a row
     CHECK(says(at(two, "j"), "along j it is not read at one axis of Y"));
@@ -157,7 +157,7 @@ TEST_CASE("parts of an output that are not the iteration's own") {
     Schedule slice = with([&](const Tensor &S) { return S(fewer, j); }, {fewer, j});
     CHECK(says(at(slice, "i"), "along i"));
     Schedule again = with([&](const Tensor &S) { return S(i, j) * k; }, {k, i, j});
-    CHECK(says(at(again, "i"), "loop k of Y runs over k, for each of which all of S would be written"));
+    CHECK(says(at(again, "i"), "loop k of Y runs over k, and each of its iterations would write all of S"));
     again.stage("Y").reorder({"i", "k", "j"});
     CHECK(at(again, "i") == "no error");
     Tensor V = compute("V", {i}, X(i, 0)), P = zero_padded(V);
@@ -171,7 +171,7 @@ TEST_CASE("parts of an output that are not the iteration's own") {
 
     Schedule s = with([&](const Tensor &S) { return S(i, j) * 2; }, {i, j});
     s.stage("Y").split("i", 3, {"", "", Tail::Shift});
-    CHECK(says(at(s, "i.o"), "the last block of i of Y is moved inwards, over elements of the one before"));
+    CHECK(says(at(s, "i.o"), "the last block of i of Y is shifted inwards, over elements of the previous block"));
     Schedule first = with([&](const Tensor &S) { return S(i, j) * 2; }, {i, j});
     first.stage("S").compute_at("Y", "i");
     CHECK(refusal([&] { first.stage("Y").region("j", 0, 8, "head"); }) != "no error");
@@ -190,7 +190,7 @@ TEST_CASE("blocks of an output that overlap are refused, and others are right") 
     Schedule fused = fresh(); // the box of five elements is whole rows
     fused.stage("Y").fuse("i", "j", "f");
     fused.stage("Y").split("f", 5);
-    CHECK(says(at(fused, "f.o"), "loop f is fused from several, and only a part of it stands outside"));
+    CHECK(says(at(fused, "f.o"), "loop f is fused from several loops, and only a part of it is outside"));
     fused.stage("S").compute_at("Y", "f.i");
     fused.stage("Y").parallel("f.o");
     check_runs(fused);

@@ -44,8 +44,9 @@ TEST_CASE("pipeline: copies are filled several iterations ahead") {
         s.place_in("A", "L1", "C", ko);
         C.pipeline(ko, stages);
         for (const StageState &p : s.state().stages) CHECK(p.buffers == (p.is_copy ? stages : 1));
-        CHECK(has(s.nest(), stages == 2 ? "copy B.L2 of B in L2 double-buffered"
-                                        : "copy B.L2 of B in L2 kept " + std::to_string(stages) + " times in turn"));
+        CHECK(has(s.nest(), stages == 2
+                                ? "copy B.L2 of B in L2 double-buffered"
+                                : "copy B.L2 of B in L2 with " + std::to_string(stages) + " buffers in rotation"));
         for (const BufferRow &b : lower(s).buffers) CHECK(Halide::Internal::is_const(b.extents.front(), stages));
         for (const int k : {0, 1, 7, 8, 9, 16, 17, 31, 80}) check_both(s, {{"M", 3}, {"N", 21}, {"K", k}});
     }

@@ -184,8 +184,8 @@ TEST_CASE("the nest has the elements that an iteration reads first") {
     auto [o, i] = s.stage("Y").split("x", 8);
     s.stage("Y").reorder({o, "y", i});
     roll(s, {"T1"}, o, "y");
-    CHECK(count(s.nest(), "keep T1, of it what one y needs") == 1);
-    CHECK(count(s.nest(), "compute T1, of it what is new in one y") == 1);
+    CHECK(count(s.nest(), "keep T1, the part that one y needs") == 1);
+    CHECK(count(s.nest(), "compute T1, the part that is new in one y") == 1);
 }
 
 TEST_CASE("stages that cannot have a circular buffer are refused, never recomputed") {
@@ -235,7 +235,7 @@ TEST_CASE("stages that cannot have a circular buffer are refused, never recomput
         Schedule s(Op("visits", {X, J}, {S}));
         s.stage("S").reorder({"n", "i"});
         s.stage("X.padded").store_at("S", "n").compute_at("S", "i");
-        CHECK(says(told([&] { s.stage("S").scatter("i"); }), "visits the elements that its index names"));
+        CHECK(says(told([&] { s.stage("S").scatter("i"); }), "visits the elements that its index selects"));
     }
     {
         Schedule s(op);

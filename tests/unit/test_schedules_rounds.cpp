@@ -39,7 +39,7 @@ TEST_CASE("wait_in: a buffer of the size of the partial results inside the loop"
     for (const char *at : {"n", "o.o"}) {
         const Schedule s = in_rounds(conv(10, 7, 16, 1, 1), 6, at);
         CHECK(body_of(s).find("allocate Y.sum[") != std::string::npos);
-        CHECK(std::string(s.nest()).find("between rounds, Y waits in L2") != std::string::npos);
+        CHECK(std::string(s.nest()).find("between rounds, spill Y to L2") != std::string::npos);
         check_runs(s);
     }
     // blocks of channels and runs that are not full
@@ -119,7 +119,7 @@ TEST_CASE("errors of wait_in") {
     const Op op = ops::matmul(f32, 32, 32, 32);
     Schedule s(op);
     StageHandle C = s.stage("C");
-    CHECK_THROWS_WITH(C.wait_in("L1", "i"), doctest::Contains("C has no rounds"));
+    CHECK_THROWS_WITH(C.wait_in("L1", "i"), doctest::Contains("C has no accumulate_in"));
     auto [jo, ji] = C.split("j", 8);
     auto [ko, ki] = C.split("k", 8);
     C.reorder({"i", ko, jo, ki, ji});
@@ -130,13 +130,14 @@ TEST_CASE("errors of wait_in") {
     CHECK_THROWS_WITH(C.wait_in("L1", jo), doctest::Contains("which is not inside loop j.o"));
     C.wait_in("L1", "i");
     CHECK_THROWS_WITH(Schedule(s).stage("C").reorder({ko, "i", jo, ki, ji}),
-                      doctest::Contains("takes away what wait_in"));
+                      doctest::Contains("breaks a requirement of wait_in"));
     Schedule joined(op);
     joined.stage("C").split("k", 8);
     joined.stage("C").reorder({"i", "k.o", "j", "k.i"});
     joined.accumulate_in("C", "registers", "j", "join");
     CHECK_THROWS_WITH(joined.stage("C").wait_in("L1", "i"), doctest::Contains("joins its rounds"));
-    CHECK_THROWS_WITH(s.accumulate_in("C", "registers", jo, "join"), doctest::Contains("takes away what wait_in"));
+    CHECK_THROWS_WITH(s.accumulate_in("C", "registers", jo, "join"),
+                      doctest::Contains("breaks a requirement of wait_in"));
 }
 
 TEST_CASE("reindex: the columns of a convolution's image, one after the other") {
@@ -197,7 +198,7 @@ TEST_CASE("errors of reindex") {
     CHECK_THROWS_WITH(s.reindex("X.padded", "Y", {"n o", "c ky kx", "y x"}),
                       doctest::Contains("the index at which Y reads X.padded does not depend on axis o"));
     CHECK_THROWS_WITH(s.reindex("X", "X.padded", {"n", "c", "y x"}),
-                      doctest::Contains("X.padded pads, so it is computed beyond its axes"));
+                      doctest::Contains("X.padded is padding, so it is computed beyond its axes"));
     s.reindex("X.padded", "Y", {"n", "c ky kx", "y x"});
     CHECK_THROWS_WITH(s.reindex("X.padded", "Y", {"n", "c ky kx", "y x"}),
                       doctest::Contains("Y reads X.padded by its own axes already"));

@@ -98,8 +98,8 @@ TEST_CASE("blocks of rows, and sizes that are not known") {
         for (const int m : {1, 4, 9}) {
             for (const int n : {0, 1, 6, 17}) check_runs(s, {{"M", m}, {"N", n}});
         }
-        CHECK(std::string(s.nest()).find("keep T stored {j, i}, of it what one i.o needs") != std::string::npos);
-        CHECK(std::string(s.nest()).find("compute T, of it what one k.o needs") != std::string::npos);
+        CHECK(std::string(s.nest()).find("keep T stored {j, i}, the part that one i.o needs") != std::string::npos);
+        CHECK(std::string(s.nest()).find("compute T, the part that one k.o needs") != std::string::npos);
     }
 }
 
@@ -180,7 +180,7 @@ TEST_CASE("stages of store_at that a loop cannot compute") {
     CHECK(says(told(op, [](Schedule &s) { s.stage("T").compute_at("Y", "j"); }),
                "stage S, which reads it, is computed at loop i, outside of j"));
     CHECK(says(told(op, [](Schedule &s) { s.stage("T").place_in("registers").compute_at("S", "k"); }),
-               "T is kept in registers"));
+               "T is stored in registers"));
     CHECK(says(told(op,
                     [](Schedule &s) {
                         s.stage("S").compute_at("Y", "j");
@@ -193,12 +193,12 @@ TEST_CASE("stages of store_at that a loop cannot compute") {
     CHECK(says(
         told(op,
              [](Schedule &s) { s.stage("T").split("j", 4, {.tail = Tail::Pad}), s.stage("T").compute_at("S", "k"); }),
-        "pads what it stores"));
+        "pads its storage"));
     // Later directives invalidate nothing.
     CHECK(says(told(op, [](Schedule &s) { s.stage("T").compute_at("S", "k"), s.stage("S").split("k", 2); }),
                "loop k of stage S no longer exists"));
     CHECK(says(told(op, [](Schedule &s) { s.stage("T").compute_at("S", "k"), s.stage("S").parallel("i"); }),
-               "takes away what compute_at(\"S\", \"k\")"));
+               "breaks a requirement of compute_at(\"S\", \"k\")"));
     CHECK(says(told(op, [](Schedule &s) { s.stage("T").compute_at("S", "k"), s.stage("S").rfactor("k"); }), "S"));
     CHECK(says(told(op, [](Schedule &s) { s.stage("T").compute_at("S", "k").place_in("registers"); }), "registers"));
     CHECK(says(told(op, [](Schedule &s) { s.stage("T").compute_at("S", "k").double_buffer(); }), "several times"));
@@ -208,14 +208,14 @@ TEST_CASE("stages of store_at that a loop cannot compute") {
                "T is computed inside loop k"));
     CHECK(told(op, [](Schedule &s) { s.stage("S").prefetch("T", "k", 1); }) == "no error");
     CHECK(says(told(op, [](Schedule &s) { s.stage("T").compute_at("S", "k"), s.stage("Y").prefetch("T", "i", 1); }),
-               "T is kept inside loop i"));
+               "T is stored inside loop i"));
     CHECK(says(told(op,
                     [](Schedule &s) {
                         s.stage("T").compute_at("S", "k");
                         s.stage("Y").split("j", 4);
                         s.stage("Y").prefetch("T", "j.i", 1, "Y", "i");
                     }),
-               "T is kept inside loop i"));
+               "T is stored inside loop i"));
 
     Axis i("i", 6), j("j", 8), k("k", 8), h("h", 4);
     Tensor X = input("X", i32, {i, j});

@@ -32,7 +32,7 @@ TEST_CASE("two traits that exclude each other are found in any state, and the ol
     both.stage("C").scattered = "i";
     CHECK_FALSE(conflict(instruction, s.state()));
     CHECK(conflict(both, instruction).reason == "stage C is tensorized");
-    CHECK(conflict(both, visits).reason == "stage C visits the elements that its index names");
+    CHECK(conflict(both, visits).reason == "stage C visits the elements that its index selects");
 }
 
 TEST_CASE("traits that a stage gives to another") {
@@ -41,7 +41,7 @@ TEST_CASE("traits that a stage gives to another") {
     s.stage("C").reorder({ko, "i", "j", ki});
     s.place_in("B", "L2", "C", ko).double_buffer();
     CHECK(excluded(s.state(), s.state().stage("C"), Trait::SharesLoops).reason ==
-          "stage C has B.L2 filled ahead in its loops");
+          "stage C has the multi-buffered copy B.L2 in its loops");
 }
 
 TEST_CASE("a stage is untouched until a directive changes it") {

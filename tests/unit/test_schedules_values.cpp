@@ -103,15 +103,14 @@ TEST_CASE("conditions over values are text and back") {
     }
     CHECK(refusal([&] {
               Schedule(ops::matmul(f32, 8, 8, 8)).assume(within("B", 0, 1));
-          }).find("the elements of B are f32; the values of integers of at most 32 bits can be looked at") !=
-          std::string::npos);
+          }).find("the elements of B are f32; legal are integers of at most 32 bits") != std::string::npos);
 }
 
 TEST_CASE("an instruction that may saturate is taken where the values are known to fit") {
     const Op op = ops::matmul(u8, 5, 40, 24, {.b_type = i8});
     CHECK(refusal([&] { by_byte_pairs(op, false); })
-              .find("it is exact while b is within [-64, 64], and B is not known to "
-                    "be so; assume within(\"B\", -64, 64) first, if it holds") != std::string::npos);
+              .find("it is exact only while b is within [-64, 64], which is not known of B; assume within(\"B\", -64, "
+                    "64) first, if it holds") != std::string::npos);
     const Schedule s = by_byte_pairs(op, true);
     CHECK(has_instruction(s, "kumiko.inst.avx2.vpmaddubsw"));
     if (!Machine::host().has("avx2")) return;
