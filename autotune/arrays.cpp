@@ -173,7 +173,7 @@ double bytes_to_tune(const Op &op, const Sizes &sizes, const Checking &c) {
     double bytes = 0;
     for (const Input &input : op.inputs()) bytes += 2 * bytes_of(input.axes, sizes, input.type.bytes());
     for (const Stage &stage : op.stages()) {
-        // f64 and a bound.
+        // A value in f64 and its bound take 16 bytes.
         const int type = stage.type.bytes(), compared = c.sample > 0 ? 0 : c.magnitude ? type : 16;
         if (op.is_output(stage.name)) bytes += bytes_of(stage.axes, sizes, type + 2 * compared);
     }

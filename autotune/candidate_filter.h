@@ -33,11 +33,13 @@ public:
     std::vector<Candidate> take_rejected();
 
 private:
-    struct Described { // of a schedule
+    // The features and predictions of a schedule.
+    struct Described {
         Features features;
         double estimated_seconds = 0;
         std::optional<double> predicted;
     };
+    // A point whose schedule was made.
     struct Examined {
         Candidate candidate;
         std::optional<Schedule> schedule; // if it is legal

@@ -213,7 +213,7 @@ Measured LocalRunner::measure(const Candidate &candidate, double best) {
     Measured result = measurer_->run({0, anchor_slot}, run);
     if (result.no_room || (result.outcome != Outcome::Ok && result.slot != 0 && !measurer_->cut_short())) {
         if (result.no_room) measurer_->unload_all();
-        anchor_ = {}; // the anchor may be at fault; a measurement without it will tell
+        anchor_ = {}; // the anchor may be at fault: a measurement without it decides
         lost_anchors_++;
         return measure(candidate, best);
     }

@@ -56,16 +56,19 @@ public:
 private:
     static constexpr size_t ahead = 3; // candidates built ahead of measuring
 
+    // Compiles one candidate, times it against the anchor, compares several.
     void build(Candidate &candidate, const std::function<bool()> &over) const;
     Measured measure(const Candidate &candidate, double best);
     std::vector<Measured> compare_now(std::vector<Candidate> &candidates, double seconds,
                                       const std::function<bool()> &over);
     double timeout(double best) const;
     double least_possible() const;
+    // Whether the anchor is loaded, after an attempt to load it.
     bool anchor_ready(double best);
     void set_anchor(Candidate anchor, const Timing &timing);
     bool over() const { return options_.over && options_.over(); }
     void end_measuring_when_over();
+    // The threads that build submitted candidates, and time built ones, until the runner ends.
     void build_all();
     void measure_all();
 

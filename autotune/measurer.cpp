@@ -289,7 +289,7 @@ Measured Measurer::exchange(const void *request, size_t bytes, const std::string
     if (io == Io::Closed) return lost(false, timeout);
     if (io != Io::Done) {
         Measured late = lost(true, timeout);
-        if (!object) late.slot = slots; // the slot whose turn it was took no longer than others
+        if (!object) late.slot = slots; // no slot is at fault: all together took too long
         return late;
     }
     if (reply.magic != MEASURER_MAGIC) throw InternalError("the measurer's reply is malformed");

@@ -1,11 +1,11 @@
 // The protocol between sessions and workers over Redis: key names and JSON values.
 //
 //   kumiko:3:workers                       set of the workers' names
-//   kumiko:3:worker:<worker>               what it offers; a sign of life, which expires
+//   kumiko:3:worker:<worker>               its offer; expires without a heartbeat
 //   kumiko:3:held:<worker>                 list of the items that it holds
 //   kumiko:3:sessions:<machine>:<threads>  set of the sessions for workers of that machine
-//   kumiko:3:task:<session>                what it tunes; a sign of life, which expires
-//   kumiko:3:items:<session>               hash: number → what to do
+//   kumiko:3:task:<session>                its task; expires without a heartbeat
+//   kumiko:3:items:<session>               hash: number → item
 //   kumiko:3:queue:<session>               list of waiting items, the next one first
 //   kumiko:3:alone:<session>               the same for items that a worker must run alone:
 //                                          comparisons, and candidates with which a worker died
@@ -13,8 +13,8 @@
 //   kumiko:3:refusals:<session>            hash: worker → why it does not serve this session
 //
 // An item's name is "<session>/<number>". It moves from a queue to `held` atomically (LMOVE), and
-// from there to `answers` in one transaction. So whoever crashes, and wherever, the item is in some
-// list, or its session puts it back. All keys of a session expire after it.
+// from there to `answers` in one transaction. So an item stays in some list if a process crashes,
+// or its session puts it back. All keys of a session expire after it.
 #pragma once
 
 #include "autotune/op_recipe.h"
@@ -37,9 +37,10 @@ std::string item_name(const std::string &session, int64_t number);
 // Session and number.
 std::pair<std::string, int64_t> parse_item_name(const std::string &name);
 
-constexpr int worker_seconds = 6;     // time without a sign of life after which a worker is dead
+// Time without a heartbeat after which a worker counts as dead.
+constexpr int worker_seconds = 6;
 constexpr int session_seconds = 120;  // the same for a session
-constexpr int leftover_seconds = 600; // expiry of keys that either leaves
+constexpr int leftover_seconds = 600; // expiry of keys that a worker or session leaves behind
 
 } // namespace queue
 

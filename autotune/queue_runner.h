@@ -71,7 +71,7 @@ private:
     std::string of(const char *what) const { return queue::of_session(what, session_); }
     void put(int64_t number, const Item &item, bool first);
     std::optional<QueueAnswer> receive(const std::function<bool()> &over);
-    // Maintains the session: signs of life, new and dead workers, lost items.
+    // Maintains the session: its heartbeat, new and dead workers, lost items.
     void maintain_session();
     void update_workers(const Lists &lists);
     MeasureResult taken(QueueAnswer answer);

@@ -26,7 +26,7 @@ struct KeyMachine {
     std::string id;
     bool cold = false, ahead = false;
 
-    std::string conditions() const; // ", caches cold, weights packed ahead", as far as they apply
+    std::string conditions() const; // ", caches cold, weights packed ahead": those that apply
     std::string text() const { return id + conditions(); }
     static KeyMachine parse(std::string text);
     bool same_conditions(const KeyMachine &other) const { return cold == other.cold && ahead == other.ahead; }

@@ -61,6 +61,8 @@ private:
         ~Adding() { to += watch.seconds(); }
     };
 
+    // The space of the options, or the one that fits the op. The next: checks before the first
+    // trial; known results of the database; hints of other machines.
     const Space *choose_space();
     void require_possible() const;
     void recall();
@@ -71,6 +73,7 @@ private:
     // The same, except for the first candidate, which is always measured.
     bool out_of_time() const;
     bool used_up() const;
+    // Up to n proposals of the search as described candidates.
     std::vector<Candidate> next_batch(size_t n);
     void begin_measuring();
     std::unique_ptr<CandidateRunner> make_runner();

@@ -10,6 +10,7 @@ namespace kumiko {
 
 // "[2, 3]"
 std::string list_text(const std::vector<int64_t> &values);
+// Strides in elements, outermost axis first.
 std::vector<int64_t> strides_of(const halide_buffer_t *b);
 
 // Calls f(index, pointer) for each element in row-major order. Indices are outermost first.

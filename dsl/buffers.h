@@ -32,7 +32,7 @@ std::vector<halide_dimension_t> halide_shape(const std::vector<int64_t> &extents
 // "f32[2, 3] with strides [4, 1]"
 std::string describe(const halide_buffer_t *buffer);
 [[noreturn]] void no_memory(Type type, const std::vector<int64_t> &extents); // throws UserError
-// Throws that error if the elements span more bytes than the address space.
+// Throws the error of no_memory if the elements span more bytes than the address space.
 void check_memory(Type type, const std::vector<int64_t> &extents, const halide_buffer_t *shape);
 
 // An array on the host, whose axes are in the order of the formula. Buffer<> has elements of any

@@ -26,7 +26,7 @@ class Element : public Expr {
 public:
     Element(const Expr &e, const std::source_location &where = {}) : Expr(e), where_(where) {}
     // The location in the user's source of the read or reduction that this value comes from, for
-    // error messages. Of several in one file, the last. line() is 0 if unknown.
+    // error messages; the last one in the file if there are several. line() is 0 if unknown.
     const std::source_location &where() const { return where_; }
 
 private:
@@ -78,11 +78,13 @@ Expr adapted(const Expr &constant, Type type, const char *operation, const std::
 
 using Unary = Expr (*)(const Expr &);
 using Binary = Expr (*)(const Expr &, const Expr &);
-// Operands of one type.
+// Each checks the operands of an operator or function and returns f of them. Errors name it
+// `operation`. The operands of binary() must have one type, those of logical() must be bool;
+// unary() accepts every type.
 Element binary(const char *operation, const Operand &a, const Operand &b, Binary f);
 Element logical(const char *operation, const Operand &a, const Operand &b, Binary f);
 Element unary(const char *operation, const Operand &x, Unary f);
-// bf16 is computed in f32 and rounded once.
+// The same for float operands (bf16 is computed in f32 and rounded once), and for an integer.
 Element of_float(const char *operation, const Operand &x, Unary f);
 Element of_floats(const char *operation, const Operand &a, const Operand &b, Binary f);
 Element of_integer(const char *operation, const Operand &x, Unary f);

@@ -14,7 +14,8 @@ namespace kumiko {
 
 using Ranges = Halide::Internal::Scope<Halide::Internal::Interval>;
 
-// Replaces casts from float to integer by variables; scope() holds the ranges of these variables.
+// Replaces casts from float to integer by variables that Halide analyses correctly: hide() before
+// an analysis, show() after it restores the casts. scope() has the ranges of the variables.
 class FloatCasts {
 public:
     explicit FloatCasts(const Ranges &scope);
@@ -27,9 +28,11 @@ private:
     std::vector<std::pair<Expr, std::string>> casts_;
 };
 
+// Whether the expression converts a float to an integer.
 bool casts_floats(const Expr &e);
 
-// Halide's simplify and bounds_of_expr_in_scope, for all these expressions too.
+// Halide's simplify and bounds_of_expr_in_scope, which are also correct for casts of floats and for
+// bitwise operations.
 Expr simplified(const Expr &e, const Ranges &scope = Ranges::empty_scope());
 Halide::Internal::Interval range_of(const Expr &e, const Ranges &scope);
 

@@ -47,12 +47,12 @@ Results interpret(const Op &op, const Buffer<T> &...buffers) {
 
 // Evaluates the outputs in double, with an error bound per element: the largest error of a kernel
 // that computes in the declared types, in any summation order, with or without FMA contraction, and
-// with functions accurate to 4 ulp. Both are f64 buffers. The bound is inf where none can be given
+// with functions accurate to 4 ulp. Both are f64 buffers. The bound is inf if it cannot be computed
 // (a comparison that the error can flip, an overflow).
 // `exact`: tensors that the caller knows to be exact for these inputs; their bound is 0.
 struct Bounded {
     Results values, bounds;
-    // Extern stages with rounded inputs: their results have no bound.
+    // Extern stages that received rounded inputs. The bounds of their results are inf.
     std::vector<std::string> unsure = {};
 };
 Bounded interpret_with_bound(const Op &op, const std::vector<Buffer<>> &inputs, const Sizes &sizes = {},

@@ -20,7 +20,8 @@ struct NestedTensor {
     Expr at(const std::vector<Expr> &indices) const;
 };
 
-// Whether the call is an element of a nested tensor; its tensor; its indices.
+// Whether the call reads an element of a nested tensor. The other functions require that, and
+// return its tensor and its indices.
 bool is_nested(const Halide::Internal::Call *call);
 NestedTensor decode_nested(const Halide::Internal::Call *call);
 std::vector<Expr> nested_indices(const Halide::Internal::Call *call);

@@ -6,8 +6,8 @@
 
 namespace kumiko {
 
-// Throws UserError with the file if it cannot be read or is no such array; Unsupported for other
-// element types, and for arrays whose first axis is contiguous.
+// Throws UserError with the file name if the file cannot be read or is not an array of these
+// formats; Unsupported for other element types, and for arrays in column-major order.
 Buffer<> load_npy(const std::string &path);
 // Throws UserError if the file cannot be written; Unsupported for bf16.
 void save_npy(const std::string &path, const Buffer<> &array);

@@ -98,17 +98,17 @@ bool is_at_distance(const Halide::Internal::Call *earlier, const std::vector<Axi
 // "T.earlier", and back to T; "" for other names.
 std::string earlier_name(const std::string &tensor);
 std::string earlier_of(const std::string &name);
-// A read reaches back at most so far, so that indices stay far within 32 bits.
+// The largest distance of a read of an earlier element. It keeps indices far within 32 bits.
 inline constexpr int64_t most_distance = 1 << 24;
-// index - axis, if that is a number.
+// index - axis if that is constant; nullopt otherwise.
 std::optional<int64_t> offset_from(const Expr &index, const Axis &axis);
-// The names of the stages that are computed step by step with the recurrence: the recurrence, and
-// the stages that read its earlier elements, directly or indirectly, and that it reads. `stages`:
-// all stages of the op.
+// The names of the stages that are computed step by step with the recurrence: the recurrence
+// itself, and every stage that reads its earlier elements, directly or indirectly, and is read by
+// it. `stages`: all stages of the op.
 std::set<std::string> stages_of_steps(const std::vector<const Stage *> &stages, const Stage &recurrence);
-// For each recurrence that other stages read in this way, sets the step axis of all stages involved
-// (Stage::step_axis), and moves stages that read the results behind the recurrence. Throws
-// UserError if a read is not of an earlier step, Unsupported if two recurrences take steps
+// Sets Stage::step_axis of each recurrence whose earlier elements other stages read, and of the
+// stages that are computed step by step with it. Moves stages that read its results behind it.
+// Throws UserError if a read is not of an earlier step, Unsupported if two recurrences take steps
 // together.
 void set_step_axes(std::vector<Stage> &stages, const std::vector<Input> &earlier,
                    const std::vector<std::string> &outputs, std::source_location where);

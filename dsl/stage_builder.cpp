@@ -266,7 +266,7 @@ Expr StageBuilder::extract(const Call *op, const std::string &owner, const std::
     for (const Axis &a : scope) {
         if (around.used.count(a.name())) stage.axes.push_back(a);
     }
-    // Only by mistake does a reduction axis have the name of an outer axis; fill_reduction reports
+    // A reduction axis with the name of an outer axis is an error, which fill_reduction reports
     // it.
     fill_fold(stage, r, stage.axes);
     Expr read = component(stage, r.component);

@@ -43,10 +43,11 @@ private:
     std::vector<Stage> &stages_;
     std::vector<Input> &inputs_;
     const std::source_location &where_;
-    std::map<std::string, TensorContents> done_;
-    std::set<std::string> open_;
-    std::vector<std::string> order_;
-    std::set<std::string> taken_names_; // names of reductions and nested tensors that are in use
+    std::map<std::string, TensorContents> done_; // tensors that are inputs or have a stage, by name
+    std::set<std::string> open_;                 // tensors whose stages are being built
+    std::vector<std::string> order_;             // the same, outermost first
+    // Names of reductions and nested tensors that are in use.
+    std::set<std::string> taken_names_;
     std::vector<SharedFold> folds_;
     struct SharedRecurrence {
         RecurrenceTerm term;
@@ -61,23 +62,32 @@ private:
     // Per recurrent tensor that is read as "T.earlier": a stage that reads it.
     std::map<std::string, std::string> read_earlier_;
 
+    // "A reads B reads A": the tensors that are being built, then `name`; for the error about a
+    // cycle.
     std::string chain(const std::string &name) const;
+    // Each fills in a stage that is a reduction, an extern call or a recurrence.
     void fill_reduction(Stage &stage, const ReductionTerm &r, const std::vector<Axis> &scope);
     void fill_extern(Stage &stage, const Call *call);
     void fill_recurrence(Stage &stage, const Call *call);
+    // The values of a recurrence: each earlier element becomes a read of the stage itself.
     void fill_values(Stage &stage, const RecurrenceTerm &r);
     void set_distances(Stage &stage) const;
+    // The read that replaces an earlier element in stage `owner`, whose axes are `scope`.
     Expr earlier_element(const Call *earlier, const std::string &owner, const std::vector<Axis> &scope);
     void fill_fold(Stage &stage, const ReductionTerm &r, const std::vector<Axis> &scope);
     void fill_scan(Stage &stage, const ReductionTerm &r, const std::vector<Axis> &scope);
     Expr rewrite(const Expr &e, const std::string &owner, const std::vector<Axis> &scope);
     Expr nested_element(const Call *op, const std::string &owner, const std::vector<Axis> &scope);
     std::string free_name(const std::string &name);
+    // Makes a stage of a reduction, scan or recurrence inside an expression; returns a read of it.
     Expr extract(const Call *op, const std::string &owner, const std::vector<Axis> &scope);
     std::optional<Expr> shared_part(const ReductionTerm &r, const std::vector<Axis> &scope) const;
+    // A read of component c at the stage's own axes.
     static Expr component(const Stage &stage, size_t c);
     static bool same_fold(const ReductionTerm &a, const ReductionTerm &b);
+    // Whether all axes are in scope.
     static bool ranges_in(const std::vector<Axis> &axes, const std::vector<Axis> &scope);
+    // Throws UserError if the expression uses an axis that is not in scope.
     void check_variables(const Expr &e, const std::string &owner, const std::vector<Axis> &scope);
 };
 

@@ -8,7 +8,7 @@ namespace kumiko {
 
 using Values = std::vector<nlohmann::json>;
 
-// These numbers. A number that stands several times is drawn more often.
+// These numbers. A repeated number is drawn more often.
 template<int64_t... numbers>
 Values numbers_of(const ScheduleState &, const Directive &) {
     return {numbers...};

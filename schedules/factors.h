@@ -6,6 +6,7 @@
 
 namespace kumiko {
 
+// A product of an element of a tensor and another factor.
 struct Factors {
     const Halide::Internal::Call *read = nullptr; // the read of the tensor
     Expr other;

@@ -27,6 +27,7 @@ struct Region {
 // The whole domain of the stage.
 Region whole_region(const Stage &stage);
 
+// The loops of a stage over one region.
 class Frame {
 public:
     // How the loops of a split run if the factor may not divide the extent.
@@ -43,6 +44,8 @@ public:
 
     const StageState &stage() const { return *stage_; }
     const std::string &prefix() const { return prefix_; }
+    // The variable of a live loop; the extent and the value of any loop, in terms of these
+    // variables.
     Expr variable(const std::string &loop) const;
     Expr extent(const std::string &loop) const;
     Expr value(const std::string &loop) const;
@@ -51,8 +54,10 @@ public:
     Expr index(const std::string &axis) const;
     const Region &region() const { return region_; }
 
+    // Sets how the loops of a split run; `relation` is its position in the stage's relations.
     void set_mode(size_t relation, Mode mode);
     Mode mode(size_t relation) const { return modes_[relation]; }
+    // Fixes a loop at one value, or replaces its derived extent.
     void pin(const std::string &loop, const Expr &value);
     void override_extent(const std::string &loop, const Expr &extent);
     // Restricts a reduction axis to `extent` steps from `first`; its loops count from `first`.

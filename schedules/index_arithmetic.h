@@ -11,6 +11,7 @@ using Bounds = Halide::Internal::Scope<Halide::Internal::Interval>;
 
 // Simplifies an index expression under the given ranges of variables.
 Expr simplify_index(const Expr &e, const Bounds &bounds);
+// Whether the condition is proved for all values of the variables in these ranges.
 bool proves(const Expr &condition, const Bounds &bounds);
 // Undoes the index arithmetic of fused loops: in a sum, x / c * (c * m) + x % c * m becomes x * m.
 Expr join_remainders(const Expr &index);

@@ -16,7 +16,7 @@ struct LinearSum {
 
     // Adds e times a factor. Returns false if e is not linear or a coefficient exceeds 32 bits.
     bool add(const Expr &e, int64_t factor);
-    int64_t coefficient_of(const std::string &variable) const;
+    int64_t coefficient_of(const std::string &variable) const; // 0 if the sum does not have it
     // Adds an upper bound of e times a factor, resolving divisions whose divisor divides the
     // coefficient: 64 * ((M + 63) / 64) <= M + 63. Returns false if there is none.
     bool add_bound(const Expr &e, int64_t factor);

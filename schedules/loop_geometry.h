@@ -21,15 +21,16 @@ private:
     void add(const StageState &stage);
 };
 
-// A one-entry cache of an obligation's result for one stage. It is shared by successive states and
-// by those of copies of the schedule, which may diverge.
+// A one-entry cache of an obligation's result for one stage. Successive states of a schedule share
+// it, and so do copies of the schedule, which may diverge. Thread-safe.
 template<typename T>
 class LastAnswer {
 public:
-    template<typename Ask>
-    T of(const LoopGeometry &geometry, const Ask &ask) const {
+    // The result for this geometry: the cached one, or compute(), which is then cached.
+    template<typename Compute>
+    T get_or_compute(const LoopGeometry &geometry, const Compute &compute) const {
         const std::lock_guard lock(kept_->mutex);
-        if (!kept_->last || !(kept_->last->first == geometry)) kept_->last.emplace(geometry, ask());
+        if (!kept_->last || !(kept_->last->first == geometry)) kept_->last.emplace(geometry, compute());
         return kept_->last->second;
     }
 

@@ -22,8 +22,8 @@ inline constexpr const char *maximum_before = "kumiko.before", *maximum_now = "k
 bool follows(const StageState &s);
 // The followers of the anchor, the maximum first.
 std::vector<const StageState *> followers(const ScheduleState &state, const std::string &anchor);
-// Whether a stage at a loop of the anchor must run after the last block, because its inputs are
-// complete only then.
+// Whether a stage at a loop of the anchor must run after the anchor's last block, because it reads
+// a result that is complete only then.
 bool waits_for_end(const ScheduleState &state, const StageState &stage);
 
 // Whether an expression depends on a stage, directly or through other stages.

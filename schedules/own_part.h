@@ -11,10 +11,10 @@ bool writes_output(const Op &op, const Stage &stage);
 
 // Why iterations of loop `loop` of stage `host` would not write disjoint parts of `name` that
 // together cover it, if each iteration computes what its consumers need; "" if they would. They do
-// if the consumers read it at axes that run with distinct axes of the host, and the loops down to
-// `loop` divide those into blocks. For a stage that is not an output, a shifted last block may
-// recompute elements. An output that takes steps with a recurrence is written whole along other
-// axes in each step (whole_axes), whatever is read.
+// if the consumers read it at indices that are distinct axes of the host, and the loops down to
+// `loop` divide those axes into blocks. For a stage that is not an output, a shifted last block may
+// recompute elements. An output that takes steps with a recurrence is always written whole along
+// other axes in each step (whole_axes).
 std::string not_own_part(const ScheduleState &state, const std::string &name, const std::string &host,
                          const std::string &loop);
 

@@ -47,7 +47,7 @@ std::string prose(const std::string &text) {
 }
 
 // Breaks lines at 100 columns. An operator stays on the line of the word before it, because
-// Markdown reads one at the begin of a line as a list or a heading.
+// Markdown reads one at the start of a line as a list or a heading.
 std::string wrapped_prose(const std::string &text) {
     std::istringstream in(text);
     std::string out, word;

@@ -1,3 +1,5 @@
+// Schedules. One file, because it is one class: a directive is applied, checked, kept pending,
+// undone, printed, saved and loaded by the same list.
 #include "schedules/schedule.h"
 
 #include "schedules/saved_text.h"

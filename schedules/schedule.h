@@ -106,8 +106,8 @@ public:
     StageHandle &finish_in(const std::string &consumer, Place where = Place::current());
     // Returns the new stage "<stage>.rf", which has the loop as an axis.
     StageHandle rfactor(LoopName loop, Place where = Place::current());
-    // Folds a reduction into `n` accumulators in turn, and combines them at the end. Returns the
-    // new stage of the partial results.
+    // Distributes a reduction over `n` accumulators round-robin, and combines them at the end.
+    // Returns the new stage of the partial results.
     StageHandle interleave(LoopName loop, int64_t n, Place where = Place::current());
     // For a sum: computes it in one pass with the maximum that its terms subtract, and with other
     // such sums (schedules/online.h).

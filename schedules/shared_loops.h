@@ -5,6 +5,7 @@
 
 namespace kumiko {
 
+// Why two stages cannot share loops.
 struct LoopConflict {
     std::string why;
     bool for_good = true; // no later directive can make it legal
@@ -24,8 +25,8 @@ bool one_loop(const ScheduleState &state, const std::string &a, const std::strin
 bool runs_beside(const ScheduleState &state, const std::string &stage, const std::string &leader,
                  const std::string &loop);
 
-// Whether the stage, or its host (the stage it is computed at or finished in), shares loop `loop`
-// of `leader` in this way, and the stage is computed in that loop or deeper.
+// Whether the stage is computed in loop `loop` or deeper of a stage that runs_beside() is true for:
+// itself, or its host, in whose loops it is computed or finished.
 bool computed_beside(const ScheduleState &state, const std::string &stage, const std::string &leader,
                      const std::string &loop);
 

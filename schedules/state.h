@@ -125,43 +125,57 @@ struct Online {
     Expr factor; // rescales a partial sum from one running maximum to another
 };
 
-// One stage with its loops, its placement and the directives that were applied to it.
+// One stage with its loops, its placement and the data of its traits. A field that names a Trait
+// holds what that trait needs beyond its presence (schedules/traits.h).
 struct StageState {
+    // ---- loops
     Stage def;
     std::vector<LoopState> loops;   // all loops, including those split or fused away
     std::vector<std::string> order; // the live loops, outermost first
     std::vector<Relation> relations;
+
+    // ---- where it is computed and stored
     Placement placement;
-    // store_at was applied: `placement` is where it is stored, `computed` where it is computed.
+    // Trait::Stored: store_at was applied. `placement` is where it is stored, `computed` where it
+    // is computed.
     bool stored = false;
-    // At, in the loops of the first stage that reads it; unset: same as `placement`.
+    // Trait::KeptApart: At, in the loops of the first stage that reads it; unset: same as
+    // `placement`.
     std::optional<Placement> computed;
-    // compute_with was applied; `loops` then equal those of that stage.
+    // Trait::SharesLoops: compute_with was applied; `loops` then equal those of that stage.
     std::optional<SharedLoops> shared;
-    std::string level;    // memory level that stores it; "": chosen by lowering
-    bool is_copy = false; // made by place_in: copies a region of another tensor
-    std::string copied;   // the tensor that it copies; if pre-packed: the input it is computed from
-    std::optional<Accumulate> accumulate;
-    // Unset: partial results are spilled to the stage's own storage between rounds.
-    std::optional<Waiting> waiting;
-    std::string finished_into; // the consumer fused into the epilogue of this reduction
-    // The reduction whose epilogue computes this stage; its own loops are unused.
+    std::string finished_into; // Trait::FinishedInto: the consumer fused into its epilogue
+    // Trait::FinishedBy: the reduction whose epilogue computes this stage; its own loops are
+    // unused.
     std::string finished_by;
-    std::vector<LayoutTerm> layout; // empty: axes in order
-    std::vector<Prefetch> prefetches;
-    std::vector<Peel> peels;
-    std::optional<Tensorize> tensorize;
-    // The axis of a scatter: each step visits only the selected element; "": all elements.
-    std::string scattered;
-    // Loop whose next iteration overlaps the store of the results; "": no overlap.
-    std::string write_back;
-    // Number of buffers in the ring; iteration i's buffer is filled at iteration i − (buffers − 1).
-    int buffers = 1;
-    std::optional<Part> part;
-    std::optional<Online> online;
-    // Made by prepack: a copy or a stage that the caller computes ahead of time.
+    std::optional<Part> part;     // Trait::Part
+    std::optional<Online> online; // Trait::Online
+
+    // ---- memory
+    // Trait::InLevel, InRegisters: the memory level that stores it; "": chosen by lowering.
+    std::string level;
+    bool is_copy = false; // Trait::Copy: made by place_in, copies a region of another tensor
+    std::string copied;   // the tensor that it copies; if pre-packed: the input it is computed from
+    // Trait::Prepacked: a copy or a stage that the caller computes ahead of time.
     bool prepacked = false;
-    bool streamed = false; // an output written with non-temporal stores
+    std::vector<LayoutTerm> layout; // Trait::Laid; empty: axes in order
+    // Trait::Buffered: number of buffers in the ring; iteration i's buffer is filled at iteration
+    // i − (buffers − 1).
+    int buffers = 1;
+    std::optional<Accumulate> accumulate; // Trait::Accumulating
+    // Trait::Waiting; unset: partial results are spilled to the stage's own storage between rounds.
+    std::optional<Waiting> waiting;
+    std::vector<Prefetch> prefetches; // Trait::Prefetching
+    bool streamed = false;            // Trait::Streamed: an output written with non-temporal stores
+
+    // ---- execution of its loops
+    // Trait::Scattered: the axis of a scatter, each step of which visits only the selected element;
+    // "": all elements.
+    std::string scattered;
+    std::optional<Tensorize> tensorize; // Trait::Tensorized
+    std::vector<Peel> peels;            // Trait::Peeled
+    // Trait::WritesBack: the loop whose next iteration overlaps the store of the results; "": none.
+    std::string write_back;
 
     const std::string &name() const { return def.name; }
     const Placement &computed_at() const { return computed ? *computed : placement; }

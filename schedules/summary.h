@@ -9,7 +9,7 @@ namespace kumiko {
 struct StageSummary {
     std::string stage;
     // The loop structure: "register tile", "lanes", "vectors", "instruction", "scatter",
-    // "recurrence" or "scalar". "" for copies and for stages without loops of their own.
+    // "recurrence" or "scalar"; "" for copies and for stages that have no loops of their own.
     std::string sketch;
     std::string text; // "computed at loop h of mix; vectors of 16 along j.i; unrolled i.i (25)"
 };

@@ -10,12 +10,14 @@
 
 namespace kumiko {
 
+// A loop of the block that an instruction may replace.
 struct BlockLoop {
     std::string variable;
     int64_t extent = 0;
     bool reduction = false;
 };
 
+// The loops, the stored element and the stored value of a block.
 struct TensorBlock {
     std::vector<BlockLoop> loops; // outermost first
     // `target`: the stored element, as a read of it; `value`: the stored expression.
@@ -26,6 +28,7 @@ struct TensorBlock {
     const Bounds *bounds = nullptr; // of the block's loops, the enclosing loops, and the sizes
 };
 
+// How an operand of the instruction is read from the block.
 struct TensorOperand {
     Expr read;              // a read of the block, or a constant
     std::vector<int> lanes; // per register lane, the index of the element it takes
@@ -41,6 +44,7 @@ struct TensorMatch {
     std::vector<TensorOperand> operands; // in the order of Instruction::operands
 };
 
+// Compares the block with the meaning of the instruction.
 TensorMatch match_tensor(const Instruction &instruction, const TensorBlock &block);
 
 } // namespace kumiko

@@ -37,8 +37,8 @@ constexpr const char *copy_it = "place_in(…, consumer, loop), which copies it"
 constexpr const char *in_finish_in = "{stage} is part of a finish_in";
 
 // The compatibility table: the pairs of traits that one stage cannot have. All other pairs are
-// legal as far as the conditions of their records hold. A pair stands in both orders if each order
-// has a reason of its own.
+// legal as far as the conditions of their records hold. A pair is listed in both orders if each
+// order has a reason of its own.
 const std::vector<Rule> &rules() {
     using enum Trait;
     static const std::vector<Rule> table = {

@@ -1,6 +1,8 @@
-// What directives make of a stage beyond its loops, and which of it excludes which. One table
-// (schedules/traits.cpp) has all pairs. Schedule::apply consults it after each directive, and
-// records ask it before they change a stage.
+// Traits: properties of a stage beyond its loops, most of them made by directives. The data of a
+// trait are fields of StageState (schedules/state.h); own_traits() in schedules/traits.cpp is the
+// only place that derives traits from fields. One table there has all pairs of traits that exclude
+// each other. Schedule::apply consults it after each directive, and records ask it before they
+// change a stage.
 #pragma once
 
 #include "schedules/primitive.h"
@@ -45,7 +47,7 @@ enum class Trait {
     Peeled,
     PaddedTail,
     WritesBack,
-    // What a directive asks of a stage, without a trace in it.
+    // Requests of a directive, which leave no field in the stage.
     Placed,     // compute_at, compute_root
     Moved,      // compute_at
     Inlining,   // inline_into

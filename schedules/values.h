@@ -24,7 +24,7 @@ struct ValuesWithin {
 };
 std::optional<ValuesWithin> values_condition(const Expr &e);
 
-// Whether part of the condition is about values.
+// Whether the condition contains within().
 bool is_about_values(const Expr &condition);
 
 // Why the elements of that input cannot be scanned; "" if they can: integers of at most 32 bits in

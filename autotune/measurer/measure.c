@@ -1,21 +1,20 @@
-/* Runs kernels that may be broken, so that the tuner need not. The process is started by the tuner
- * (protocol.h), links the objects that it is given, checks what they compute, and times them. Its
- * death costs one candidate. The program kumiko_measurer holds nothing of Halide or LLVM.
+/* Runs candidate kernels, which may be broken, in a process of their own (protocol.h): links the
+ * objects that the tuner sends, checks their results, and times them. If a kernel ends the process,
+ * only that candidate is lost. The program kumiko_measurer contains neither Halide nor LLVM.
  *
- * How it times. A sample is as many calls as take half a millisecond, at least one; the first call
- * and the check have warmed code and caches, as in a program that calls a kernel again and again.
- * When asked so, a sample is one call whose arrays were taken out of the caches, as in a program
- * that does other things in between. Samples are taken until the least is sure (the median comes
- * within `tight` of it) or the budget is spent, and at least five. With several kernels, sample
- * after sample goes round, so that a machine that slows down slows all of them.
+ * Timing. A sample is as many calls as take half a millisecond, at least one. The first call and the
+ * check have warmed the code and the caches, as in a program that calls a kernel repeatedly. With
+ * cold caches, a sample is one call, before which the arrays are evicted. Samples are taken until
+ * the median is within `tight` of the minimum or the budget is spent, but at least five. Several
+ * kernels are sampled in alternation, so that changes of the machine's load affect all of them.
  *
- * Kernels must not depend on what their workspaces and stack held before. Each is called with these
- * full of denormal numbers, of signalling NaN and of zeros, and must give the same bits. It is
- * timed with the first, as a program may see it.
+ * The results of a kernel must not depend on the initial contents of its workspaces and stack. Each
+ * kernel is called with these full of denormal numbers, of signalling NaN and of zeros, and must
+ * return the same bits. It is timed with denormal numbers, as a program may leave them.
  *
- * A kernel of one thread is timed by the processor time of that thread, which leaves out when
- * others had the processor. A kernel of several threads is timed by the clock on the wall, and so
- * is one that calls extern functions, which may have threads of their own. */
+ * A kernel of one thread is timed by the CPU time of that thread, which excludes the time of other
+ * processes. A kernel of several threads is timed by wall time, and so is one that calls extern
+ * functions, which may have threads of their own. */
 #define _GNU_SOURCE
 #include "autotune/measurer/measure.h"
 

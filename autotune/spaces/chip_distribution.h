@@ -64,8 +64,9 @@ std::string reason_against(const ChipFormula &f, const ChipTree &tree, const Chi
 // Estimated cycles (chip_cost.cpp).
 double estimate(const ChipFormula &f, const ChipTree &tree, const ChipDistribution &d, const Decisions &decisions);
 
-// Whether copies of an input are double-buffered; the memory that holds them.
+// Whether copies of an input are double-buffered.
 bool kept_twice(const Decisions &decisions, const std::string &input);
+// The memory that holds copies of an input.
 std::string place_of(const Decisions &decisions, const std::string &input);
 // The memory that holds results of stages before the output.
 std::string home_of(const Decisions &decisions, const ChipFormula &f, const ChipFormula::Member &m, size_t lanes);

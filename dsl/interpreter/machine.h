@@ -20,6 +20,7 @@ public:
     float *floats(int reg) { return reinterpret_cast<float *>(place_[reg]); }
     double *doubles(int reg) { return reinterpret_cast<double *>(place_[reg]); }
     double *bound(int reg) { return bound_place_.empty() ? nullptr : bound_place_[reg]; }
+    // Whether the register holds a row; the number of its values.
     bool row(int reg) const { return program_.registers[reg].row; }
     int64_t count(int reg) const { return row(reg) ? lanes : 1; }
 
@@ -47,6 +48,7 @@ private:
     int64_t row_coefficient(const Affine &a) const;
     // The lanes [first, last) in which the mask's conjuncts hold.
     std::pair<int64_t, int64_t> interval(const Mask &mask, int64_t n) const;
+    // Whether the mask is true in a lane. `in`: interval() of the mask.
     bool open(const Mask &mask, int64_t lane, std::pair<int64_t, int64_t> in);
     void load(const Instruction &op);
     [[noreturn]] void throw_outside(const Array &array, size_t axis, int64_t index);

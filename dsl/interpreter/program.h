@@ -117,7 +117,7 @@ struct Access {
         int reg = -1; // register of a non-affine index
         size_t axis = 0;
     };
-    // Dimensions that cannot be proved in bounds, and non-affine ones.
+    // Dimensions whose index is not affine or cannot be proved in bounds.
     std::vector<Dimension> checked;
     bool gather = false; // at least one index register is a row
 };

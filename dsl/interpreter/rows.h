@@ -24,6 +24,7 @@ void map2(D *d, int64_t n, const A *a, bool a_row, const B *b, bool b_row, F f) 
     }
 }
 
+// d[l] = f(a[l]); a uniform operand does not advance.
 template<typename D, typename A, typename F>
 void map1(D *d, int64_t n, const A *a, bool a_row, F f) {
     if (a_row) {
@@ -55,6 +56,7 @@ void with_storage(Type t, F f) {
     return f(static_cast<int64_t *>(nullptr));
 }
 
+// The value converted to another storage type, rounded once.
 template<typename To, typename From>
 To value_as(From v) {
     constexpr bool half = std::is_same_v<From, float16_t> || std::is_same_v<From, bfloat16_t>;

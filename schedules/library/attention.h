@@ -36,6 +36,8 @@ struct AttentionParameters {
          whole));
 };
 
+// Whether the op is a softmax, along keys, of products of two inputs, and its product with a third
+// one, with pointwise stages in between.
 bool is_attention(const Op &op);
 AttentionParameters attention_parameters(const Op &op, const Machine &machine);
 Schedule schedule_attention(const Op &op, const Machine &machine, const AttentionParameters &p);

@@ -21,9 +21,11 @@ struct ChipProduct : MatrixProduct {
     bool single = false;   // f32 operands
     int64_t end_words = 0; // LW of each GRF for the epilogue
 };
+// nullopt if the op is not such a product.
 std::optional<ChipProduct> find_chip_product(const Op &op);
-// Whether the epilogue of a contraction is more than a cast; LW of each GRF that its values take.
+// Whether the epilogue of a contraction is more than a cast.
 bool has_end(const Op &op, const Contraction &c);
+// LW of each GRF for the values of the epilogue; 0 without one.
 int64_t end_registers(const Op &op, const Contraction &c);
 
 // Rates of the chip's data paths (docs/chip.md). An instruction word is a step of four cycles.
@@ -55,6 +57,7 @@ inline constexpr int64_t lm_granule = 8;
 inline constexpr int64_t fewest_sum_words = 16;
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+// All divisors, ascending.
 std::vector<int64_t> divisors(int64_t n);
 // low, 2 low, 4 low, … up to high; at least {low}.
 std::vector<int64_t> powers(int64_t low, int64_t high);

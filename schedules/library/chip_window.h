@@ -28,6 +28,7 @@ struct ChipConvolution {
     bool single = false; // f32 operands
     int64_t out_bytes = 2;
 };
+// nullopt if the op is not such a convolution.
 std::optional<ChipConvolution> find_chip_convolution(const Op &op);
 
 // Distribution of images, tile rows and tile columns: for each level, innermost first, the number

@@ -19,7 +19,7 @@ struct ConvRoles {
     bool dense = true; // neighbours along the vector axis read neighbouring elements
 };
 
-// Nothing if the op is no convolution.
+// nullopt if the op is not a convolution.
 std::optional<ConvRoles> conv_roles(const Op &op);
 
 // Whether neighbours along the axis read neighbouring elements, or the same ones, in each dimension

@@ -12,7 +12,7 @@ namespace kumiko::library {
 bool reads_at_axes(const Stage &reader, const Stage &stage);
 
 // The only pointwise stage that reads the reduction, if it does so at its own indices; "" if there
-// is none, or if that stage is the epilogue of another. Stages in `unfinished` are none.
+// is none, or if that stage is the epilogue of another. Stages in `unfinished` are not considered.
 std::string finishing_reader(const Schedule &s, const Stage &stage, const std::set<std::string> &unfinished);
 // Makes the reader the epilogue of the reduction, so that sums are not stored.
 void finish_in_reader(Schedule &s, StageHandle S, const Stage &stage, const std::set<std::string> &unfinished);

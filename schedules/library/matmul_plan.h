@@ -12,7 +12,7 @@ struct MatmulRoles : MatrixProduct {
     std::optional<int64_t> M, N, K;
 };
 
-// Nothing if the op is no such product.
+// nullopt if the op is not such a product.
 std::optional<MatmulRoles> matmul_roles(const Op &op);
 
 // Whether neighbours along the axis are neighbours in memory.

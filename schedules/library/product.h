@@ -16,7 +16,8 @@ struct Product {
     int groups = 1;          // groups of steps taken at once
     int64_t offset = 0;      // added to the rows' operand, so that type `a` holds it
     bool tiles() const { return rows > 1; }
-    bool holds(Type of_a, Type of_b) const { return a != of_a || b != of_b; } // some copy converts
+    // Whether a copy of an operand of these types converts it.
+    bool holds(Type of_a, Type of_b) const { return a != of_a || b != of_b; }
 };
 
 // Names of the multiplication strategies that apply, best first: machine instructions that are

@@ -152,7 +152,7 @@ std::string rows_of_tile(const Stage &stage) {
     return axis_that_shares_vectors(stage);
 }
 
-// Reads of each copied element from which a transposed copy pays.
+// A transposed copy pays from so many reads of each element on.
 static constexpr int64_t fewest_reads = 8;
 
 bool pays_to_tile(const Op &op, const Stage &stage) {

@@ -7,7 +7,7 @@
 
 namespace kumiko::library {
 
-// Rows of a pointwise stage that are computed together.
+// The axis of the rows, their number, and where their loop is.
 struct RowsOfBlock {
     std::string axis;
     int64_t rows;

@@ -49,15 +49,15 @@ public:
     int64_t size() const;
 
     virtual Point default_point() const = 0;
-    // Further points that deserve a trial before a search changes anything.
+    // Further points that a search tries first, after the default.
     virtual std::vector<Point> starts() const { return {}; }
     // Whether another value of the parameter may give another schedule; false if the point's other
     // values make it irrelevant.
     virtual bool matters(const Point &, size_t /*parameter*/) const { return true; }
-    // Why a point need not be scheduled, in a few words, the same for like causes; empty: no reason
-    // is known.
+    // Why a point need not be scheduled, in a few words that are equal for equal causes; empty: no
+    // reason is known.
     virtual std::string reason_against(const Point &) const { return ""; }
-    // The cost that the schedule's author estimates, in a unit of his own; 0: no estimate.
+    // An estimate of the cost, in any unit that is the same for all points; 0: no estimate.
     virtual double estimate(const Point &) const { return 0; }
     // Throws UserError or Unsupported if the point is not legal here.
     virtual Schedule schedule(const Point &point) const = 0;

@@ -50,7 +50,7 @@ struct MatrixProduct {
     Operand a, b; // operands of the rows and of the columns: two inputs
 };
 
-// Nothing if the op is no matrix product.
+// nullopt if the op is not a matrix product.
 std::optional<MatrixProduct> find_matrix_product(const Op &op);
 
 // Whether `outer` and `inner` are adjacent and contiguous in every tensor read that uses them, so
@@ -85,11 +85,12 @@ bool has_wide_tiles(const Machine &machine);
 // Vectors per tile, up to four, such that the last of `all` vectors wastes the least; the largest
 // such number.
 int64_t balanced_vectors(int64_t all);
-int64_t threads_of(const Machine &machine); // cores, at least 1
+int64_t threads_of(const Machine &machine); // the number of cores, at least 1
 // Whether to distribute an op over cores: there are several, and it has enough steps, or an unknown
 // number, to pay for waking them.
 bool pays_to_share(const Op &op, const Machine &machine);
 inline constexpr int64_t line_bytes = 64, page_bytes = 4096;
+// Bytes of the memory level; `otherwise` if the machine does not have it or its size is unknown.
 int64_t cache_bytes(const Machine &machine, const std::string &level, int64_t otherwise);
 // Whether a load from L3 takes longer than out-of-order execution hides.
 bool has_slow_l3(const Machine &machine);
@@ -97,8 +98,8 @@ bool has_slow_l3(const Machine &machine);
 // slow (decision 0063). Then a vector is stored as parts of two lines. The processor joins the
 // parts of a line if they are stored one after the other.
 bool stores_partial_lines(const Stage &stage, const Machine &machine);
-// Bytes of a dense array over the axes from `first` on, in which an extent that is not known
-// counts as `unknown`. From d + 1 on they are the distance between neighbouring elements along
+// Bytes of a dense array over the axes from `first` on. An extent that is not known counts as
+// `unknown`. With first = d + 1, the result is the distance between neighbouring elements along
 // axis d.
 int64_t bytes_of(Type type, const std::vector<Axis> &axes, size_t first, int64_t unknown);
 // Whether two of `rows` addresses, each `distance` bytes after the one before, are in different

@@ -18,9 +18,10 @@ struct TilePlan {
     int64_t row_block = 0;     // rows that a thread takes at a time
     bool rows_outside = false; // the loop over row blocks is outside of that over panels
     bool moves_rows = true;    // the last block of rows may be shifted inwards
-    bool moves_columns = true; // the last panel may be
+    bool moves_columns = true; // the last panel may be shifted inwards
 };
 
+// The loops that tile_loops() makes.
 struct TileLoops {
     LoopName rows, panels; // over blocks of rows, over panels
     LoopName image_rows;   // over pairs of rows of the image

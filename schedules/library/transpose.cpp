@@ -262,7 +262,7 @@ Schedule schedule_transpose(const Op &op, const Machine &machine, const Transpos
     const TransposeRoles r = *transpose_roles(op);
     Schedule s = schedule_one(op, machine, r, p, false);
     if (p.whole)
-        // it assumes the other conditions too
+        // the specialised schedule assumes the other conditions too
         s.specialize(blocks_fit(r, p)[0], schedule_one(op, machine, r, p, true));
     return s;
 }

@@ -89,7 +89,8 @@ void apply_accumulate_in(ScheduleState &state, const Directive &d, size_t index)
              if (!stage->has_loop(l)) return "loop " + l + " of stage " + name + " no longer exists";
              if (!reduces_inside(*stage, l)) return "no reduction loop is inside loop " + l + " any more";
              if (!stage->accumulate || stage->accumulate->level != "registers") return "";
-             const std::string axis = unbounded.of(LoopGeometry(s, *stage), [&] { return unbounded_axis(s, name, l); });
+             const std::string axis =
+                 unbounded.get_or_compute(LoopGeometry(s, *stage), [&] { return unbounded_axis(s, name, l); });
              return axis.empty() ? "" : not_in_registers(axis, l);
          }});
 }

@@ -217,7 +217,7 @@ void apply_place_in(ScheduleState &state, const Directive &d, size_t index) {
                                          return "loop " + loop + " of stage " + consumer + " no longer exists";
                                      if (c->loop(loop).kind == LoopKind::Vectorized)
                                          return "loop " + loop + " of stage " + consumer + " is now vectorized";
-                                     const auto bytes = needed.of(
+                                     const auto bytes = needed.get_or_compute(
                                          LoopGeometry(s, *c), [&] { return bytes_below(s, *c, copy, loop, level); });
                                      if (bytes && level.bytes > 0 && *bytes > level.bytes * instances(s, *c, level)) {
                                          return "the region below loop " + loop + " is now " + std::to_string(*bytes) +

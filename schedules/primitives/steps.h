@@ -1,4 +1,7 @@
-// Steps shared by several records.
+// Steps shared by several records. A function that rejects a directive throws as refuse() does.
+
+// Splits a loop by `factor` into the loops `outer` and `inner`, and appends the relation. Rejects
+// factors, tails and names that are illegal for the loop.
 #pragma once
 
 #include "schedules/primitive.h"
@@ -35,14 +38,15 @@ std::string broken_recurrence(const ScheduleState &state);
 // (dsl/inout.h); "" if neither can happen. Checked after every directive.
 std::string broken_inout(const ScheduleState &state);
 
-// Why `stage` cannot be multi-buffered, with later iterations' buffers filled while this one's is
-// in use; "" if it can.
+// Why `stage` cannot be multi-buffered, that is, filled for later iterations while this iteration
+// reads it; "" if it can.
 std::string not_multi_buffered(const ScheduleState &state, const StageState &stage);
 
 // Why a stage cannot be computed at loop `loop` of `consumer`: a reader runs elsewhere, or
 // iterations would not write disjoint parts of an output; "" if it can.
 std::string uncovered(const ScheduleState &state, const std::string &name, const std::string &consumer,
                       const std::string &loop);
+// Moves a stage to a placement, together with the consumer that is finished in it.
 void place_stage(ScheduleState &state, StageState &stage, const Placement &placement);
 // Why `reader` does not run inside loop `loop` of stage `c`; "" if it does.
 std::string runs_outside(const ScheduleState &state, const std::string &reader, const StageState &c,

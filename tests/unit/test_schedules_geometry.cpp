@@ -86,7 +86,7 @@ TEST_CASE("the last answer is cached for equal questions") {
     const LastAnswer<int> answer;
     const LastAnswer<int> shared = answer; // as copies of an obligation share it
     int asked = 0;
-    const auto ask = [&](const LastAnswer<int> &of) { return of.of(geometry(s), [&] { return ++asked; }); };
+    const auto ask = [&](const LastAnswer<int> &of) { return of.get_or_compute(geometry(s), [&] { return ++asked; }); };
     CHECK(ask(answer) == 1);
     CHECK(ask(answer) == 1);
     s.stage("C").vectorize("j.i");
