@@ -172,7 +172,7 @@ TEST_CASE("a model that was damaged anywhere is refused") {
     }
     for (const size_t left : {size_t(20), size_t(48), good.size() / 2, good.size() - 1})
         CHECK_THROWS_WITH_AS(CostModel::load(good.substr(0, left), "mine.ubj"),
-                             doctest::Contains("mine.ubj is damaged"), UserError);
+                             doctest::Contains("mine.ubj is corrupt"), UserError);
     CHECK_THROWS_WITH_AS(CostModel::load(good.substr(good.find('\n') + 1), "old.ubj"),
                          doctest::Contains("old.ubj is not a saved cost model, or it is of an earlier Kumiko"),
                          UserError);

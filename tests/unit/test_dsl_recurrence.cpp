@@ -459,7 +459,7 @@ TEST_CASE("errors of recurrences") {
                   return std::vector{compute("V", {i, t}, w[0] + w[1])};
               }()));
               s.place_in("V.scan.1", "L1", "V.scan", "i");
-          }).find("is a recurrence: a copy would lack") != std::string::npos);
+          }).find("is a recurrence: a copy would miss") != std::string::npos);
     CHECK(wrong(diffusion(8, 16), [](S e) { e.tile({"y", "x"}, {4, 4}); }).find("stay outside") != std::string::npos);
     CHECK(wrong(alignment(8, 16), [](S H) {
               auto [o, in] = H.split("j", 4);

@@ -115,7 +115,7 @@ TEST_CASE("errors of scans") {
               Y.reorder({"i", i, o});
           }).find("Y is a recurrence along j, so loop j.o stays outside of loop j.i") != std::string::npos);
     CHECK(told([](S, H Y) { Y.region("j", 0, 8, "part"); }).find("is a recurrence") != std::string::npos);
-    CHECK(told([](S s, H) { s.place_in("Y", "L1", "Y", "i"); }).find("Y is a recurrence: a copy would lack") !=
+    CHECK(told([](S s, H) { s.place_in("Y", "L1", "Y", "i"); }).find("Y is a recurrence: a copy would miss") !=
           std::string::npos);
     CHECK(told([](S, H Y) { Y.reorder({"j", "i"}); }) == "no error");
     CHECK(told([](S, H Y) { Y.parallel("i"); }) == "no error");

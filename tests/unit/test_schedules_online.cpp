@@ -352,7 +352,7 @@ TEST_CASE("errors of online") {
             M.online("max", "j.o", {"sum"});
             s.stage("e").double_buffer();
         }),
-        "e is filled before its block's turn");
+        "e is filled before its block");
     has(with([](Schedule &s, StageHandle M) {
             M.online("max", "j.o", {"sum"});
             s.reindex("e", "mixed", {"j i"});
@@ -364,7 +364,7 @@ TEST_CASE("errors of online") {
         "online already");
     has(with([](Schedule &, StageHandle M) { M.online("max", "j.o"); }), "stage sum, which reads it");
     has(with([](Schedule &, StageHandle M) { M.parallel("i").online("max", "j.o", {"sum"}).parallel("v"); }),
-        "loop v of mixed, whose iterations run at once");
+        "loop v of mixed, whose iterations run in parallel");
     has(with([](Schedule &, StageHandle M) {
             M.split("j.i", 2);
             M.reorder({"j.i.o", "j.o", "i", "v", "j.i.i"}).online("max", "j.o", {"sum"});

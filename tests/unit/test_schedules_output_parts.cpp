@@ -163,8 +163,8 @@ TEST_CASE("parts of an output that are not the iteration's own") {
     Tensor V = compute("V", {i}, X(i, 0)), P = zero_padded(V);
     Schedule padded(Op("padded", {X}, {compute("Y", {i}, P(i - 1)), V}));
     padded.stage(P.name()).compute_root();
-    CHECK(
-        says(refusal([&] { padded.stage("V").compute_at(P.name(), "i"); }), "V.padded is padding, of which only what"));
+    CHECK(says(refusal([&] { padded.stage("V").compute_at(P.name(), "i"); }),
+               "V.padded is padding, which is computed only where"));
     Tensor D = compute("D", {i, k}, X(i, k) + 1);
     Schedule diagonal(Op("diagonal", {X}, {compute("Y", {i}, D(i, i)), D}));
     CHECK(says(refusal([&] { diagonal.stage("D").compute_at("Y", "i"); }), "two axes of D run with axis i of Y"));
@@ -210,7 +210,7 @@ TEST_CASE("blocks of an output that overlap are refused, and others are right") 
     Schedule twice = fresh();
     twice.stage("Y").split("i", 4, {"", "", Tail::Shift});
     twice.stage("Y").split("i.o", 2);
-    CHECK(says(at(twice, "i.o.i"), "the last block of i of Y is moved inwards"));
+    CHECK(says(at(twice, "i.o.i"), "the last block of i of Y is shifted inwards"));
     Schedule blocks = fresh();
     blocks.stage("Y").split("i", 4);
     blocks.stage("Y").split("i.o", 2);
@@ -222,7 +222,7 @@ TEST_CASE("blocks of an output that overlap are refused, and others are right") 
     Tensor S = compute("S", {j}, sum(B(j, k), k)), Y = compute("Y", {i, j}, S(j) + A(i, j));
     Schedule nested(Op("nested", {A, B}, {compute("W", {i, j}, Y(i, j) * 2), Y, S}));
     nested.stage("Y").compute_at("W", "i").reorder({"j", "i"});
-    CHECK(says(at(nested, "j"), "Y does not stand at the root"));
+    CHECK(says(at(nested, "j"), "Y is not computed at the root"));
 }
 
 TEST_CASE("nests that read an output later come after the one that computes it, whatever shares loops") {

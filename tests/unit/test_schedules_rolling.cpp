@@ -200,7 +200,7 @@ TEST_CASE("stages that cannot have a circular buffer are refused, never recomput
         Schedule s = schedule({"x.o", "y", "x.i"});
         s.stage("T2").store_at("Y", "x.o");
         CHECK(says(told([&] { s.stage("T2").compute_at("Y", "x.i"); }),
-                   "loop x.i of Y is not directly inside of x.o, where T2 is kept"));
+                   "loop x.i of Y is not directly inside of x.o, where T2 is stored"));
         s.stage("Y").parallel("y");
         CHECK(says(told([&] { s.stage("T2").compute_at("Y", "y"); }), "loop y of Y is parallel"));
     }
@@ -214,7 +214,7 @@ TEST_CASE("stages that cannot have a circular buffer are refused, never recomput
     {
         Schedule s = schedule({"x.o", "y", "x.i"});
         s.stage("T2").store_at("Y", "x.o").compute_at("Y", "y");
-        CHECK(says(told([&] { s.stage("T1").compute_at("Y", "y"); }), "T1, which it reads, is computed anew in each"));
+        CHECK(says(told([&] { s.stage("T1").compute_at("Y", "y"); }), "T1, which it reads, is recomputed in each"));
     }
     {
         Axis b("b", 1), y("y", 20), v("v", 18), x("x", 30);

@@ -124,7 +124,7 @@ TEST_CASE("errors of wait_in") {
     auto [ko, ki] = C.split("k", 8);
     C.reorder({"i", ko, jo, ki, ji});
     s.accumulate_in("C", "registers", jo);
-    CHECK_THROWS_WITH(C.wait_in("registers", "i"), doctest::Contains("registers hold the partial results"));
+    CHECK_THROWS_WITH(C.wait_in("registers", "i"), doctest::Contains("registers cannot hold partial results"));
     CHECK_THROWS_WITH(C.wait_in("L7", "i"), doctest::Contains("L7"));
     CHECK_THROWS_WITH(C.wait_in("L1", ko), doctest::Contains("reduction loop k.o is not inside loop k.o"));
     CHECK_THROWS_WITH(C.wait_in("L1", jo), doctest::Contains("which is not inside loop j.o"));
