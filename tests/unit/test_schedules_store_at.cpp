@@ -201,7 +201,7 @@ TEST_CASE("stages of store_at that a loop cannot compute") {
                "breaks a requirement of compute_at(\"S\", \"k\")"));
     CHECK(says(told(op, [](Schedule &s) { s.stage("T").compute_at("S", "k"), s.stage("S").rfactor("k"); }), "S"));
     CHECK(says(told(op, [](Schedule &s) { s.stage("T").compute_at("S", "k").place_in("registers"); }), "registers"));
-    CHECK(says(told(op, [](Schedule &s) { s.stage("T").compute_at("S", "k").double_buffer(); }), "several times"));
+    CHECK(says(told(op, [](Schedule &s) { s.stage("T").compute_at("S", "k").double_buffer(); }), "multi-buffered"));
 
     // A tensor computed inside a loop cannot be prefetched before it.
     CHECK(says(told(op, [](Schedule &s) { s.stage("T").compute_at("S", "k"), s.stage("S").prefetch("T", "k", 1); }),
@@ -225,7 +225,7 @@ TEST_CASE("stages of store_at that a loop cannot compute") {
         return Op("some", {X}, {compute("Y", {i, j}, rest + S(i))});
     };
     const auto at_k = [](Schedule &s) { s.stage("T").compute_at("S", s.stage("S").state().order.back()); };
-    CHECK(says(told(of(T(i, h * 2), {h}, T(i, j)), at_k), "does not read T at one index"));
+    CHECK(says(told(of(T(i, h * 2), {h}, T(i, j)), at_k), "does not read T at one list of indices"));
     CHECK(says(told(of(T(i, h), {h}, T(i, j)), at_k), "Y may read more of T along j than S does"));
     CHECK(says(told(of(T(i, k), {k}, T(5 - i, j)), at_k), "Y may read more of T along i than S does"));
     CHECK(told(of(T(i, k), {k}, T(i, 7 - j)), at_k) == "no error"); // of all that there is
