@@ -2,7 +2,7 @@
 
 #include "bench/onnxruntime_process.h"
 #include "bench/timer.h"
-#include "dsl/elements.h"
+#include "dsl/buffer_elements.h"
 #include "dsl/types.h"
 #include "runtime/kumiko_runtime.h"
 #include "support/duration.h"

@@ -172,9 +172,7 @@ void prune_records(const std::string &file, const PruneOptions &options, const s
                                  options.dry_run ? "would be removed" : "were removed", count.left,
                                  options.dry_run ? "would remain" : "remain");
         if (count.tasks_removed > 0) std::cout << count.tasks_removed << " tasks with them\n";
-        if (!count.not_compacted.empty())
-            std::cout << "the file was not made smaller: " << count.not_compacted << "
-";
+        if (!count.not_compacted.empty()) std::cout << "the file was not made smaller: " << count.not_compacted << "\n";
         if (!options.dry_run)
             std::cout << fmt::format("{} before, {} now\n", bytes_text(static_cast<double>(before)),
                                      bytes_text(static_cast<double>(after)));

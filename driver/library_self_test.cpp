@@ -7,7 +7,7 @@
 // One file, because it writes one program in the order of its parts.
 #include "driver/kernel.h"
 #include "driver/library_files.h"
-#include "dsl/elements.h"
+#include "dsl/buffer_elements.h"
 #include "dsl/half.h"
 #include "dsl/inout.h"
 #include "dsl/interpret.h"

@@ -123,7 +123,7 @@ std::optional<std::pair<int64_t, int64_t>> LinearSum::range(const Bounds &bounds
 }
 
 std::optional<int64_t> step_along(const Expr &value, const std::string &variable) {
-    if (LinearSum sum; sum.add(value, 1)) return sum.of(variable);
+    if (LinearSum sum; sum.add(value, 1)) return sum.coefficient_of(variable);
     return slope_of(value, variable);
 }
 

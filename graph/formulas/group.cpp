@@ -1,6 +1,6 @@
 #include "graph/formulas/group.h"
 
-#include "dsl/elements.h"
+#include "dsl/buffer_elements.h"
 #include "dsl/halide_passes.h"
 #include "dsl/types.h"
 #include "support/error.h"

@@ -1,5 +1,5 @@
 // Operators of classical machine learning: of ai.onnx.ml, and vectors of n-gram counts.
-#include "dsl/elements.h"
+#include "dsl/buffer_elements.h"
 #include "dsl/halide_passes.h"
 #include "dsl/math.h"
 #include "dsl/reduction.h"

@@ -1,5 +1,5 @@
 // Operators that select elements by their values, so that the size of the result depends on them.
-#include "dsl/elements.h"
+#include "dsl/buffer_elements.h"
 #include "dsl/types.h"
 #include "graph/formulas/formula.h"
 

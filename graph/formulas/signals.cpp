@@ -1,5 +1,5 @@
 // Fourier transforms as products with matrices of sines and cosines, and what belongs to spectra.
-#include "dsl/elements.h"
+#include "dsl/buffer_elements.h"
 #include "dsl/halide_passes.h"
 #include "dsl/math.h"
 #include "dsl/reduction.h"

@@ -82,10 +82,11 @@ TEST_CASE("stages of a model are shown and written") {
              "kumiko: --size N=2: the size is stated twice\n");
     CHECK_EQ(run(folder, "show m.onnx --stage asm").second,
              "kumiko: a model has no stage \"asm\"; there are: fixed, simplified\n");
-    CHECK_EQ(run(folder, "show m.onnx --size N=1").second,
-             "kumiko: --size, --constant, --exact and --output are for a stage of a model; give --stage fixed or simplified\n");
+    CHECK_EQ(run(folder, "show m.onnx --size N=1").second, "kumiko: --size, --constant, --exact and --output are for a "
+                                                           "stage of a model; give --stage fixed or simplified\n");
     CHECK_EQ(run(folder, "show relu --shape n=8 --stage fixed").second,
-             "kumiko: the stages fixed and simplified, --size, --constant, --exact and --output are for models (FILE.onnx)\n");
+             "kumiko: the stages fixed and simplified, --size, --constant, --exact and --output are for models "
+             "(FILE.onnx)\n");
 }
 
 TEST_CASE("a model is run on arrays of NumPy") {

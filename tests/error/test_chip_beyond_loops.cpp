@@ -23,9 +23,9 @@ TEST_CASE("the chip refuses stages beyond loops, by default and under a schedule
     const std::string call = "stage R of op called is made by an extern function, which the chip cannot call";
     CHECK(told(called()) == std::pair(call, call));
     CHECK(told(running()) ==
-          std::pair(
-              std::string("stage Y of op running reads its own earlier elements; the chip has no scans and recurrences"),
-              std::string("stage Y reads its own elements before; the chip has no scans and recurrences")));
+          std::pair(std::string(
+                        "stage Y of op running reads its own earlier elements; the chip has no scans and recurrences"),
+                    std::string("stage Y reads its own elements before; the chip has no scans and recurrences")));
     CHECK(
         told(counted()) ==
         std::pair(std::string(
