@@ -91,7 +91,7 @@ Found best_by_name(const std::string &name, const Machine &machine, const std::s
         std::erase_if(
             tasks, [&](const Database::TaskSummary &t) { return wanted.threads && t.key.threads != wanted.threads; });
     if (tasks.empty() && !otherwise.empty())
-        throw UserError(fmt::format("{} knows no schedule of \"{}\" for {}{}, but for {}; --any-machine, --cold and "
+        throw UserError(fmt::format("{} has no schedule of \"{}\" for {}{}, but for {}; --any-machine, --cold and "
                                     "--ahead say which is meant",
                                     file, name, any ? "any machine" : id.id, id.conditions(),
                                     fmt::join(otherwise, "; ")));

@@ -1,11 +1,9 @@
 #include "cli/model.h"
 
 #include "cli/common.h"
-#include "driver/run_kernel.h"
 #include "dsl/npy.h"
 #include "dsl/types.h"
-#include "graph/eval/evaluate.h"
-#include "graph/rules/rules.h"
+#include "graph/build/compiled_model.h"
 #include "runtime/kumiko_runtime.h"
 #include "support/duration.h"
 #include "support/error.h"
@@ -17,7 +15,6 @@
 #include <chrono>
 #include <iostream>
 #include <map>
-#include <memory>
 #include <sstream>
 
 namespace kumiko::cli {
@@ -59,17 +56,6 @@ std::string shape_text(const Buffer<> &b) {
     std::string text = type_name(b.type()) + "[";
     for (size_t d = 0; d < b.rank(); d++) text += (d ? "," : "") + std::to_string(b.extent(d));
     return text + "]";
-}
-
-// Runs ops as kernels. Bodies of loops run many times: their kernels are kept.
-graph::RunOp by_kernels() {
-    const auto kept = std::make_shared<std::map<std::string, Kernel>>();
-    return [kept](const Op &op, const std::vector<Buffer<>> &inputs) {
-        const std::string hash = op.hash();
-        auto found = kept->find(hash);
-        if (found == kept->end()) found = kept->emplace(hash, compile(op)).first;
-        return run_kernel(found->second, inputs);
-    };
 }
 
 // Numbers in the type of the model's input. One number is a scalar where the input is.
@@ -168,7 +154,7 @@ void show_model(const ShowModel &a) {
     } else {
         require_folder_of(a.output);
         graph::FixedGraph graph =
-            graph::fix_sizes(model, {sizes_of(a.sizes), constants_of(a.constants, model), by_kernels()});
+            graph::fix_sizes(model, {sizes_of(a.sizes), constants_of(a.constants, model), graph::run_by_kernels()});
         if (a.stage == "simplified") std::cerr << graph::simplify(graph, {.exact = a.exact}).text();
         model = graph::to_model(graph);
         model.check();
@@ -193,7 +179,7 @@ void run_model(const RunModel &a) {
     kumiko_set_num_threads(a.threads);
     const auto begin = std::chrono::steady_clock::now();
     graph::EvaluateOptions options;
-    if (!a.interpret) options.run = by_kernels();
+    if (!a.interpret) options.run = graph::run_by_kernels();
     const std::vector<Buffer<>> results = graph::evaluate(model, arrays, options);
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
     for (size_t n = 0; n < results.size(); n++) {

@@ -1,7 +1,7 @@
 // Lesson 9: compile a model of ONNX.
 //
-// A model is a graph of operators, each of which is a formula. With fixed sizes it becomes a list of
-// kernel calls, one for each group of fused nodes, whose tensors are in one arena
+// A model is a graph of operators, each of which is a formula. With fixed sizes it becomes a list
+// of kernel calls, one for each group of fused nodes, whose tensors are in one arena
 // (docs/models.md). On the command line:
 //
 //   kumiko bench model.onnx --size batch=4

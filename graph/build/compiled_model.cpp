@@ -28,7 +28,13 @@ void check_input(const Program &program, size_t n, const Buffer<> &array) {
 } // namespace
 
 RunOp run_by_kernels() {
-    return [](const Op &op, const std::vector<Buffer<>> &inputs) { return run_kernel(kumiko::compile(op), inputs); };
+    const auto kept = std::make_shared<std::map<std::string, Kernel>>();
+    return [kept](const Op &op, const std::vector<Buffer<>> &inputs) {
+        const std::string hash = op.hash();
+        auto found = kept->find(hash);
+        if (found == kept->end()) found = kept->emplace(hash, kumiko::compile(op)).first;
+        return run_kernel(found->second, inputs);
+    };
 }
 
 FixedGraph make_graph(const Model &model, const CompileModelOptions &options) {

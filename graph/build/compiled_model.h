@@ -44,7 +44,8 @@ private:
     std::shared_ptr<const Contents> contents_;
 };
 
-// A function that compiles an op for this machine and runs it.
+// A function that compiles an op for this machine and runs it. It keeps the kernels of all ops that
+// it has run: bodies of loops run often.
 RunOp run_by_kernels();
 // The graph from which a program is made: with fixed sizes, after the rules. Throws as fix_sizes.
 FixedGraph make_graph(const Model &model, const CompileModelOptions &options);

@@ -236,7 +236,7 @@ TEST_CASE("what was tuned for cold caches is taken when asked for") {
     CHECK(json_of(run("run " + op + " --threads 1 --seconds 0.01 --tuned cold.db --cold --json -"))["schedule"] ==
           "tuned");
     CHECK(run("show " + op + " --stage schedule --tuned cold.db --cold").status == 0);
-    CHECK(has(run("run " + op + " --tuned cold.db").err, "cold.db knows no schedule for this op"));
+    CHECK(has(run("run " + op + " --tuned cold.db").err, "cold.db has no schedule for this op"));
     CHECK(has(run("run matmul --shape m=23,n=24,k=24 --tuned cold.db --cold").err, "--db cold.db --cold\n"));
     if (FILE *f = fopen((scratch() + "/cold.json").c_str(), "w")) {
         fputs(
@@ -256,7 +256,7 @@ TEST_CASE("weights packed ahead: tuned, found and built when asked for") {
     std::filesystem::remove(scratch() + "/ahead.db");
     const std::string op = "matmul --shape m=24,n=32,k=24";
     REQUIRE(run("tune " + op + " --trials 2 --db ahead.db --quiet --ahead").status == 0);
-    CHECK(has(run("best " + op + " --db ahead.db").err, "ahead.db knows no schedule"));
+    CHECK(has(run("best " + op + " --db ahead.db").err, "ahead.db has no schedule"));
     CHECK(has(run("best " + op + " --db ahead.db --threads 2 --cold --ahead").err, "--threads 2 --cold --ahead\n"));
     CHECK(has(run("best " + op + " --db ahead.db --ahead").out, "s.prepack(\"B\""));
     const Outcome elsewhere = run("best " + op + " --db ahead.db --any-machine --threads 2");
@@ -271,7 +271,7 @@ TEST_CASE("weights packed ahead: tuned, found and built when asked for") {
     CHECK(json_of(run(measured + "--tuned ahead.db --ahead"))["schedule"] == "tuned");
     CHECK(json_of(run(measured + "--ahead"))["schedule"] == "default");
     CHECK(has(run("show " + op + " --ahead").out, "ahead of time: copy B.packed of B"));
-    CHECK(has(run("run " + op + " --tuned ahead.db").err, "ahead.db knows no schedule for this op"));
+    CHECK(has(run("run " + op + " --tuned ahead.db").err, "ahead.db has no schedule for this op"));
     if (FILE *f = fopen((scratch() + "/ahead.json").c_str(), "w")) {
         fputs(R"({"name": "a", "kernels": [
             {"name": "within", "op": "matmul", "parameters": {"m": 24, "n": 32, "k": 24}},

@@ -170,6 +170,21 @@ TEST_CASE("a scatter at a loop of its consumer, and one that a consumer ends") {
     check_runs(default_schedule(op, Machine::host()));
 }
 
+TEST_CASE("columns that go to places of their own, by an index over the last axis too") {
+    Axis n("n", 30), v("v", 11), d("d", 40), e("e", 3);
+    Tensor ids = input("ids", i64, {n, d, e}), G = input("G", f32, {n, d, e}), B = input("B", f32, {v, d, e});
+    const Element added = scatter(sum, G(n, d, e), v, ids(n, d, e), n);
+    for (const Op &op : {Op("places", {ids, G}, {compute("Y", {v, d, e}, added)}),
+                         Op("places", {ids, G, B}, {compute("Y", {v, d, e}, B(v, d, e) + added)})}) {
+        std::string name;
+        std::vector<PassedOver> passed_over;
+        const Schedule s = default_schedule(op, Machine::host(), PackedBy::Kernel, &passed_over, &name);
+        CHECK_EQ(name, "scatter");
+        CHECK(passed_over.empty());
+        check_runs(s);
+    }
+}
+
 TEST_CASE("private results for threads, by rfactor") {
     Axis o("o", 4), n("n", 25), v("v", 12), d("d", 20);
     Tensor ids = input("ids", i32, {o, n}), G = input("G", f32, {o, n, d});

@@ -5,7 +5,6 @@
 // Levels: no
 // Sanitized: no
 // Cost: 60
-#include "driver/run_kernel.h"
 #include "dsl/buffer_elements.h"
 #include "dsl/types.h"
 #include "graph/build/compiled_model.h"
@@ -40,10 +39,6 @@ std::vector<fs::path> cases() {
     }
     std::sort(all.begin(), all.end());
     return all;
-}
-
-std::vector<Buffer<>> by_kernels(const Op &op, const std::vector<Buffer<>> &inputs) {
-    return run_kernel(compile(op), inputs);
 }
 
 std::vector<double> numbers(const Buffer<> &b) {
@@ -167,7 +162,7 @@ TEST_CASE("ONNX's tests of operators, evaluated by the formulas") {
 }
 
 TEST_CASE("every fifth of ONNX's tests of operators, as compiled kernels") {
-    check_cases(node_by_node(by_kernels), 5, "compiled");
+    check_cases(node_by_node(graph::run_by_kernels()), 5, "compiled");
 }
 
 TEST_CASE("every fifth of ONNX's tests of operators, as programs") {

@@ -178,7 +178,7 @@ TEST_CASE("the last vector across points moves inwards") {
         checked_nest(Op("hues", {X}, {compute("Y", {p, c}, select(c == 0, h(p), c == 1, d(p) / (v(p) + 5.f), v(p)))}));
     CAPTURE(nest);
     CHECK(count(nest, "tail: shift") == 1);
-    CHECK(count(nest, "what one p.o.i needs") == 2);
+    CHECK(count(nest, "the part that one p.o.i needs") == 2);
     // An inout tensor is not written twice.
     Axis n("n", 61);
     Tensor Z = inout("Z", f32, {n, c});
@@ -569,8 +569,8 @@ TEST_CASE("elementwise stages at one place stay in a block of the last one") {
         if (n >= 500) CHECK(count(nest, "compute most, the part that one p") == 1);
         Axis r("r", 6); // computed once for all rows
         Tensor B = input("B", f32, {p}), e = compute("e", {p}, exp(B(p)) * B(p));
-        CHECK(count(checked_nest(Op("rows", {B}, {compute("Y", {r, p}, e(p) * cast(f32, r) + e(p))})), "what one") ==
-              0);
+        CHECK(count(checked_nest(Op("rows", {B}, {compute("Y", {r, p}, e(p) * cast(f32, r) + e(p))})),
+                    "the part that one") == 0);
     }
 }
 
