@@ -203,7 +203,7 @@ Made one_hot(Call &c) {
                      Indices own = i;
                      own.erase(own.begin() + int64_t(axis));
                      const Element at = cast(i64, index.at(own)), all = cast(i64, Expr(static_cast<int>(depth)));
-                     const Element counted = select(at < number(i64, 0), at + all, at);
+                     const Element counted = select(at < number(i64, 0), add(at, all), at);
                      return select(counted == Element(cast(i64, i[axis])), values.at({1}), values.at({0}));
                  }}};
 }
