@@ -5,6 +5,7 @@
 #include "dsl/types.h"
 #include "support/error.h"
 
+#include <algorithm>
 #include <cstring>
 #include <deque>
 #include <fmt/format.h>
@@ -151,11 +152,14 @@ private:
         }
         const View &view = *result.view;
         group_.made[name] = {view.type, view.extents};
+        call.ranging(view.extents); // checks them
+        if (!has_legal_size(view.type, view.extents))
+            call.fail(fmt::format("its result \"{}\" is {}[{}]; legal are up to 2^40 bytes", name, type_name(view.type),
+                                  fmt::join(view.extents, ",")));
         if (view.elements() == 0) {
             group_.made[name].value = group_.known[name] = Buffer<>(view.type, view.extents);
             return;
         }
-        call.ranging(view.extents); // checks them
         views_.emplace(name, view);
         if (cheap) cheap_.insert(name);
         const auto output = std::find(outputs_.begin(), outputs_.end(), name);
@@ -187,6 +191,13 @@ private:
 };
 
 } // namespace
+
+bool has_legal_size(Type type, const Extents &extents) {
+    if (std::count(extents.begin(), extents.end(), 0) > 0) return true;
+    double bytes = type.bytes();
+    for (const int64_t e : extents) bytes *= static_cast<double>(e);
+    return bytes <= 0x1p40;
+}
 
 void naming_node(const Node &node, const std::function<void()> &f) {
     try {

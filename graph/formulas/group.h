@@ -16,6 +16,9 @@ struct KnownValue {
 // Throws UserError for a name without a value.
 using FindValue = std::function<KnownValue(const std::string &name)>;
 
+// Whether a value has at most 2^40 bytes. Products of its extents then fit int64.
+bool has_legal_size(Type type, const Extents &extents);
+
 // Nodes as one op. Inputs, stages and axes have names that do not depend on those of the graph, so
 // equal parts of graphs become equal ops.
 struct GroupOp {

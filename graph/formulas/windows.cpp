@@ -40,8 +40,15 @@ Window window_of(const Call &c, const Extents &image, const std::vector<int64_t>
     const std::string automatic = c.choice("auto_pad", "NOTSET", paddings());
     const bool ceil = c.node.integer("ceil_mode", 0) != 0;
     for (size_t d = 0; d < dims; d++) {
+        for (const int64_t n : {w.strides[d], w.dilations[d], w.kernel[d]}) {
+            if (n < 1 || n > INT32_MAX)
+                c.fail(fmt::format("a stride, dilation or kernel of {}; legal are 1 to {}", n, INT32_MAX));
+        }
+        for (const int64_t n : {pads[d], pads[d + dims]}) {
+            if (n < -INT32_MAX || n > INT32_MAX)
+                c.fail(fmt::format("a pad of {}; legal are {} to {}", n, -INT32_MAX, INT32_MAX));
+        }
         const int64_t in = image[2 + d], reach = (w.kernel[d] - 1) * w.dilations[d] + 1, s = w.strides[d];
-        if (s < 1 || w.dilations[d] < 1 || w.kernel[d] < 1) c.fail("a stride, dilation or kernel below 1");
         int64_t before = pads[d], after = pads[d + dims], out;
         if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {
             out = (in + s - 1) / s;
@@ -51,7 +58,11 @@ Window window_of(const Call &c, const Extents &image, const std::vector<int64_t>
         } else {
             if (automatic == "VALID") before = after = 0;
             const int64_t room = in + before + after - reach;
-            out = room < 0 ? 0 : (ceil ? (room + s - 1) / s : room / s) + 1;
+            // Rounded up, a window counts that exceeds the image by less than a stride.
+            if (ceil)
+                out = std::max<int64_t>(0, (room < 0 ? room : room + s - 1) / s + 1);
+            else
+                out = room < 0 ? 0 : room / s + 1;
             // The last window begins in the image or in the padding before it.
             if (ceil && out > 0 && (out - 1) * s >= in + before) out--;
         }

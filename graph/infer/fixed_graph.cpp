@@ -99,6 +99,9 @@ private:
                                               model_.name(), in.text()));
             KnownValue v{*in.type, {}};
             for (size_t d = 0; d < in.shape->size(); d++) v.extents.push_back(size_of(in, d, symbols));
+            if (!has_legal_size(v.type, v.extents))
+                throw UserError(fmt::format("{}: input {} has the extents [{}]; legal are up to 2^40 bytes",
+                                            model_.name(), in.text(), fmt::join(v.extents, ",")));
             made_.values[in.name] = v;
             made_.inputs.push_back(in.name);
         }

@@ -160,6 +160,26 @@ TEST_CASE("regions of interest beyond the image") {
     CHECK(values<float>(r[0])[0] == doctest::Approx(sum / 10000).epsilon(1e-5));
 }
 
+TEST_CASE("OneHot of indices that are no index of the axis is off, at the ends of int64 too") {
+    const float inf = INFINITY;
+    CHECK(values<float>(results("d = Constant <value = int64 {2}> () v = Constant <value = float[2] {3, 4}> () "
+                                "y = OneHot(x, d, v)",
+                                "float[4] x", "float[4,2] y", {row<float>({inf, -inf, -1, 2})})[0]) ==
+          std::vector<float>{3, 3, 3, 3, 3, 4, 3, 3});
+}
+
+TEST_CASE("pools whose window is larger than the image have one window if sizes round up") {
+    Buffer<float> x({1, 1, 2, 1});
+    x(0, 0, 0, 0) = 1, x(0, 0, 1, 0) = 3;
+    const auto pooled = [&](const std::string &op, const std::string &stride) {
+        return results("y = " + op + " <kernel_shape = [3, 1], strides = [" + stride + ", 1], ceil_mode = 1> (x)",
+                       "float[1,1,2,1] x", "float[A,B,C,D] y", {x})[0];
+    };
+    CHECK(values<float>(pooled("AveragePool", "2")) == std::vector<float>{2});
+    CHECK(values<float>(pooled("MaxPool", "3")) == std::vector<float>{3});
+    CHECK(pooled("MaxPool", "1").extents() == std::vector<int64_t>{1, 1, 0, 1});
+}
+
 TEST_CASE("inputs that have a default") {
     const Model m = Model::parse_text("<ir_version: 10, opset_import: [\"\" : 21]>\n"
                                       "g (float[2] x, float[2] w = {1, 2}) => (float[2] y) { y = Mul(x, w) }",
@@ -231,6 +251,14 @@ TEST_CASE("arguments that no operator takes") {
              "node ScatterND of \"y\": the index 7 in \"i\" of 3 elements; legal are -3 to 2");
     CHECK_EQ(refused("s = Constant <value = int64[1] {4294967298}> () y = ConstantOfShape(s)"),
              "node ConstantOfShape of \"y\": an axis of 4294967298 elements; legal are 0 to 2147483647");
+    CHECK_EQ(refused("s = Constant <value = int64[4] {2147483647, 2147483647, 4, 3}> () y = Expand(x, s)"),
+             "node Expand of \"y\": its result \"y\" is f32[2147483647,2147483647,4,3]; legal are up to 2^40 bytes");
+    CHECK_EQ(refused("s = Constant <value = int64[3] {1, 1, 3}> () z = Reshape(x, s) "
+                     "y = MaxPool <kernel_shape = [9223372036854775807], dilations = [2]> (z)"),
+             "node MaxPool of \"y\": a stride, dilation or kernel of 9223372036854775807; legal are 1 to 2147483647");
+    CHECK_EQ(refused("s = Constant <value = int64[3] {1, 1, 3}> () z = Reshape(x, s) "
+                     "y = MaxPool <kernel_shape = [1], pads = [0, 4294967296]> (z)"),
+             "node MaxPool of \"y\": a pad of 4294967296; legal are -2147483647 to 2147483647");
     CHECK_EQ(refused("z = Constant <value = float {1}> () y = ArgMax <axis = 0> (z)"),
              "node ArgMax of \"y\": axis 0 of a tensor without axes");
     CHECK_EQ(refused("p = Constant <value = int64[2] {1, 1}> () y = Pad <mode = \"mirror\"> (x, p)"),
