@@ -119,12 +119,12 @@ struct Kernel::Contents {
 
 void Kernel::call(const halide_buffer_t *const *buffers, size_t n, const Sizes &given) const {
     const Contents &c = *contents_;
-    constexpr size_t few = 32;
-    void *tensors[few];
+    constexpr size_t few = 32; // arrays without an allocation
+    void *on_stack[few];
+    std::vector<void *> more(n > few ? n : 0);
+    void **tensors = more.empty() ? on_stack : more.data();
     std::vector<int64_t> sizes;
     if (!given.empty() || !c.fits(buffers, n)) sizes = c.check(buffers, n, given);
-    if (n > few)
-        throw Unsupported("kernel " + c.nest.name + " has more than 32 arrays; kernels of at most 32 are supported");
     for (size_t t = 0; t < n; t++) tensors[t] = buffers[t]->host;
     if (const int code = c.run(tensors, sizes.data())) {
         throw UserError("kernel " + c.nest.name + ": " + kumiko_error() + " (code " + std::to_string(code) + ")");

@@ -120,6 +120,32 @@ TEST_CASE("tensors without elements, without axes, and NaN pass") {
     CHECK_EQ(y(2), x(2));
 }
 
+TEST_CASE("a kernel of more than 32 arrays") {
+    std::string inputs, names;
+    for (int n = 0; n < 40; n++) {
+        inputs += (n ? ", float[2] x" : "float[2] x") + std::to_string(n);
+        names += (n ? ", x" : "x") + std::to_string(n);
+    }
+    check(model("(" + inputs + ") => (float[80] y)", "y = Concat<axis = 0>(" + names + ")"));
+    // As a node is run by its own kernel.
+    const Model m = model("(" + inputs + ") => (float[2] y)", "y = Sum(" + names + ")");
+    std::vector<Buffer<>> arrays;
+    for (int n = 0; n < 40; n++) {
+        Buffer<float> x({2});
+        x.fill(float(n));
+        arrays.push_back(x);
+    }
+    CHECK_EQ(Buffer<float>(evaluate(m, arrays, {.run = run_by_kernels()})[0])(1), 780);
+}
+
+TEST_CASE("inputs whose bytes overflow int64 are refused") {
+    const Model m = model("(float[n, n, n] x) => (float[n, n, n] y)", "y = Neg(x)");
+    CHECK_EQ(refusal([&] {
+                 fix_sizes(m, {.sizes = {{"n", 2147483647}}});
+             }),
+             "m: input x: float[n,n,n] has the extents [2147483647,2147483647,2147483647]; legal are up to 2^40 bytes");
+}
+
 TEST_CASE("indices that data decide are checked before they are used") {
     const Model m = model("(float[3, 2] x, int64[2] i) => (float[2, 2] y)", "y = Gather(x, i)");
     check(m);
