@@ -23,10 +23,15 @@ Json tensors_json(const std::vector<LibraryTensor> &tensors) {
     return all;
 }
 
-// A text inside of a comment of C.
-std::string in_comment(std::string text) {
-    for (size_t at = 0; (at = text.find("*/", at)) != std::string::npos;) text.replace(at, 2, "* /");
-    return text;
+// A text inside of a comment of C: it neither ends the comment nor seems to begin another one.
+std::string in_comment(const std::string &text) {
+    std::string made;
+    for (const char c : text) {
+        const char before = made.empty() ? ' ' : made.back();
+        if ((before == '*' && c == '/') || (before == '/' && c == '*')) made += ' ';
+        made += c;
+    }
+    return made;
 }
 
 } // namespace

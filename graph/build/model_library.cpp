@@ -27,17 +27,20 @@ std::vector<LibraryTensor> tensors_of(const std::vector<ProgramTensor> &from, st
 } // namespace
 
 std::string c_identifier(const std::string &name) {
-    // Of C and C++, as far as they look like names of values.
-    static const std::set<std::string> keywords = {
-        "auto",   "bool",   "break",   "case",   "char",     "class",  "const",    "continue", "default",   "delete",
-        "do",     "double", "else",    "enum",   "export",   "extern", "false",    "float",    "for",       "friend",
-        "goto",   "if",     "inline",  "int",    "long",     "new",    "operator", "private",  "protected", "public",
-        "return", "short",  "signed",  "sizeof", "static",   "struct", "switch",   "template", "this",      "throw",
-        "true",   "try",    "typedef", "union",  "unsigned", "using",  "virtual",  "void",     "volatile",  "while"};
+    // Keywords of C and C++, and macros of compilers and standard headers.
+    static const std::string keywords =
+        " alignas alignof and and_eq asm auto bitand bitor bool break case catch char char16_t char32_t char8_t"
+        " class compl concept const consteval constexpr constinit const_cast continue co_await co_return co_yield"
+        " decltype default delete do double dynamic_cast else enum errno explicit export extern false float for"
+        " friend goto if inline int linux long mutable namespace new noexcept not not_eq NULL nullptr operator or"
+        " or_eq private protected public register reinterpret_cast requires restrict return short signed sizeof"
+        " static static_assert static_cast struct switch template this thread_local throw true try typedef typeid"
+        " typename typeof typeof_unqual union unix unsigned using virtual void volatile wchar_t while xor xor_eq ";
     std::string made;
     for (const char c : name) made += std::isalnum(static_cast<unsigned char>(c)) ? c : '_';
-    if (made.empty() || std::isdigit(static_cast<unsigned char>(made[0]))) made = "t" + made;
-    return keywords.count(made) ? made + "_" : made;
+    // Names that begin with an underscore may be the compiler's.
+    if (made.empty() || std::isdigit(static_cast<unsigned char>(made[0])) || made[0] == '_') made = "t" + made;
+    return keywords.find(" " + made + " ") == std::string::npos ? made : made + "_";
 }
 
 LibraryDescription describe_library(const Model &model, const ModelLibraryOptions &options) {
@@ -69,7 +72,8 @@ LibraryDescription describe_library(const Model &model, const ModelLibraryOption
         while (made.data.size() % tensor_alignment) made.data += '\0';
         offsets.push_back(static_cast<int64_t>(made.data.size()));
         const Buffer<> dense = constant.copy();
-        made.data.append(static_cast<const char *>(dense.data()), dense.size_in_bytes());
+        made.data.append(static_cast<const char *>(dense.data()),
+                         dense.number_of_elements() * size_t(dense.type().bytes()));
     }
     for (const Step &step : program.steps) {
         LibraryStep s;

@@ -124,6 +124,26 @@ TEST_CASE("the kernels of a model are tuned, and its library and bench use what 
     CHECK(times.find("MatMul Add Relu") != std::string::npos);
 }
 
+TEST_CASE("odd names of values, and constants without elements, make a library that compiles") {
+    const fs::path folder = scratch("graph_library", "odd");
+    graph::Model::parse_text("<ir_version: 10, opset_import: [\"\" : 21]>\n"
+                             "m (float[2,3] \"x*/y\", float[3] restrict, float[3] \"/*\", float[3] \"a b\", "
+                             "float[3] \"a_b\", float[3] \"_X\", float[2,0,3] empty) "
+                             "=> (float[2,3] \"class\", float[3] NULL, float[3] xor, float[4,0,3] e)\n"
+                             "<float[2,0,3] k = {}>\n"
+                             "{ \"class\" = Add(\"x*/y\", restrict) NULL = Mul(\"/*\", \"a b\") "
+                             "xor = Add(\"a_b\", \"_X\") e = Concat<axis = 0>(empty, k) }",
+                             "text")
+        .save((folder / "m.onnx").string());
+    const std::string in = "cd " + folder.string() + " && ";
+    must_run(in + kumiko_command + " build m.onnx -o out --quiet");
+    must_run(in + "cc -std=c11 -Wall -Wextra -Werror -fsanitize=address,undefined out/m_selftest.c out/libm.a -lm "
+                  "-lpthread -o st");
+    CHECK_EQ(must_run(in + "./st"), "m: 1 functions, 12 samples: 1 passed, 0 failed\n");
+    std::ofstream(folder / "app.cpp") << "#include \"m.h\"\nint main() { return 0; }\n";
+    must_run(in + "c++ -std=c++20 -Wall -Wextra -Werror -Iout -c app.cpp -o app.o");
+}
+
 TEST_CASE("bad arguments of a build from a model") {
     const fs::path folder = scratch("graph_library", "errors");
     save_model(folder / "one.onnx", "2");
