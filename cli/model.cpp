@@ -71,6 +71,9 @@ Buffer<> integers_as(const std::vector<int64_t> &numbers, const std::string &nam
     for (size_t n = 0; n < numbers.size(); n++) {
         if (type == i64)
             static_cast<int64_t *>(made.data())[n] = numbers[n];
+        else if (type == i32 && numbers[n] != static_cast<int32_t>(numbers[n]))
+            throw UserError(
+                fmt::format("--constant {}: {} is out of range of the input's type, i32", name, numbers[n]));
         else if (type == i32)
             static_cast<int32_t *>(made.data())[n] = static_cast<int32_t>(numbers[n]);
         else
