@@ -47,7 +47,7 @@ Json load_json(const std::string &path) {
     return parse_json(text.str(), path);
 }
 
-std::string dump_json(const Json &value) { return value.dump(2) + "\n"; }
+std::string dump_json(const Json &value) { return value.dump(2, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
 std::string JsonView::where() const { return document_ + (path_.empty() ? "" : ": " + path_); }
 

@@ -17,7 +17,7 @@ namespace kumiko {
 Json parse_json(const std::string &text, const std::string &document);
 // Also throws UserError if the file cannot be read.
 Json load_json(const std::string &path);
-// Pretty-printed, with a final newline.
+// Pretty-printed, with a final newline. Bytes that are not UTF-8 become U+FFFD.
 std::string dump_json(const Json &value);
 
 // A value with its path in the document. Cheap to copy; the Json must outlive it.

@@ -38,3 +38,7 @@ TEST_CASE("broken text says where") {
     CHECK(parse_json(R"([{"n": 1, "m": {"n": 1}}, {"n": 2}])", "x.json").size() == 2);
     CHECK_THROWS_WITH(load_json("/nowhere/m.json"), "/nowhere/m.json: cannot be read: No such file or directory");
 }
+
+TEST_CASE("written text is UTF-8, whatever the names are") {
+    CHECK(dump_json(Json{{"name", "a\xff"}}) == "{\n  \"name\": \"a\xef\xbf\xbd\"\n}\n");
+}
