@@ -212,8 +212,8 @@ std::vector<std::string> weights_layout(const Schedule &s, const FiltersPlan &pl
     // Weights read between two visits to the results are contiguous if the blocks of channels have
     // equal size.
     const std::string channels = channels_of(r);
-    const auto all = channels.empty() ? std::nullopt : constant_extent(*find_axis(plan.sum(), channels));
-    if (r.nhwc && product.group == 1 && all && plan.p.depth < *all && *all % plan.p.depth == 0) {
+    const int64_t all = channels.empty() ? 0 : constant_extent(*find_axis(plan.sum(), channels)).value_or(0);
+    if (r.nhwc && product.group == 1 && plan.p.depth < all && all % plan.p.depth == 0) {
         const std::string depth = std::to_string(plan.p.depth);
         std::replace(layout.begin(), layout.end(), channels, channels + "%" + depth);
         layout.insert(layout.begin() + 1, channels + "/" + depth);
