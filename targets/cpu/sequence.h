@@ -2,12 +2,15 @@
 // nothing and keeps no state, so any number of threads may call it at once.
 #pragma once
 
-#include "targets/cpu/object.h"
-
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace kumiko {
+
+struct CpuTarget;
+struct ObjectFile;
 
 // Where an argument of a step is.
 struct SequencePointer {
@@ -37,6 +40,7 @@ struct SequenceStep {
     std::optional<SequenceCheck> check = {};
 };
 
+// A function that runs steps in order.
 struct Sequence {
     std::string name;                 // int NAME(void *const *tensors, void *arena)
     std::vector<std::string> tensors; // names, for messages
