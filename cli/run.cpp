@@ -33,8 +33,8 @@ struct RunArguments {
     bool interpret = false;
 };
 
-// The arrays for a call of the kernel, packed as it needs them. With `check`: those of `reference`,
-// which is made; without: random ones.
+// The arrays for a call of the kernel, in packed form where it takes that. With `check`, sets
+// `reference` and returns its arrays; otherwise the arrays are random.
 std::vector<Buffer<>> argument_arrays(const Op &op, const Sizes &sizes, const Kernel &kernel, bool check,
                                       std::optional<CheckArrays> &reference) {
     std::vector<Buffer<>> arrays;

@@ -115,7 +115,7 @@ std::string library_header(const LibraryDescription &library, const std::vector<
         options.extra +=
             fmt::format("    {}_{} = {}{} /* {} */\n", big, text, code, code == KUMIKO_BAD_INDEX ? "" : ",", meaning);
     options.extra += "};\n";
-    for (const LibraryModel &m : library.models) options.extra += model_declarations(library, m);
+    for (const LibraryModel &m : library.models) options.extra += model_declarations(m);
     for (const PackagedKernel &k : kernels) {
         if (k.kernel->internal) continue;
         std::string note = k.kernel->op.to_string();

@@ -50,7 +50,7 @@ std::string library_cmake(const LibraryDescription &library, const LibraryUse &u
 std::string library_cmake_version(const LibraryDescription &library);
 std::string library_pkg_config(const LibraryDescription &library, const LibraryUse &use);
 // The C declarations of a model: sizes, the struct of its arrays, and its function.
-std::string model_declarations(const LibraryDescription &library, const LibraryModel &model);
+std::string model_declarations(const LibraryModel &model);
 // The function of a model. `kernels`: of the library, in its order.
 Sequence model_sequence(const LibraryDescription &library, const LibraryModel &model,
                         const std::vector<PackagedKernel> &kernels);

@@ -42,7 +42,7 @@ std::string c_element_type(Type t) {
     return fmt::format("{}int{}_t", t.is_uint() ? "u" : "", t.bits());
 }
 
-std::string model_declarations(const LibraryDescription &, const LibraryModel &m) {
+std::string model_declarations(const LibraryModel &m) {
     std::string big = m.name;
     std::transform(big.begin(), big.end(), big.begin(), [](unsigned char c) { return std::toupper(c); });
     std::string text = fmt::format(

@@ -79,8 +79,8 @@ Expr adapted(const Expr &constant, Type type, const char *operation, const std::
 using Unary = Expr (*)(const Expr &);
 using Binary = Expr (*)(const Expr &, const Expr &);
 // Each checks the operands of an operator or function and returns f of them. Errors name it
-// `operation`. The operands of binary() must have one type, those of logical() must be bool;
-// unary() accepts every type.
+// `operation`. binary() requires operands of one type, logical() operands of bool. unary() accepts
+// every type.
 Element binary(const char *operation, const Operand &a, const Operand &b, Binary f);
 Element logical(const char *operation, const Operand &a, const Operand &b, Binary f);
 Element unary(const char *operation, const Operand &x, Unary f);

@@ -160,8 +160,8 @@ int kumiko_fail(int code, const char *text);
 const char *kumiko_error(void);
 void kumiko_clear_error(void);
 
-/* Returns 0 if all indices are in range, otherwise KUMIKO_BAD_INDEX with this text. Index i is one of
- * `bits` bits, 32 or 64, and legal from -extents[i % depth] to extents[i % depth] - 1. */
+/* Returns 0 if all indices are in range, otherwise KUMIKO_BAD_INDEX with this text. Index i has
+ * `bits` bits, 32 or 64. It is legal from -extents[i % depth] to extents[i % depth] - 1. */
 int kumiko_check_indices(const void *indices, int bits, int64_t count, const int64_t *extents, int64_t depth,
                          const char *text);
 

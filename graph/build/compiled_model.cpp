@@ -48,11 +48,7 @@ CompiledModel CompiledModel::compile(const Model &model, const CompileModelOptio
     made->program = make_program(make_graph(model, options), options.groups);
     const std::vector<PreparedKernel> kernels =
         prepare(made->program, Target::host(), {.pack = options.pack, .source = options.source});
-    for (size_t n = 0; n < kernels.size(); n++) {
-        if (options.progress) options.progress(n, kernels.size());
-        made->kernels.push_back(kumiko::compile(kernels[n].schedule));
-    }
-    if (options.progress) options.progress(kernels.size(), kernels.size());
+    for (const PreparedKernel &kernel : kernels) made->kernels.push_back(kumiko::compile(kernel.schedule));
     CompiledModel compiled;
     compiled.contents_ = std::move(made);
     return compiled;

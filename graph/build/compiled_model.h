@@ -18,8 +18,6 @@ struct CompileModelOptions {
     GroupOptions groups;
     bool pack = true;                // as PrepareOptions::pack
     ScheduleSource source = nullptr; // as PrepareOptions::source
-    // Called before each kernel is compiled, and at the end.
-    std::function<void(size_t done, size_t total)> progress;
 };
 
 class CompiledModel {
@@ -34,7 +32,7 @@ public:
     // The same into arrays of the caller, without checks: addresses of all inputs, outputs, and an
     // arena of program().arena_bytes, aligned to 64 bytes. Returns 0 or a code of kumiko_status.
     int run_raw(const void *const *inputs, void *const *outputs, void *arena) const;
-    // One step of it: those of program().steps in their order are a run.
+    // Runs one step. All steps of program(), in their order, are a run.
     int run_step(size_t step, const void *const *inputs, void *const *outputs, void *arena) const;
     // The kernel of program().kernels with this number.
     const Kernel &kernel(size_t n) const;

@@ -13,8 +13,6 @@ struct PrepareOptions {
     bool pack = true;
     // Tuned schedules, which go before the default ones; null: none.
     ScheduleSource source = nullptr;
-    // Called before each kernel's schedule is chosen, and at the end.
-    std::function<void(size_t done, size_t total)> progress;
 };
 
 struct PreparedKernel {

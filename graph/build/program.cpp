@@ -48,7 +48,7 @@ private:
         return {name, v.type, v.extents};
     }
 
-    // The value whose elements are those of `name` in memory.
+    // The value whose memory `name` shares.
     std::string root(const std::string &name) const {
         const auto found = root_.find(name);
         return found == root_.end() ? name : found->second;

@@ -17,14 +17,6 @@ std::vector<Buffer<>> by_interpreter(const Op &op, const std::vector<Buffer<>> &
     return interpret(op, inputs);
 }
 
-ValueInfo info_of(const std::string &name, const Buffer<> &value) {
-    ValueInfo info;
-    info.name = name, info.type = value.type(), info.type_text = type_name(value.type());
-    info.shape.emplace();
-    for (const int64_t e : value.extents()) info.shape->push_back({e, ""});
-    return info;
-}
-
 // Buffers of one type and shape, at least one, as one with a further axis.
 Buffer<> stacked(const std::vector<Buffer<>> &parts, size_t axis, const Node &node) {
     const Buffer<> first = parts.front();
@@ -124,21 +116,15 @@ private:
     void run_body(const Node &node) {
         std::vector<ValueInfo> types;
         for (size_t n = 0; n < node.inputs.size(); n++)
-            types.push_back(node.has_input(n) ? info_of(node.inputs[n], value(node.inputs[n], node.label()))
-                                              : ValueInfo{});
+            types.push_back(node.has_input(n) ? info_of(node.inputs[n], node) : ValueInfo{});
         const auto body = function_body(node, types, fmt::format("{}/{}/", node.outputs.at(0), bodies_++), opsets_);
-        if (!body)
-            throw Unsupported(fmt::format("{} of opset {}{}: there is no formula for this operator", node.label(),
-                                          node.opset, node.domain.empty() ? "" : " of domain " + node.domain));
+        if (!body) throw no_formula(node);
         for (const Node &inner : *body) run(inner);
     }
 
-    static const Graph &body_of(const Node &node, const std::string &attribute) {
-        const auto found = node.attributes.find(attribute);
-        const auto *graph =
-            found == node.attributes.end() ? nullptr : std::get_if<std::shared_ptr<const Graph>>(&found->second.value);
-        if (!graph) throw UserError(fmt::format("{} lacks its graph \"{}\"", node.label(), attribute));
-        return **graph;
+    ValueInfo info_of(const std::string &name, const Node &reader) const {
+        const Buffer<> &given = value(name, reader.label());
+        return ValueInfo::of(name, given.type(), given.extents());
     }
 
     // Runs an inner graph, which sees the values of this one.
@@ -204,11 +190,11 @@ private:
 
     void run_if(const Node &node) {
         const bool taken = scalar<uint8_t>(value(node.inputs.at(0), node.label()), node, boolean) != 0;
-        keep(node, run(node, body_of(node, taken ? "then_branch" : "else_branch"), {}));
+        keep(node, run(node, node.graph(taken ? "then_branch" : "else_branch"), {}));
     }
 
     void run_loop(const Node &node) {
-        const Graph &body = body_of(node, "body");
+        const Graph &body = node.graph("body");
         const int64_t most =
             node.has_input(0) ? scalar<int64_t>(value(node.inputs[0], node.label()), node, i64) : INT64_MAX;
         bool again = !node.has_input(1) || scalar<uint8_t>(value(node.inputs[1], node.label()), node, boolean) != 0;
@@ -274,7 +260,7 @@ private:
     void run_scan(const Node &node) {
         const bool batched = node.opset < 9; // its first input is the lengths of sequences
         const size_t first = batched ? 1 : 0;
-        const Graph &body = body_of(node, "body");
+        const Graph &body = node.graph("body");
         const auto count = size_t(node.integer("num_scan_inputs", 0));
         if (count == 0 || count + first > node.inputs.size())
             throw UserError(node.label() + ": num_scan_inputs is not that of its inputs");
@@ -345,11 +331,7 @@ private:
     }
 
     void run_formula(const Node &node) {
-        std::vector<std::string> wanted;
-        for (const std::string &o : node.outputs) {
-            if (!o.empty()) wanted.push_back(o);
-        }
-        const GroupOp made = make_group_op({&node}, wanted, [&](const std::string &name) {
+        const GroupOp made = make_group_op({&node}, node.named_outputs(), [&](const std::string &name) {
             const Buffer<> &given = value(name, node.label());
             return KnownValue{given.type(), given.extents(), given};
         });

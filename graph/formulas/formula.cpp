@@ -161,12 +161,12 @@ void Call::fail(const std::string &cause) const { throw UserError(node.label() +
 void Call::unsupported(const std::string &cause) const { throw Unsupported(node.label() + ": " + cause); }
 
 const Operator *find_operator(const std::string &op, int opset, const std::string &domain) {
-    static const std::vector<Operator> all = [] {
-        std::vector<Operator> rows;
+    static const std::map<std::string, std::vector<Operator>> by_name = [] {
+        std::map<std::string, std::vector<Operator>> rows;
         const auto add = [&](const std::vector<Operator> &part, Dependence least = Dependence::Other) {
             for (Operator row : part) {
                 row.dependence = std::min(row.dependence, least);
-                rows.push_back(row);
+                rows[row.op].push_back(row);
             }
         };
         add(elementwise_operators(), Dependence::Pointwise);
@@ -178,12 +178,18 @@ const Operator *find_operator(const std::string &op, int opset, const std::strin
             add(part);
         return rows;
     }();
+    const auto named = by_name.find(op);
+    if (named == by_name.end()) return nullptr;
     const Operator *best = nullptr;
-    for (const Operator &row : all) {
-        if (row.op == op && row.domain == domain && row.since <= opset && (!best || row.since > best->since))
-            best = &row;
+    for (const Operator &row : named->second) {
+        if (row.domain == domain && row.since <= opset && (!best || row.since > best->since)) best = &row;
     }
     return best;
+}
+
+Unsupported no_formula(const Node &node) {
+    return Unsupported(fmt::format("{} of opset {}{}: there is no formula for this operator", node.label(), node.opset,
+                                   node.domain.empty() ? "" : " of domain " + node.domain));
 }
 
 // --- views ---

@@ -4,6 +4,7 @@
 #include "dsl/op.h"
 #include "dsl/tensor.h"
 #include "graph/ir/graph.h"
+#include "support/error.h"
 
 #include <functional>
 
@@ -41,8 +42,8 @@ public:
     std::string next_input() const { return "x" + std::to_string(inputs_.size()); }
     std::string next_loop() { return "r" + std::to_string(loops_++); }
     std::string next_stage(const std::string &name) { return name + std::to_string(stages_++); }
-    // Indices of data in an input, which are checked before the op runs: each is from −extent to
-    // extent − 1. The extents are those of the columns of the last axis, or one for all.
+    // An input holds indices, which are checked before the op runs. Each is from −extent to
+    // extent − 1. There is one extent for all indices, or one for each column of the last axis.
     struct Check {
         std::string value, text; // of the error
         Extents extents;
@@ -134,7 +135,8 @@ private:
 
 using Formula = std::function<Made(Call &)>;
 
-// How the elements of results depend on those of inputs, for fusion. The kinds are TVM's.
+// Which elements of its inputs an element of a result depends on. Fusion uses it. The kinds are
+// TVM's.
 enum class Dependence {
     Pointwise, // on the elements at the same index, or broadcast to it
     Injective, // on one element of each input, at another index
@@ -151,9 +153,12 @@ struct Operator {
     Dependence dependence = Dependence::Other;
 };
 
-// Null if there is no formula for the operator in this version of its domain's operator set. The
+// Returns null if the operator has no formula in this version of its domain's operator set. The
 // domain "" is ai.onnx.
 const Operator *find_operator(const std::string &op, int opset, const std::string &domain = "");
+
+// The error of a node whose operator has no formula.
+Unsupported no_formula(const Node &node);
 
 std::vector<Operator> elementwise_operators(); // all pointwise
 std::vector<Operator> reduction_operators();

@@ -75,9 +75,7 @@ public:
 
     void add(const Node &node) {
         const Operator *op = find_operator(node.op, node.opset, node.domain);
-        if (!op)
-            throw Unsupported(fmt::format("{} of opset {}{}: there is no formula for this operator", node.label(),
-                                          node.opset, node.domain.empty() ? "" : " of domain " + node.domain));
+        if (!op) throw no_formula(node);
         std::vector<std::optional<Call::Argument>> arguments;
         for (size_t n = 0; n < node.inputs.size(); n++) {
             arguments.emplace_back();
@@ -191,6 +189,12 @@ private:
 };
 
 } // namespace
+
+int64_t KnownValue::bytes() const {
+    int64_t n = type.bytes();
+    for (const int64_t e : extents) n *= e;
+    return n;
+}
 
 bool has_legal_size(Type type, const Extents &extents) {
     if (std::count(extents.begin(), extents.end(), 0) > 0) return true;

@@ -12,6 +12,7 @@ struct KnownValue {
     std::optional<Buffer<>> value = {}; // for inputs that decide shapes
     // The value is the same in all runs. Constants of one element are written into formulas.
     bool constant = false;
+    int64_t bytes() const;
 };
 // Throws UserError for a name without a value.
 using FindValue = std::function<KnownValue(const std::string &name)>;
@@ -19,17 +20,17 @@ using FindValue = std::function<KnownValue(const std::string &name)>;
 // Whether a value has at most 2^40 bytes. Products of its extents then fit int64.
 bool has_legal_size(Type type, const Extents &extents);
 
-// Nodes as one op. Inputs, stages and axes have names that do not depend on those of the graph, so
-// equal parts of graphs become equal ops.
+// Several nodes as one op. Its names do not depend on the graph's, so equal parts of graphs become
+// equal ops.
 struct GroupOp {
     std::optional<Op> op;                     // nothing if all outputs are known or empty
-    std::vector<std::string> inputs, outputs; // the values of the graph for those of the op
+    std::vector<std::string> inputs, outputs; // names in the graph, in the order of the op's
     std::map<std::string, Buffer<>> known;    // outputs whose elements are known without it
     std::map<std::string, KnownValue> made;   // types and extents of all that the nodes make
     std::vector<OpScope::Check> checks;       // of inputs, before the op runs
 };
 
-// Runs f. Errors of what the node or its inputs are then name the node, if they do not yet.
+// Runs f. Errors that name no node get the name of this one.
 void naming_node(const Node &node, const std::function<void()> &f);
 
 // `nodes`: producers before consumers, of operators with formulas. `outputs`: values that they

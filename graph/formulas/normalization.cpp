@@ -59,7 +59,7 @@ View per_channel(const View &v, size_t rank) {
     return reshaped(v, extents);
 }
 
-// By the mean and variance of the batch itself, which also move those of the inputs.
+// Normalizes by the mean and variance of the batch, and updates the running ones.
 Made batch_normalization_in_training(Call &c) {
     const View x = c.in(0);
     const Type t = x.type, in = c.type(3) == f64 || t == f64 ? f64 : f32;

@@ -56,8 +56,8 @@ const ActivationKind &activation_kind(const Call &c, const std::string &name) {
     c.fail(fmt::format("the activation \"{}\"; legal are {}", name, fmt::join(names, ", ")));
 }
 
-// The functions of a node, those of the forward direction first. Values of alpha and beta are
-// consumed in the order of the functions that have them. The clip bounds the inputs of the first
+// The activation functions of a node; the forward direction comes first. Each function that has
+// alpha or beta takes the next value of the attribute. The clip bounds the inputs of the first
 // `clipped` functions of each direction: those of the gates, as in ONNX Runtime.
 std::vector<Activation> activations(const Call &c, const std::vector<std::string> &defaults, size_t directions,
                                     size_t clipped) {

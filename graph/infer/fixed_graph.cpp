@@ -16,12 +16,6 @@ namespace {
 constexpr int64_t most_folded_bytes = 64 * 1024; // of a result that is larger than its inputs
 constexpr double most_interpreted_steps = 1e6;
 
-int64_t bytes_of(Type type, const Extents &extents) {
-    int64_t n = type.bytes();
-    for (const int64_t e : extents) n *= e;
-    return n;
-}
-
 // Products of all extents, loops of reductions included.
 double steps_of(const Op &op) {
     double all = 0;
@@ -160,12 +154,8 @@ private:
     }
 
     void add_formula(const Node &node) {
-        std::vector<std::string> wanted;
-        for (const std::string &o : node.outputs) {
-            if (!o.empty()) wanted.push_back(o);
-        }
-        const GroupOp group =
-            make_group_op({&node}, wanted, [&](const std::string &name) { return find(name, node.label()); });
+        const GroupOp group = make_group_op({&node}, node.named_outputs(),
+                                            [&](const std::string &name) { return find(name, node.label()); });
         for (const auto &[name, value] : group.made) {
             made_.values[name] = value;
             made_.values[name].constant = value.value.has_value();
@@ -180,7 +170,7 @@ private:
         for (const std::string &name : group.inputs) {
             const KnownValue &v = made_.values.at(name);
             if (!v.constant) return false;
-            before += bytes_of(v.type, v.extents);
+            before += v.bytes();
             inputs.push_back(*v.value);
         }
         for (const std::string &name : group.outputs) after += made_.bytes(name);
@@ -199,13 +189,10 @@ private:
             types.emplace_back();
             if (!node.has_input(n)) continue;
             const KnownValue &v = find(node.inputs[n], node.label());
-            types.back() = {node.inputs[n], v.type, type_name(v.type), std::vector<Dimension>()};
-            for (const int64_t e : v.extents) types.back().shape->push_back({e, ""});
+            types.back() = ValueInfo::of(node.inputs[n], v.type, v.extents);
         }
         const auto body = function_body(node, types, fmt::format("{}/{}/", node.outputs.at(0), bodies_++), opsets_);
-        if (!body)
-            throw Unsupported(fmt::format("{} of opset {}{}: there is no formula for this operator", node.label(),
-                                          node.opset, node.domain.empty() ? "" : " of domain " + node.domain));
+        if (!body) throw no_formula(node);
         for (const Node &inner : *body) add(inner);
     }
 
@@ -219,12 +206,7 @@ private:
             throw UserError(node.label() + ": its condition is not one element of bool");
         uint8_t taken = 0;
         std::memcpy(&taken, condition.value->data(), 1);
-        const std::string attribute = taken ? "then_branch" : "else_branch";
-        const auto found = node.attributes.find(attribute);
-        const auto *graph =
-            found == node.attributes.end() ? nullptr : std::get_if<std::shared_ptr<const Graph>>(&found->second.value);
-        if (!graph) throw UserError(fmt::format("{} lacks its graph \"{}\"", node.label(), attribute));
-        const Graph &branch = **graph;
+        const Graph &branch = node.graph(taken ? "then_branch" : "else_branch");
         // Several branches may have the same names.
         const std::string prefix = fmt::format("{}/{}/", node.outputs.at(0), bodies_++);
         std::map<std::string, std::string> names;
@@ -278,21 +260,12 @@ private:
 
 } // namespace
 
-int64_t FixedGraph::bytes(const std::string &name) const {
-    const KnownValue &v = values.at(name);
-    return bytes_of(v.type, v.extents);
-}
-
 FixedGraph fix_sizes(const Model &model, const FixOptions &options) { return Fixing(model, options).run(); }
 
 Model to_model(const FixedGraph &graph) {
     const auto info = [&](const std::string &name) {
         const KnownValue &v = graph.value(name);
-        ValueInfo made;
-        made.name = name, made.type = v.type, made.type_text = type_name(v.type);
-        made.shape.emplace();
-        for (const int64_t e : v.extents) made.shape->push_back({e, ""});
-        return made;
+        return ValueInfo::of(name, v.type, v.extents);
     };
     Graph all;
     all.name = std::filesystem::path(graph.name).stem().string();
@@ -306,8 +279,7 @@ Model to_model(const FixedGraph &graph) {
     const std::set<std::string> outputs(graph.outputs.begin(), graph.outputs.end());
     std::vector<ValueInfo> inner;
     for (const Node &n : graph.nodes) {
-        for (const std::string &o : n.outputs) {
-            if (o.empty()) continue;
+        for (const std::string &o : n.named_outputs()) {
             all.constants.erase(o);
             if (!outputs.count(o)) inner.push_back(info(o));
         }

@@ -18,7 +18,7 @@ struct FixedGraph {
 
     const KnownValue &value(const std::string &name) const { return values.at(name); }
     bool is_constant(const std::string &name) const { return values.at(name).constant; }
-    int64_t bytes(const std::string &name) const;
+    int64_t bytes(const std::string &name) const { return values.at(name).bytes(); }
 };
 
 struct FixOptions {

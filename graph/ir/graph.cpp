@@ -51,6 +51,12 @@ std::string ValueInfo::text() const {
     return name + ": " + type_text + "[" + all + "]";
 }
 
+ValueInfo ValueInfo::of(const std::string &name, Type type, const std::vector<int64_t> &extents) {
+    ValueInfo info{name, type, type_name(type), std::vector<Dimension>()};
+    for (const int64_t e : extents) info.shape->push_back({e, ""});
+    return info;
+}
+
 int64_t Node::integer(const std::string &attribute, int64_t otherwise) const {
     return attribute_of<int64_t>(*this, attribute, otherwise, "an integer");
 }
@@ -76,6 +82,22 @@ std::optional<Buffer<>> Node::tensor(const std::string &attribute) const {
     if (found == attributes.end()) return std::nullopt;
     if (const Buffer<> *value = std::get_if<Buffer<>>(&found->second.value)) return *value;
     throw UserError(fmt::format("attribute \"{}\" of {} is not a tensor", attribute, label()));
+}
+
+const Graph &Node::graph(const std::string &attribute) const {
+    const auto found = attributes.find(attribute);
+    const auto *graph =
+        found == attributes.end() ? nullptr : std::get_if<std::shared_ptr<const Graph>>(&found->second.value);
+    if (!graph) throw UserError(fmt::format("{} lacks its graph \"{}\"", label(), attribute));
+    return **graph;
+}
+
+std::vector<std::string> Node::named_outputs() const {
+    std::vector<std::string> named;
+    for (const std::string &o : outputs) {
+        if (!o.empty()) named.push_back(o);
+    }
+    return named;
 }
 
 std::string Node::label() const {

@@ -29,6 +29,9 @@ struct ValueInfo {
     std::string type_text;
     std::optional<std::vector<Dimension>> shape; // unset: of any rank
     std::string text() const;                    // "x: float[batch,3,224,224]"
+
+    // A value of numbers whose extents are known.
+    static ValueInfo of(const std::string &name, Type type, const std::vector<int64_t> &extents);
 };
 
 struct Attribute {
@@ -54,10 +57,13 @@ struct Node {
     std::vector<int64_t> integers(const std::string &attribute, const std::vector<int64_t> &otherwise = {}) const;
     std::vector<float> numbers(const std::string &attribute, const std::vector<float> &otherwise = {}) const;
     std::optional<Buffer<>> tensor(const std::string &attribute) const;
+    // The graph of a node of control flow. Throws UserError if it is missing.
+    const Graph &graph(const std::string &attribute) const;
 
     // "node \"conv1\" (Conv)": for messages.
     std::string label() const;
     bool has_input(size_t n) const { return n < inputs.size() && !inputs[n].empty(); }
+    std::vector<std::string> named_outputs() const; // those that are not missing
 };
 
 struct Graph {
