@@ -221,7 +221,7 @@ ModelBenchRow bench_model(const ModelCase &model, int threads, const BenchOption
     row.compile_seconds = seconds_since(begin);
     const graph::Program &program = compiled.program();
     row.nodes = loaded.graph().nodes.size(), row.kernels = program.kernels.size();
-    row.arena_bytes = program.arena_bytes;
+    row.arena_bytes = program.arena_bytes, row.arena_bound = program.arena_bound;
     for (const Buffer<> &c : program.constants) row.weights_bytes += int64_t(c.size_in_bytes());
     ModelRun ours(compiled);
     ours.run();
@@ -260,7 +260,7 @@ Json ModelBenchRow::json() const {
     }
     j["nodes"] = nodes, j["kernels"] = kernels, j["compile_seconds"] = compile_seconds;
     j["ours_ms"] = 1e3 * seconds, j["spread"] = spread;
-    j["arena_bytes"] = arena_bytes, j["weights_bytes"] = weights_bytes;
+    j["arena_bytes"] = arena_bytes, j["arena_bound_bytes"] = arena_bound, j["weights_bytes"] = weights_bytes;
     if (onnxruntime > 0) j["onnxruntime_ms"] = 1e3 * onnxruntime, j["onnxruntime"] = to_onnxruntime;
     if (!no_onnxruntime.empty()) j["no_onnxruntime"] = no_onnxruntime;
     j["steps"] = Json::array();

@@ -24,6 +24,7 @@ struct ModelBenchRow {
     double to_onnxruntime = 0; // how many times faster: the median over rounds (bench/timer.h)
     double spread = 0;         // of ours: (p90 − p10) / median
     int64_t arena_bytes = 0, weights_bytes = 0;
+    int64_t arena_bound = 0;    // as Program::arena_bound
     std::string no_onnxruntime; // why it was not measured
     std::string failure;        // why the model was not measured
     // The steps of the program, in order, each with the median of its seconds in whole runs.
