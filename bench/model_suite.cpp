@@ -1,6 +1,6 @@
 #include "bench/model_suite.h"
 
-#include "bench/onnxruntime_process.h"
+#include "bench/model_peers.h"
 #include "bench/timer.h"
 #include "dsl/buffer_elements.h"
 #include "dsl/types.h"
@@ -30,12 +30,6 @@ constexpr int step_rounds = 21;
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
-
-// The type in the requests of bench/onnxruntime_peer.py.
-std::string peer_type(Type t) {
-    const std::string name = type_name(t);
-    return name[0] == 'i' ? "s" + name.substr(1) : name;
-}
 
 Buffer<> random_input(const graph::ProgramTensor &t, uint32_t seed) {
     Buffer<> b(t.type, t.extents);
@@ -110,74 +104,9 @@ private:
     std::vector<void *> to_;
 };
 
-// A session of the model's own file.
-class PeerSession {
-public:
-    PeerSession(OnnxRuntimeProcess &process, const ModelCase &model, const graph::Program &program,
-                const std::vector<Buffer<>> &inputs, int threads)
-        : process_(process) {
-        Json request = {{"do", "make"},
-                        {"threads", threads},
-                        {"model", std::filesystem::absolute(model.file).string()},
-                        {"inputs", Json::array()},
-                        {"outputs", Json::array()}};
-        const auto add = [&](const char *list, const std::string &name, Type type, const std::vector<int64_t> &shape,
-                             size_t bytes) {
-            files_.push_back(std::make_unique<SharedFile>(bytes));
-            request[list].push_back(
-                {{"name", name}, {"type", peer_type(type)}, {"shape", shape}, {"file", files_.back()->path()}});
-        };
-        const auto add_input = [&](const std::string &name, const Buffer<> &b) {
-            add("inputs", name, b.type(), b.extents(), b.size_in_bytes());
-            files_.back()->write(b.data());
-        };
-        for (size_t n = 0; n < inputs.size(); n++) add_input(program.inputs[n].name, inputs[n]);
-        for (const auto &[name, value] : model.options.constants) add_input(name, value.copy());
-        first_output_ = files_.size();
-        for (const graph::ProgramTensor &o : program.outputs)
-            add("outputs", o.name, o.type, o.extents, size_t(o.bytes()));
-        const Json answer = process_.ask(request);
-        if (answer.contains("refused"))
-            refusal = answer.at("refused").get<std::string>();
-        else
-            id_ = answer.at("id").get<int64_t>();
-    }
-    ~PeerSession() {
-        try {
-            if (id_ >= 0) process_.ask({{"do", "drop"}, {"id", id_}});
-        } catch (const std::exception &) { // the process has ended
-        }
-    }
-    PeerSession(const PeerSession &) = delete;
-    PeerSession &operator=(const PeerSession &) = delete;
-
-    std::string refusal;
-
-    double run(int times) {
-        return process_.ask({{"do", "run"}, {"id", id_}, {"times", times}}).at("seconds").get<double>();
-    }
-
-    std::vector<Buffer<>> outputs(const graph::Program &program) {
-        run(1);
-        process_.ask({{"do", "collect"}, {"id", id_}});
-        std::vector<Buffer<>> all;
-        for (size_t o = 0; o < program.outputs.size(); o++) {
-            all.emplace_back(program.outputs[o].type, program.outputs[o].extents);
-            files_[first_output_ + o]->read(all.back().data());
-        }
-        return all;
-    }
-
-private:
-    OnnxRuntimeProcess &process_;
-    std::vector<std::unique_ptr<SharedFile>> files_;
-    size_t first_output_ = 0;
-    int64_t id_ = -1;
-};
-
 // Throws UserError if an element differs by more than the tolerance.
 void check_same(const ModelCase &model, const graph::Program &program, const std::vector<Buffer<>> &ours,
-                const std::vector<Buffer<>> &theirs) {
+                const std::vector<Buffer<>> &theirs, const char *peer) {
     for (size_t o = 0; o < ours.size(); o++) {
         std::vector<double> a, b;
         const auto into = [](std::vector<double> &to, const Buffer<> &from) {
@@ -191,10 +120,57 @@ void check_same(const ModelCase &model, const graph::Program &program, const std
         for (size_t n = 0; n < a.size(); n++) {
             if (a[n] == b[n] || (std::isnan(a[n]) && std::isnan(b[n]))) continue;
             if (!(std::abs(a[n] - b[n]) <= tolerance * largest))
-                throw UserError(fmt::format("{}: element {} of output \"{}\" is {}, and {} by ONNX Runtime", model.name,
-                                            n, program.outputs[o].name, a[n], b[n]));
+                throw UserError(fmt::format("{}: element {} of output \"{}\" is {}, and {} by {}", model.name, n,
+                                            program.outputs[o].name, a[n], b[n], peer));
         }
     }
+}
+
+// A peer that takes part, and its row in ModelBenchRow::peers.
+struct TimedPeer {
+    explicit TimedPeer(PythonPeer::Library library) : process(library) {}
+    PythonPeer process;
+    std::optional<ModelPeer> model;
+    size_t row = 0;
+};
+
+// The ratios to one peer.
+struct RatioSummary {
+    double log_sum = 0, worst = 0;
+    int models = 0;
+    std::string worst_name;
+    void add(const std::string &name, double ratio) {
+        if (models == 0 || ratio < worst) worst = ratio, worst_name = name;
+        log_sum += std::log(ratio), models++;
+    }
+};
+
+// A table of the slowest steps, beside the peers' times of the same nodes.
+std::string steps_text(const ModelBenchRow &r) {
+    std::vector<size_t> order(r.steps.size());
+    std::iota(order.begin(), order.end(), size_t(0));
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return r.steps[a].seconds > r.steps[b].seconds; });
+    double sum = 0;
+    for (const auto &s : r.steps) sum += s.seconds;
+    std::vector<std::string> heads = {"step", "ms", "of all"};
+    for (const ModelPeerTime &p : r.peers) {
+        if (p.not_measured.empty() && !r.other.empty()) heads.push_back(p.name);
+    }
+    heads.insert(heads.end(), {"operators", "last node"});
+    Table slowest(heads);
+    for (size_t n = 0; n < std::min(shown_steps, order.size()); n++) {
+        const auto &s = r.steps[order[n]];
+        std::vector<std::string> cells = {std::to_string(order[n]), fmt::format("{:.3f}", 1e3 * s.seconds),
+                                          fmt::format("{:.0f} %", 100 * s.seconds / sum)};
+        for (const double seconds : s.peers) cells.push_back(fmt::format("{:.3f}", 1e3 * seconds));
+        cells.insert(cells.end(), {shortened(s.operators), shortened(s.node)});
+        slowest.row(cells);
+    }
+    std::string text = fmt::format("\nthe slowest steps of {}:\n{}", r.name, slowest.text());
+    for (size_t n = 0; n < r.other.size(); n++)
+        text += fmt::format("{:.3f} ms of {} belong to no step\n", 1e3 * r.other[n], heads[3 + n]);
+    return text;
 }
 
 } // namespace
@@ -211,7 +187,7 @@ std::vector<ModelCase> model_cases() {
     return cases;
 }
 
-ModelBenchRow bench_model(const ModelCase &model, int threads, const BenchOptions &options) {
+ModelBenchRow bench_model(const ModelCase &model, int threads, const BenchOptions &options, bool layers) {
     ModelBenchRow row;
     row.name = model.name;
     kumiko_set_num_threads(threads);
@@ -226,30 +202,49 @@ ModelBenchRow bench_model(const ModelCase &model, int threads, const BenchOption
     ModelRun ours(compiled);
     ours.run();
     std::vector<TimedWork> work = {TimedWork([&] { ours.run(); })};
-    std::optional<OnnxRuntimeProcess> process;
-    std::optional<PeerSession> peer;
-    if (options.peers) {
-        process.emplace();
-        row.no_onnxruntime = process->reason();
-        if (row.no_onnxruntime.empty()) {
-            peer.emplace(*process, model, program, ours.inputs, threads);
-            row.no_onnxruntime = peer->refusal;
-        }
-        if (row.no_onnxruntime.empty()) {
-            if (options.check) check_same(model, program, ours.outputs, peer->outputs(program));
-            work.emplace_back(std::function<double(int)>([&](int n) { return peer->run(n); }));
-        }
+    std::vector<std::unique_ptr<TimedPeer>> peers;
+    for (const auto library : {PythonPeer::Library::OnnxRuntime, PythonPeer::Library::OpenVino}) {
+        if (!options.peers) continue;
+        auto peer = std::make_unique<TimedPeer>(library);
+        row.peers.push_back({peer->process.name(), 0, 0, peer->process.reason()});
+        std::string &reason = row.peers.back().not_measured;
+        if (!reason.empty()) continue;
+        peer->model.emplace(peer->process, model.file, program, ours.inputs, model.options.constants, threads);
+        reason = peer->model->refusal();
+        if (!reason.empty()) continue;
+        if (options.check)
+            check_same(model, program, ours.outputs, peer->model->outputs(program), peer->process.name());
+        peer->row = row.peers.size() - 1;
+        work.emplace_back(std::function<double(int)>([m = &*peer->model](int n) { return m->run(n); }));
+        peers.push_back(std::move(peer));
     }
     TimerOptions timer;
     timer.budget_seconds = std::max(1.0, options.budget_seconds);
     const std::vector<Timing> times = time_interleaved(work, timer);
     row.seconds = times[0].median, row.spread = times[0].spread();
-    if (times.size() > 1) row.onnxruntime = times[1].median, row.to_onnxruntime = speedup(times[0], times[1]);
     const std::vector<double> steps = ours.time_steps();
     for (size_t s = 0; s < steps.size(); s++)
         row.steps.push_back({step_text(program.steps[s]),
-                             program.steps[s].nodes.empty() ? "" : program.steps[s].nodes.back(), steps[s]});
+                             program.steps[s].nodes.empty() ? "" : program.steps[s].nodes.back(),
+                             steps[s],
+                             {}});
+    for (size_t n = 0; n < peers.size(); n++) {
+        ModelPeerTime &peer = row.peers[peers[n]->row];
+        peer.seconds = times[n + 1].median, peer.ratio = speedup(times[0], times[n + 1]);
+        if (!layers) continue;
+        const auto theirs = seconds_of_steps(peers[n]->model->profile(), loaded.graph(), program);
+        for (size_t s = 0; s < steps.size(); s++) row.steps[s].peers.push_back(theirs[s]);
+        row.other.push_back(theirs.back());
+    }
     return row;
+}
+
+double ModelBenchRow::best_ratio() const {
+    double best = 0;
+    for (const ModelPeerTime &p : peers) {
+        if (p.ratio > 0 && (best == 0 || p.ratio < best)) best = p.ratio;
+    }
+    return best;
 }
 
 Json ModelBenchRow::json() const {
@@ -261,55 +256,68 @@ Json ModelBenchRow::json() const {
     j["nodes"] = nodes, j["kernels"] = kernels, j["compile_seconds"] = compile_seconds;
     j["ours_ms"] = 1e3 * seconds, j["spread"] = spread;
     j["arena_bytes"] = arena_bytes, j["arena_bound_bytes"] = arena_bound, j["weights_bytes"] = weights_bytes;
-    if (onnxruntime > 0) j["onnxruntime_ms"] = 1e3 * onnxruntime, j["onnxruntime"] = to_onnxruntime;
-    if (!no_onnxruntime.empty()) j["no_onnxruntime"] = no_onnxruntime;
+    Json measured = Json::array();
+    for (const ModelPeerTime &p : peers) {
+        if (p.not_measured.empty()) {
+            j["peers"][p.name] = {{"ms", 1e3 * p.seconds}, {"ratio", p.ratio}};
+            measured.push_back(p.name);
+        } else {
+            j["peers"][p.name] = {{"not_measured", p.not_measured}};
+        }
+    }
+    if (best_ratio() > 0) j["best_ratio"] = best_ratio();
+    const auto milliseconds = [&](const std::vector<double> &of_peers) {
+        Json all = Json::object();
+        for (size_t n = 0; n < of_peers.size(); n++) all[measured[n].get<std::string>()] = 1e3 * of_peers[n];
+        return all;
+    };
     j["steps"] = Json::array();
-    for (const StepTime &s : steps)
-        j["steps"].push_back({{"operators", s.operators}, {"node", s.node}, {"ms", 1e3 * s.seconds}});
+    for (const StepTime &s : steps) {
+        Json step = {{"operators", s.operators}, {"node", s.node}, {"ms", 1e3 * s.seconds}};
+        if (!s.peers.empty()) step["peers_ms"] = milliseconds(s.peers);
+        j["steps"].push_back(step);
+    }
+    if (!other.empty()) j["other_ms"] = milliseconds(other);
     return j;
 }
 
 std::string model_suite_text(const std::vector<ModelBenchRow> &rows, bool steps) {
-    Table table({"model", "nodes", "steps", "ours ms", "ONNX ms", "of ONNX", "spread", "arena KiB", "weights KiB",
-                 "compile s"});
-    double log_sum = 0, worst = 0;
-    int compared = 0;
-    std::string worst_name, notes;
+    Table table({"model", "nodes", "steps", "ours ms", "ONNX Runtime", "ratio", "OpenVINO", "ratio", "spread",
+                 "arena KiB", "weights KiB", "compile s"});
+    std::map<std::string, RatioSummary> summaries; // by peer, and of the best one
+    std::string notes;
     for (const ModelBenchRow &r : rows) {
         if (!r.failure.empty()) {
             notes += fmt::format("{}: not measured: {}\n", r.name, r.failure);
             continue;
         }
-        const bool peer = r.onnxruntime > 0;
-        table.row({r.name, std::to_string(r.nodes), std::to_string(r.steps.size()),
-                   fmt::format("{:.3f}", 1e3 * r.seconds), peer ? fmt::format("{:.3f}", 1e3 * r.onnxruntime) : "-",
-                   peer ? fmt::format("{:.2f}", r.to_onnxruntime) : "-", fmt::format("{:.0f} %", 100 * r.spread),
-                   std::to_string(r.arena_bytes / 1024), std::to_string(r.weights_bytes / 1024),
-                   fmt::format("{:.1f}", r.compile_seconds)});
-        if (!r.no_onnxruntime.empty()) notes += fmt::format("{}: without ONNX Runtime: {}\n", r.name, r.no_onnxruntime);
-        if (!peer) continue;
-        log_sum += std::log(r.to_onnxruntime), compared++;
-        if (worst_name.empty() || r.to_onnxruntime < worst) worst = r.to_onnxruntime, worst_name = r.name;
+        std::vector<std::string> cells = {r.name, std::to_string(r.nodes), std::to_string(r.steps.size()),
+                                          fmt::format("{:.3f}", 1e3 * r.seconds)};
+        for (size_t p = 0; p < 2; p++) {
+            const bool there = p < r.peers.size() && r.peers[p].ratio > 0;
+            cells.push_back(there ? fmt::format("{:.3f}", 1e3 * r.peers[p].seconds) : "-");
+            cells.push_back(there ? fmt::format("{:.2f}", r.peers[p].ratio) : "-");
+        }
+        cells.insert(cells.end(), {fmt::format("{:.0f} %", 100 * r.spread), std::to_string(r.arena_bytes / 1024),
+                                   std::to_string(r.weights_bytes / 1024), fmt::format("{:.1f}", r.compile_seconds)});
+        table.row(cells);
+        for (const ModelPeerTime &p : r.peers) {
+            if (!p.not_measured.empty())
+                notes += fmt::format("{}: without {}: {}\n", r.name, p.name, p.not_measured);
+            else
+                summaries[p.name].add(r.name, p.ratio);
+        }
+        if (r.best_ratio() > 0) summaries["the faster of them"].add(r.name, r.best_ratio());
     }
     std::string text = table.text() + notes;
-    if (compared > 1)
-        text += fmt::format("against ONNX Runtime: geometric mean {:.2f} of {} models, worst {:.2f} ({})\n",
-                            std::exp(log_sum / compared), compared, worst, worst_name);
+    for (const auto &[peer, summary] : summaries) {
+        if (summary.models > 1)
+            text += fmt::format("against {}: geometric mean {:.2f} of {} models, worst {:.2f} ({})\n", peer,
+                                std::exp(summary.log_sum / summary.models), summary.models, summary.worst,
+                                summary.worst_name);
+    }
     for (const ModelBenchRow &r : rows) {
-        if (!steps || r.steps.empty()) continue;
-        std::vector<size_t> order(r.steps.size());
-        std::iota(order.begin(), order.end(), size_t(0));
-        std::stable_sort(order.begin(), order.end(),
-                         [&](size_t a, size_t b) { return r.steps[a].seconds > r.steps[b].seconds; });
-        double sum = 0;
-        for (const auto &s : r.steps) sum += s.seconds;
-        Table slowest({"step", "ms", "of all", "operators", "last node"});
-        for (size_t n = 0; n < std::min(shown_steps, order.size()); n++) {
-            const auto &s = r.steps[order[n]];
-            slowest.row({std::to_string(order[n]), fmt::format("{:.3f}", 1e3 * s.seconds),
-                         fmt::format("{:.0f} %", 100 * s.seconds / sum), shortened(s.operators), shortened(s.node)});
-        }
-        text += fmt::format("\nthe slowest steps of {}:\n{}", r.name, slowest.text());
+        if (steps && !r.steps.empty()) text += steps_text(r);
     }
     return text;
 }

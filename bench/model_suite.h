@@ -1,4 +1,4 @@
-// Models of ONNX beside ONNX Runtime: the suite `models`, and `kumiko bench model.onnx`.
+// Models of ONNX beside ONNX Runtime and OpenVINO: the suite `models`, and `kumiko bench model.onnx`.
 #pragma once
 
 #include "bench/suite.h"
@@ -15,32 +15,43 @@ struct ModelCase {
 // The models of bench/models.json whose files `./run models` has fetched.
 std::vector<ModelCase> model_cases();
 
+// What a peer did with a model.
+struct ModelPeerTime {
+    std::string name; // "ONNX Runtime", "OpenVINO"
+    double seconds = 0;
+    double ratio = 0;         // how many times faster ours is: the median over rounds (bench/timer.h)
+    std::string not_measured; // why; "" if it was
+};
+
 struct ModelBenchRow {
     std::string name;
     size_t nodes = 0, kernels = 0;
     double compile_seconds = 0;
-    // Medians of one run, in seconds; ONNX Runtime's is 0 if it was not measured.
-    double seconds = 0, onnxruntime = 0;
-    double to_onnxruntime = 0; // how many times faster: the median over rounds (bench/timer.h)
-    double spread = 0;         // of ours: (p90 − p10) / median
+    double seconds = 0; // of one run: the median
+    double spread = 0;  // of ours: (p90 − p10) / median
     int64_t arena_bytes = 0, weights_bytes = 0;
-    int64_t arena_bound = 0;    // as Program::arena_bound
-    std::string no_onnxruntime; // why it was not measured
-    std::string failure;        // why the model was not measured
+    int64_t arena_bound = 0; // as Program::arena_bound
+    std::vector<ModelPeerTime> peers;
+    std::string failure; // why the model was not measured
     // The steps of the program, in order, each with the median of its seconds in whole runs.
     struct StepTime {
         std::string operators; // "Conv Relu"
         std::string node;      // name of the last node
         double seconds = 0;
+        std::vector<double> peers; // seconds of the same nodes; empty: not measured
     };
     std::vector<StepTime> steps;
+    // Seconds in the peers that belong to no step, as reordering of data.
+    std::vector<double> other;
+
+    double best_ratio() const; // to the fastest peer; 0: no peer was measured
     Json json() const;
 };
 
-// Times a model on inputs of random numbers, in alternation with ONNX Runtime if options.peers, and
-// compares the results. Throws UserError if they differ by more than 1 % of the largest element,
+// Times a model on inputs of random numbers, in alternation with the peers if options.peers, and
+// compares the results. `layers`: the peers' times of each step too, from their profiles. Throws UserError if they differ by more than 1 % of the largest element,
 // and what CompiledModel::compile throws.
-ModelBenchRow bench_model(const ModelCase &model, int threads, const BenchOptions &options);
+ModelBenchRow bench_model(const ModelCase &model, int threads, const BenchOptions &options, bool layers = false);
 // `steps`: with a table of each model's slowest steps.
 std::string model_suite_text(const std::vector<ModelBenchRow> &rows, bool steps);
 

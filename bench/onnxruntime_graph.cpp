@@ -66,7 +66,7 @@ Json OnnxGraph::request(const std::vector<OnnxOutput> &outputs, const std::vecto
             {"inputs", inputs_}, {"nodes", nodes_},    {"outputs", results}};
 }
 
-OnnxSession::OnnxSession(std::shared_ptr<OnnxRuntimeProcess> process, const OnnxGraph &graph,
+OnnxSession::OnnxSession(std::shared_ptr<PythonPeer> process, const OnnxGraph &graph,
                          const std::vector<OnnxOutput> &outputs, int threads, bool flush_denormals)
     : process_(std::move(process)) {
     for (const OnnxOutput &o : outputs) results_.push_back(std::make_unique<SharedFile>(onnx_bytes(o.type, o.shape)));

@@ -1,8 +1,8 @@
-// Graphs of ONNX and their sessions in the process of bench/onnxruntime_process.h.
+// Graphs of ONNX and their sessions in the process of bench/python_peer.h.
 #pragma once
 
-#include "bench/onnxruntime_process.h"
 #include "bench/peer_cases.h"
+#include "bench/python_peer.h"
 
 #include <memory>
 #include <string>
@@ -55,8 +55,8 @@ public:
     enum class Clock { Wall, Processor }; // Processor: time of the thread that calls ONNX Runtime
 
     // `flush_denormals`: ONNX Runtime treats denormal numbers as zeros.
-    OnnxSession(std::shared_ptr<OnnxRuntimeProcess> process, const OnnxGraph &graph,
-                const std::vector<OnnxOutput> &outputs, int threads, bool flush_denormals = false);
+    OnnxSession(std::shared_ptr<PythonPeer> process, const OnnxGraph &graph, const std::vector<OnnxOutput> &outputs,
+                int threads, bool flush_denormals = false);
     ~OnnxSession();
     OnnxSession(const OnnxSession &) = delete;
     OnnxSession &operator=(const OnnxSession &) = delete;
@@ -70,7 +70,7 @@ public:
     void collect(const std::vector<void *> &to);
 
 private:
-    std::shared_ptr<OnnxRuntimeProcess> process_;
+    std::shared_ptr<PythonPeer> process_;
     std::vector<std::unique_ptr<SharedFile>> results_;
     int64_t id_ = -1;
     std::string refusal_;

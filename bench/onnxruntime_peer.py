@@ -1,36 +1,18 @@
-"""ONNX Runtime as a baseline library: builds graphs on request, runs them and reports the times.
+"""ONNX Runtime as a peer: builds graphs on request, or reads a model, and runs them.
 
-Each request is a line of JSON on the input, each reply a line of JSON on the output, until the
-input ends. Arrays are in files that both processes have open. So only the number of runs and the
-seconds are sent while something is timed.
-
-    {"do": "hello"}                                    {"version": "1.32.0"}
-    {"do": "make", "threads": 1, "nodes": …,
-     "inputs": …, "outputs": …, "opsets": …,
-     "flush_denormals": false}                         {"id": 0} or {"refused": "why"}
-    {"do": "make", "threads": 1, "model": "m.onnx",
-     "inputs": …, "outputs": …}                        the same, of a file
-    {"do": "run", "id": 0, "times": 100}               {"seconds": 0.012}, of all runs after a
-                                                       warm-up run; CPU time of this thread
-                                                       with "clock": "processor"
-    {"do": "collect", "id": 0}                         {}, and the outputs are in their files
-    {"do": "drop", "id": 0}                            {}
+The protocol is that of bench/peer_process.py. A graph on request has no "model", but "nodes" and
+"opsets"; its inputs may be "constant", and "flush_denormals" be true.
 """
 import json
+import os
 import struct
-import sys
+import tempfile
 import time
 
 import numpy
 import onnxruntime
 
-# By name: the number that ONNX gives the type, and what an element is here.
-TYPES = {
-    "f32": (1, numpy.float32), "u8": (2, numpy.uint8), "s8": (3, numpy.int8), "s32": (6, numpy.int32),
-    "s64": (7, numpy.int64), "bool": (9, numpy.bool_), "u16": (4, numpy.uint16), "s16": (5, numpy.int16),
-    "u32": (12, numpy.uint32), "u64": (13, numpy.uint64), "f16": (10, numpy.float16), "f64": (11, numpy.float64), "bf16": (16, numpy.uint16),
-}
-
+from peer_process import TYPES, array_of, median_layers, serve
 
 # ---- the wire format of ONNX's files: fields of varints, of 32 bits and of bytes
 # ------------------
@@ -101,46 +83,39 @@ def model(request, arrays):
 # ---- sessions
 # -------------------------------------------------------------------------------------
 
-def aligned(shape, kind):
-    size = int(numpy.prod(shape, dtype=numpy.int64)) * numpy.dtype(kind).itemsize
-    room = numpy.empty(size + 64, numpy.uint8)
-    start = -room.ctypes.data % 64
-    return room[start:start + size].view(kind).reshape(shape)
-
-
 class Made:
     def __init__(self, request):
-        self.arrays = {}
-        for tensor in request["inputs"]:
-            array = aligned(tensor["shape"], TYPES[tensor["type"]][1])
-            if "values" in tensor:
-                array[...] = tensor["values"]
-            else:
-                array[...] = numpy.fromfile(tensor["file"], array.dtype, array.size).reshape(array.shape)
-            self.arrays[tensor["name"]] = array
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = request["threads"]
-        options.inter_op_num_threads = 1
-        options.log_severity_level = 4
-        if request.get("flush_denormals"):
-            options.add_session_config_entry("session.set_denormal_as_zero", "1")
-        source = request["model"] if "model" in request else model(request, self.arrays)
-        self.session = onnxruntime.InferenceSession(source, options, providers=["CPUExecutionProvider"])
+        self.arrays = {tensor["name"]: array_of(tensor) for tensor in request["inputs"]}
+        self.request = request
+        self.source = request["model"] if "model" in request else model(request, self.arrays)
+        self.inputs = [tensor for tensor in request["inputs"] if not tensor.get("constant")]
         self.outputs = request["outputs"]
-        self.binding = self.session.io_binding()
-        for tensor in request["inputs"]:
-            if not tensor.get("constant"):
-                self.bind(self.binding.bind_input, tensor, self.arrays[tensor["name"]])
-        for tensor in request["outputs"]:
-            self.arrays[tensor["name"]] = aligned(tensor["shape"], TYPES[tensor["type"]][1])
-            self.bind(self.binding.bind_output, tensor, self.arrays[tensor["name"]])
+        self.arrays.update((tensor["name"], array_of(tensor)) for tensor in self.outputs)
+        self.session, self.binding = self.make_session(None)
         self.run(0)
 
-    @staticmethod
-    def bind(how, tensor, array):
+    def make_session(self, profile):
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = self.request["threads"]
+        options.inter_op_num_threads = 1
+        options.log_severity_level = 4
+        if self.request.get("flush_denormals"):
+            options.add_session_config_entry("session.set_denormal_as_zero", "1")
+        if profile:
+            options.enable_profiling = True
+            options.profile_file_prefix = profile
+        session = onnxruntime.InferenceSession(self.source, options, providers=["CPUExecutionProvider"])
+        binding = session.io_binding()
+        for tensor in self.inputs:
+            self.bind(binding.bind_input, tensor)
+        for tensor in self.outputs:
+            self.bind(binding.bind_output, tensor)
+        return session, binding
+
+    def bind(self, how, tensor):
         kind = TYPES[tensor["type"]]
         how(tensor["name"], "cpu", 0, kind[0] if tensor["type"] == "bf16" else kind[1], tensor["shape"],
-            array.ctypes.data)
+            self.arrays[tensor["name"]].ctypes.data)
 
     def run(self, times, clock=time.perf_counter):
         run, binding, options = self.session._sess.run_with_iobinding, self.binding._iobinding, None
@@ -150,37 +125,29 @@ class Made:
             run(binding, options)
         return clock() - begin
 
+    def profile(self, times):
+        with tempfile.TemporaryDirectory() as folder:
+            session, binding = self.make_session(os.path.join(folder, "profile"))
+            for _ in range(times + 1):
+                session.run_with_iobinding(binding)
+            with open(session.end_profiling()) as file:
+                events = json.load(file)
+        runs = []  # of (name, seconds); a run's own event follows those of its nodes
+        nodes = []
+        for event in events:
+            name = event.get("name", "")
+            if event.get("cat") == "Node" and name.endswith("_kernel_time"):
+                nodes.append((name[:-len("_kernel_time")], 1e-6 * event["dur"]))
+            elif name == "model_run":
+                runs.append(nodes)
+                nodes = []
+        return median_layers(runs[1:] or [nodes])
+
     def collect(self):
         for tensor in self.outputs:
             with open(tensor["file"], "r+b") as file:
                 file.write(self.arrays[tensor["name"]].tobytes())
 
 
-def answer(request, made):
-    what = request["do"]
-    if what == "hello":
-        return {"version": onnxruntime.__version__}
-    if what == "make":
-        try:
-            made.append(Made(request))
-        except Exception as e:  # of whatever kind: what it does not take is no failure of ours
-            return {"refused": str(e)}
-        return {"id": len(made) - 1}
-    if what == "run":
-        clock = time.thread_time if request.get("clock") == "processor" else time.perf_counter
-        return {"seconds": made[request["id"]].run(request["times"], clock)}
-    if what == "collect":
-        made[request["id"]].collect()
-    if what == "drop":
-        made[request["id"]] = None
-    return {}
-
-
-def main():
-    made = []
-    for line in sys.stdin:
-        print(json.dumps(answer(json.loads(line), made)), flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    serve(onnxruntime.__version__, Made)

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "bench/line_process.h"
-#include "bench/onnxruntime_process.h"
+#include "bench/python_peer.h"
 #include "driver/library.h"
 #include "dsl/buffers.h"
 #include "support/temporary_folder.h"

@@ -98,7 +98,7 @@ public:
     // Does nothing if the op has no graph. If ONNX Runtime's result differs from ours, which
     // `interpret` and the loop confirm, the row has a note instead of its time. Throws UserError if
     // ONNX Runtime rejects the graph, or ours is wrong.
-    void add_onnxruntime(const std::shared_ptr<OnnxRuntimeProcess> &process) {
+    void add_onnxruntime(const std::shared_ptr<PythonPeer> &process) {
         if (!has_onnx_graph(own_)) return;
         if (!process->reason().empty()) {
             row_.no_onnxruntime = process->reason();
@@ -297,9 +297,9 @@ std::vector<OwnOpRow> run_own_ops_suite(const Target &target, const BenchOptions
     say("compiling plain loops");
     const CompiledLoops loops(chosen);
     if (!loops.failure().empty()) say(loops.failure());
-    std::shared_ptr<OnnxRuntimeProcess> onnxruntime;
+    std::shared_ptr<PythonPeer> onnxruntime;
     if (options.peers && std::any_of(chosen.begin(), chosen.end(), [](const OwnOp *o) { return has_onnx_graph(*o); })) {
-        onnxruntime = std::make_shared<OnnxRuntimeProcess>();
+        onnxruntime = std::make_shared<PythonPeer>(PythonPeer::Library::OnnxRuntime);
         if (!onnxruntime->reason().empty()) say("without ONNX Runtime: " + onnxruntime->reason());
     }
     KnownSchedules known(own_options.known);

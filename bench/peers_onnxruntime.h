@@ -1,5 +1,5 @@
 // ONNX Runtime as a peer: a small graph for each case, executed by the process of
-// bench/onnxruntime_process.h.
+// bench/python_peer.h.
 #pragma once
 
 #include "bench/onnxruntime_graph.h"
@@ -46,7 +46,7 @@ public:
     Result cumulative_sum(const CumulativeSumCase &, const float *src, float *dst, const PeerOptions &) override;
 
 private:
-    std::shared_ptr<OnnxRuntimeProcess> process_ = std::make_shared<OnnxRuntimeProcess>();
+    std::shared_ptr<PythonPeer> process_ = std::make_shared<PythonPeer>(PythonPeer::Library::OnnxRuntime);
 
     // A graph that it rejects counts as unsupported by this peer.
     Result graph_kernel(const OnnxGraph &, const OnnxName &output, Dtype type, const OnnxShape &shape, void *to,

@@ -108,7 +108,7 @@ void run_models(const BenchArguments &a, const Target &) {
         for (const bench::ModelCase &c : cases) {
             progress.line(c.name);
             try {
-                rows.push_back(bench::bench_model(c, a.threads[0], a.options));
+                rows.push_back(bench::bench_model(c, a.threads[0], a.options, one || !a.json.empty()));
             } catch (const PlacedError &e) { // the other models of the suite are still measured
                 if (one) throw;
                 rows.emplace_back();
@@ -342,7 +342,7 @@ void add_bench(CLI::App &app) {
              "\n  outside: kernels of a library in a C program with a used heap, relative to their rates inside this "
              "process; "
              "not part of \"all suites\""
-             "\n  models: models of ONNX beside ONNX Runtime; not part of \"all suites\"";
+             "\n  models: models of ONNX beside ONNX Runtime and OpenVINO; not part of \"all suites\"";
     command->add_option("suite", a->suites,
                         "suites, a kernels.json, or a model of ONNX; all suites when none is named");
     add_size_options(*command, a->sizes, a->constants);

@@ -461,7 +461,7 @@ std::vector<std::string> ops_with_onnx_graph() {
 
 bool has_onnx_graph(const OwnOp &own) { return graphs().count(own.name) != 0; }
 
-std::shared_ptr<OnnxSession> make_onnx_session(const std::shared_ptr<OnnxRuntimeProcess> &process, const OwnOp &own,
+std::shared_ptr<OnnxSession> make_onnx_session(const std::shared_ptr<PythonPeer> &process, const OwnOp &own,
                                                const Op &op, const std::vector<Buffer<>> &inputs) {
     const auto found = graphs().find(own.name);
     if (found == graphs().end()) throw InternalError("the op " + own.name + " has no graph of ONNX");

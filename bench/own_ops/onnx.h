@@ -18,7 +18,7 @@ bool has_onnx_graph(const OwnOp &own);
 
 // A session of the op's graph on these inputs (see make_inputs), on one thread. Throws UserError if
 // ONNX Runtime refuses the graph, and InternalError if the op has none.
-std::shared_ptr<OnnxSession> make_onnx_session(const std::shared_ptr<OnnxRuntimeProcess> &process, const OwnOp &own,
+std::shared_ptr<OnnxSession> make_onnx_session(const std::shared_ptr<PythonPeer> &process, const OwnOp &own,
                                                const Op &op, const std::vector<Buffer<>> &inputs);
 
 } // namespace kumiko::bench

@@ -126,7 +126,7 @@ private:
         Step step;
         for (const size_t n : group.nodes) {
             const Node &node = graph_.nodes[n];
-            step.nodes.push_back(node.name.empty() ? node.op : node.name);
+            step.nodes.push_back(node.name.empty() ? node.named_outputs().at(0) : node.name);
             step.operators.push_back(node.op);
         }
         const auto [kernel, fresh] = kernel_of_.emplace(op.op->hash(), made_.kernels.size());

@@ -19,7 +19,8 @@ struct Step {
         Copy,  // of bytes from arguments[0] to arguments[1]
         Check, // of indices in arguments[0], as OpScope::Check
     } kind = Kind::Call;
-    // Names of the group's nodes, and their operators, for profiles and messages.
+    // Names of the group's nodes, of nameless ones that of their first result, and their operators:
+    // for profiles and messages.
     std::vector<std::string> nodes, operators;
     std::vector<Location> arguments;
     size_t kernel = 0; // Call: position in Program::kernels

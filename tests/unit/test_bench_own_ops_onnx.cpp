@@ -54,7 +54,7 @@ TEST_CASE("graphs of ONNX compute what the ops do") {
     const std::vector<std::string> names = ops_with_onnx_graph();
     CHECK_GE(names.size(), 50);
     const Machine host = Machine::host();
-    const auto process = std::make_shared<OnnxRuntimeProcess>();
+    const auto process = std::make_shared<PythonPeer>(PythonPeer::Library::OnnxRuntime);
     if (!process->reason().empty()) {
         MESSAGE("left out: " << process->reason());
         return;
@@ -77,7 +77,7 @@ TEST_CASE("graphs of ONNX compute what the ops do") {
 }
 
 TEST_CASE("a graph that ONNX Runtime refuses has its words, and an op without a graph is a bug") {
-    const auto process = std::make_shared<OnnxRuntimeProcess>();
+    const auto process = std::make_shared<PythonPeer>(PythonPeer::Library::OnnxRuntime);
     const OwnOp &without = named("histogram");
     CHECK_FALSE(has_onnx_graph(without));
     const Op op = without.op();
@@ -100,7 +100,7 @@ TEST_CASE("rows of the suite have ONNX Runtime's time, or the reason why not") {
     REQUIRE_EQ(rows.size(), 1);
     CHECK_EQ(rows[0].failure, "");
     const std::string text = own_ops_suite_text(rows);
-    if (OnnxRuntimeProcess().reason().empty()) {
+    if (PythonPeer(PythonPeer::Library::OnnxRuntime).reason().empty()) {
         CHECK_GT(rows[0].default_to_onnxruntime, 0);
         CHECK_NE(text.find("default relative to ONNX Runtime: geometric mean"), std::string::npos);
         CHECK(rows[0].json().contains("onnxruntime_ms"));
@@ -127,7 +127,7 @@ TEST_CASE("a peer with other results than interpret has no figure, and the op do
     CHECK_EQ(rows[0].failure, "");
     CHECK_GT(rows[0].plain_default, 0);
     if (rows[0].onnxruntime > 0) return; // on processors with VNNI
-    if (!OnnxRuntimeProcess().reason().empty()) return;
+    if (!PythonPeer(PythonPeer::Library::OnnxRuntime).reason().empty()) return;
     CHECK_NE(own_ops_suite_text(rows).find("without ONNX Runtime: product_zero_points has other results there"),
              std::string::npos);
 }

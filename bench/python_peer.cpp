@@ -1,6 +1,8 @@
-#include "bench/onnxruntime_process.h"
+#include "bench/python_peer.h"
 
 #include "support/error.h"
+
+#include <fmt/format.h>
 
 #include <cerrno>
 #include <cstring>
@@ -9,9 +11,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-// The script, and the folder in which `./run setup` put the Python modules.
-#ifndef KUMIKO_ONNXRUNTIME_PEER
-#define KUMIKO_ONNXRUNTIME_PEER ""
+// The folder of the scripts, and the one in which `./run setup` put the Python modules.
+#ifndef KUMIKO_PEER_SCRIPTS
+#define KUMIKO_PEER_SCRIPTS ""
 #endif
 #ifndef KUMIKO_DEPS
 #define KUMIKO_DEPS ""
@@ -19,14 +21,29 @@
 
 namespace kumiko::bench {
 
-OnnxRuntimeProcess::OnnxRuntimeProcess() {
+namespace {
+
+struct Description {
+    const char *name, *module, *script;
+};
+
+const Description &describe(PythonPeer::Library library) {
+    static const Description onnxruntime = {"ONNX Runtime", "onnxruntime", "onnxruntime_peer.py"},
+                             openvino = {"OpenVINO", "openvino", "openvino_peer.py"};
+    return library == PythonPeer::Library::OnnxRuntime ? onnxruntime : openvino;
+}
+
+} // namespace
+
+PythonPeer::PythonPeer(Library library) : library_(library) {
+    const Description &d = describe(library);
     const std::string modules = std::string(KUMIKO_DEPS) + "/python";
-    if (!std::filesystem::exists(modules + "/onnxruntime")) {
-        reason_ = "there is no " + modules + "/onnxruntime; ./run setup fetches it";
+    if (!std::filesystem::exists(modules + "/" + d.module)) {
+        reason_ = fmt::format("there is no {}/{}; ./run setup fetches it", modules, d.module);
         return;
     }
     try {
-        process_.emplace("ONNX Runtime", std::vector<std::string>{"python3", KUMIKO_ONNXRUNTIME_PEER},
+        process_.emplace(d.name, std::vector<std::string>{"python3", std::string(KUMIKO_PEER_SCRIPTS) + "/" + d.script},
                          std::vector<std::string>{"PYTHONPATH=" + modules});
     } catch (const UserError &e) {
         reason_ = e.what();
@@ -35,12 +52,14 @@ OnnxRuntimeProcess::OnnxRuntimeProcess() {
     try {
         version_ = ask({{"do", "hello"}}).at("version").get<std::string>();
     } catch (const std::exception &) {
-        reason_ = "python3 could not load onnxruntime from " + modules;
+        reason_ = fmt::format("python3 could not load {} from {}", d.module, modules);
     }
 }
 
-Json OnnxRuntimeProcess::ask(const Json &request) {
-    return parse_json(process_.value().ask(request.dump()), "ONNX Runtime's answer");
+const char *PythonPeer::name() const { return describe(library_).name; }
+
+Json PythonPeer::ask(const Json &request) {
+    return parse_json(process_.value().ask(request.dump()), std::string(name()) + "'s answer");
 }
 
 SharedFile::SharedFile(size_t bytes) : file_(memfd_create("kumiko", MFD_CLOEXEC)), bytes_(bytes) {

@@ -1,5 +1,5 @@
-// The interpreter that runs ONNX Runtime, whose wheel has no C headers: a child process
-// (bench/onnxruntime_peer.py) that answers lines of JSON.
+// A peer that is a Python module, because its wheel has no C headers: a child process that answers
+// lines of JSON (bench/peer_process.py).
 #pragma once
 
 #include "bench/line_process.h"
@@ -10,18 +10,22 @@
 
 namespace kumiko::bench {
 
-class OnnxRuntimeProcess {
+class PythonPeer {
 public:
-    // Starts the process and reads its version. If that fails, reason() has the cause, and no other
-    // member may be called.
-    OnnxRuntimeProcess();
+    enum class Library { OnnxRuntime, OpenVino };
 
+    // Starts the process and reads its version. If that fails, reason() has the cause, and no other
+    // member but name() may be called.
+    explicit PythonPeer(Library library);
+
+    const char *name() const; // "ONNX Runtime"
     const std::string &reason() const { return reason_; }
     const std::string &version() const { return version_; }
     // Throws UserError if the process has ended.
     Json ask(const Json &request);
 
 private:
+    Library library_;
     std::optional<LineProcess> process_;
     std::string reason_, version_;
 };

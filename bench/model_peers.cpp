@@ -1,0 +1,117 @@
+#include "bench/model_peers.h"
+
+#include "dsl/types.h"
+
+#include <filesystem>
+
+namespace kumiko::bench {
+
+namespace {
+
+constexpr int profiled_runs = 11;
+
+// The type in the requests of bench/peer_process.py.
+std::string peer_type(Type t) {
+    const std::string name = type_name(t);
+    return name[0] == 'i' ? "s" + name.substr(1) : name;
+}
+
+} // namespace
+
+ModelPeer::ModelPeer(PythonPeer &process, const std::string &file, const graph::Program &program,
+                     const std::vector<Buffer<>> &inputs, const std::map<std::string, Buffer<>> &constants, int threads)
+    : process_(process) {
+    Json request = {{"do", "make"},
+                    {"threads", threads},
+                    {"model", std::filesystem::absolute(file).string()},
+                    {"inputs", Json::array()},
+                    {"outputs", Json::array()}};
+    const auto add = [&](const char *list, const std::string &name, Type type, const std::vector<int64_t> &shape,
+                         size_t bytes) {
+        files_.push_back(std::make_unique<SharedFile>(bytes));
+        request[list].push_back(
+            {{"name", name}, {"type", peer_type(type)}, {"shape", shape}, {"file", files_.back()->path()}});
+    };
+    const auto add_input = [&](const std::string &name, const Buffer<> &b) {
+        add("inputs", name, b.type(), b.extents(), b.size_in_bytes());
+        files_.back()->write(b.data());
+    };
+    for (size_t n = 0; n < inputs.size(); n++) add_input(program.inputs[n].name, inputs[n]);
+    for (const auto &[name, value] : constants) add_input(name, value.copy());
+    first_output_ = files_.size();
+    for (const graph::ProgramTensor &o : program.outputs) add("outputs", o.name, o.type, o.extents, size_t(o.bytes()));
+    const Json answer = process_.ask(request);
+    if (answer.contains("refused"))
+        refusal_ = answer.at("refused").get<std::string>();
+    else
+        id_ = answer.at("id").get<int64_t>();
+}
+
+ModelPeer::~ModelPeer() {
+    try {
+        if (id_ >= 0) process_.ask({{"do", "drop"}, {"id", id_}});
+    } catch (const std::exception &) { // the process has ended
+    }
+}
+
+double ModelPeer::run(int times) {
+    return process_.ask({{"do", "run"}, {"id", id_}, {"times", times}}).at("seconds").get<double>();
+}
+
+std::vector<Buffer<>> ModelPeer::outputs(const graph::Program &program) {
+    run(1);
+    process_.ask({{"do", "collect"}, {"id", id_}});
+    std::vector<Buffer<>> all;
+    for (size_t o = 0; o < program.outputs.size(); o++) {
+        all.emplace_back(program.outputs[o].type, program.outputs[o].extents);
+        files_[first_output_ + o]->read(all.back().data());
+    }
+    return all;
+}
+
+std::vector<PeerLayer> ModelPeer::profile() {
+    std::vector<PeerLayer> layers;
+    const Json answer = process_.ask({{"do", "profile"}, {"id", id_}, {"times", profiled_runs}});
+    for (const Json &l : answer.at("layers"))
+        layers.push_back({l.at(0).get<std::string>(), l.at(1).get<double>()});
+    return layers;
+}
+
+std::vector<double> seconds_of_steps(const std::vector<PeerLayer> &layers, const graph::Graph &graph,
+                                     const graph::Program &program) {
+    const size_t steps = program.steps.size();
+    std::map<std::string, size_t> step_of; // by the name of a node or of a value
+    for (size_t s = 0; s < steps; s++) {
+        for (const std::string &node : program.steps[s].nodes) step_of.emplace(node, s);
+    }
+    // Rules replace nodes. What has gone belongs to the step of its reader, which is known before
+    // it when the nodes are visited from the last one.
+    for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
+        size_t step = steps;
+        const auto look = [&](const std::string &name) {
+            const auto found = step_of.find(name);
+            if (!name.empty() && found != step_of.end()) step = std::min(step, found->second);
+        };
+        look(node->name);
+        for (const std::string &value : node->outputs) {
+            if (step == steps) look(value);
+        }
+        if (step == steps) continue;
+        if (!node->name.empty()) step_of.emplace(node->name, step);
+        for (const std::string &value : node->outputs) step_of[value] = step;
+        for (const std::string &value : node->inputs) {
+            const auto [found, added] = step_of.emplace(value, step);
+            if (!added) found->second = std::min(found->second, step);
+        }
+    }
+    std::vector<double> seconds(steps + 1);
+    for (const PeerLayer &layer : layers) {
+        // The longest known name with which the layer's begins.
+        std::string name = layer.name;
+        while (!name.empty() && !step_of.count(name)) name.pop_back();
+        seconds[name.empty() ? steps : step_of.at(name)] += layer.seconds;
+    }
+    return seconds;
+}
+
+} // namespace kumiko::bench

@@ -1,0 +1,86 @@
+"""What peers in Python share: the protocol of bench/python_peer.h.
+
+Each request is a line of JSON on the input, each reply a line of JSON on the output, until the
+input ends. Arrays are in files that both processes have open. So only the number of runs and the
+seconds are sent while something is timed.
+
+    {"do": "hello"}                                    {"version": "1.32.0"}
+    {"do": "make", "threads": 1, "model": "m.onnx",
+     "inputs": …, "outputs": …}                        {"id": 0} or {"refused": "why"}
+    {"do": "run", "id": 0, "times": 100}               {"seconds": 0.012}, of all runs after a
+                                                       warm-up run; CPU time of this thread
+                                                       with "clock": "processor"
+    {"do": "profile", "id": 0, "times": 10}            {"layers": [["name", seconds], …]}, of the
+                                                       median run
+    {"do": "collect", "id": 0}                         {}, and the outputs are in their files
+    {"do": "drop", "id": 0}                            {}
+"""
+import json
+import sys
+import time
+
+import numpy
+
+# By name: the number that ONNX gives the type, and what an element is here.
+TYPES = {
+    "f32": (1, numpy.float32), "u8": (2, numpy.uint8), "s8": (3, numpy.int8), "s32": (6, numpy.int32),
+    "s64": (7, numpy.int64), "bool": (9, numpy.bool_), "u16": (4, numpy.uint16), "s16": (5, numpy.int16),
+    "u32": (12, numpy.uint32), "u64": (13, numpy.uint64), "f16": (10, numpy.float16), "f64": (11, numpy.float64),
+    "bf16": (16, numpy.uint16),
+}
+
+
+def aligned(shape, kind):
+    size = int(numpy.prod(shape, dtype=numpy.int64)) * numpy.dtype(kind).itemsize
+    room = numpy.empty(size + 64, numpy.uint8)
+    start = -room.ctypes.data % 64
+    return room[start:start + size].view(kind).reshape(shape)
+
+
+def array_of(tensor):
+    """The array of an input or output, with the contents of its file."""
+    array = aligned(tensor["shape"], TYPES[tensor["type"]][1])
+    if "values" in tensor:
+        array[...] = tensor["values"]
+    elif "file" in tensor:
+        array[...] = numpy.fromfile(tensor["file"], array.dtype, array.size).reshape(array.shape)
+    return array
+
+
+def median_layers(profiles):
+    """One list of (name, seconds) from those of several runs: of each layer the median."""
+    samples = {}
+    for profile in profiles:
+        for name, seconds in profile:
+            samples.setdefault(name, []).append(seconds)
+    return [[name, float(numpy.median(s)) * len(s) / len(profiles)] for name, s in samples.items()]
+
+
+def answer(request, made, version, make):
+    what = request["do"]
+    if what == "hello":
+        return {"version": version}
+    if what == "make":
+        try:
+            made.append(make(request))
+        except Exception as e:  # of whatever kind: what it does not take is no failure of ours
+            return {"refused": str(e)}
+        return {"id": len(made) - 1}
+    if what == "run":
+        clock = time.thread_time if request.get("clock") == "processor" else time.perf_counter
+        return {"seconds": made[request["id"]].run(request["times"], clock)}
+    if what == "profile":
+        return {"layers": made[request["id"]].profile(request["times"])}
+    if what == "collect":
+        made[request["id"]].collect()
+    if what == "drop":
+        made[request["id"]] = None
+    return {}
+
+
+def serve(version, make):
+    """Answers until the input ends. `make` turns a request into an object with run(times, clock),
+    profile(times) and collect()."""
+    made = []
+    for line in sys.stdin:
+        print(json.dumps(answer(json.loads(line), made, version, make)), flush=True)
