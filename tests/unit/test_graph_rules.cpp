@@ -322,6 +322,48 @@ TEST_CASE("padding stays a node if the window's would be another") {
     CHECK_EQ(after("Pad(x, p)", "MaxPool<kernel_shape = [2, 2]>(a)", "1, 1, 4, 4"), "Pad MaxPool");
 }
 
+TEST_CASE("strides move before nodes whose other pixels nothing reads") {
+    const auto graph = [](const std::string &outputs, const std::string &nodes, int opset = 21) {
+        return fixed(
+            "(float[1, 2, 5, 6] x, float[1, 2, 1, 1] k) => (" + outputs +
+                ") <float[2, 2, 3, 3] w = {1, -2, 3, 4, -5, 6, 7, 8, -9, 1, 2, 3, -4, 5, 6, 7, -8, 9, 2, 4, 6, "
+                "8, 1, 3, 5, 7, 9, 3, 1, 4, 1, 5, 9, 2, 6, 5}, float[1, 2, 1, 1] u = {2, -1}> { " +
+                nodes + " }",
+            opset);
+    };
+    const auto after = [&](const std::string &outputs, const std::string &nodes, int opset = 21) {
+        const FixedGraph before = graph(outputs, nodes, opset);
+        FixedGraph made = before;
+        simplify(made, {.exact = true, .rules = {"strides_before_readers"}});
+        check_same(before, made, true, 7);
+        std::string text;
+        for (const Node &n : made.nodes) {
+            text += (text.empty() ? "" : " ") + n.op;
+            for (const int64_t stride : n.integers("strides")) text += fmt::format(" {}", stride);
+        }
+        return text;
+    };
+    const std::string conv = "a = Conv<pads = [1, 1, 1, 1]>(x, w) ", y = "y = Conv<strides = [2, 3]>(b, u) ",
+                      result = "float[1, 1, 3, 2] y";
+    CHECK_EQ(after(result, conv + "b = Relu(a) " + y), "Conv 2 3 Relu Conv 1 1");
+    // A tensor that is the same for all pixels is read as it is, and another one by its pixels.
+    CHECK_EQ(after(result, conv + "c = Mul(a, k) b = Add(c, x) " + y), "Conv 2 3 Mul Slice Add Conv 1 1");
+    CHECK_EQ(after(result, conv + "b = Add(a, x) " + y, 9), "Conv 2 3 MaxPool 2 3 Add Conv 1 1");
+    CHECK_EQ(after("float[1, 1, 2, 2] y", "a = MaxPool<kernel_shape = [2, 2], strides = [2, 1]>(x) b = Neg(a) "
+                                          "y = Conv<strides = [1, 3]>(b, u) "),
+             "MaxPool 2 3 Neg Conv 1 1");
+    // Pixels that something else reads are computed.
+    CHECK_EQ(after(result + ", float[1, 2, 5, 6] b", conv + "b = Relu(a) " + y), "Conv Relu Conv 2 3");
+    CHECK_EQ(after(result + ", float[1, 2, 5, 6] z", conv + "b = Relu(a) z = Exp(b) " + y), "Conv Relu Exp Conv 2 3");
+    CHECK_EQ(after(result + ", float[1, 2, 5, 6] z", conv + "b = Relu(a) z = Exp(a) " + y), "Conv Relu Exp Conv 2 3");
+    CHECK_EQ(after(result + ", float[1, 1, 3, 3] z", conv + "b = Relu(a) z = Conv<strides = [2, 2]>(b, u) " + y),
+             "Conv Relu Conv 2 2 Conv 2 3");
+    CHECK_EQ(after(result, "a = Conv<auto_pad = \"SAME_UPPER\">(x, w) b = Relu(a) " + y), "Conv Relu Conv 2 3");
+    CHECK_EQ(after("float[1, 1, 4, 3] y", conv + "b = Relu(a) y = Conv<strides = [2, 3], pads = [1, 1, 1, 1]>(b, u) "),
+             "Conv Relu Conv 2 3");
+    CHECK_EQ(after(result, "b = Relu(x) " + y), "Relu Conv 2 3");
+}
+
 TEST_CASE("pointwise nodes move before a view only to join the node that computes its input") {
     const auto after = [](const std::string &nodes, const std::string &outputs = "float[6] y") {
         return ops_after("(float[2, 3] x, float[2, 3] z, float[6] v) => (" + outputs + ") <int64[1] s = {6}, " +
@@ -571,7 +613,13 @@ private:
                 std::vector<std::string> inputs = {x, w};
                 if (rng_.chance(0.4)) inputs.push_back(numbers({out}));
                 const int64_t more = back ? k - 1 : 1 - k;
-                add(back ? "ConvTranspose" : "Conv", inputs, {e[0], out, e[2] + more, e[3] + more});
+                const Extents made = {e[0], out, e[2] + more, e[3] + more};
+                std::string c = add(back ? "ConvTranspose" : "Conv", inputs, made);
+                if (!rng_.chance(0.3)) break;
+                if (rng_.chance(0.5)) c = add("Add", {c, rng_.chance(0.5) ? c : numbers(made)}, made);
+                const std::vector<int64_t> by = {rng_.between(1, 2), 2};
+                add("Conv", {c, numbers({2, out, 1, 1})},
+                    {made[0], 2, (made[2] - 1) / by[0] + 1, (made[3] - 1) / by[1] + 1}, ints("strides", by));
             }
             break;
         case 14:
