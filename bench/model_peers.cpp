@@ -73,7 +73,7 @@ std::vector<PeerLayer> ModelPeer::profile() {
     std::vector<PeerLayer> layers;
     const Json answer = process_.ask({{"do", "profile"}, {"id", id_}, {"times", profiled_runs}});
     for (const Json &l : answer.at("layers"))
-        layers.push_back({l.at(0).get<std::string>(), l.at(1).get<double>()});
+        layers.push_back({l.at(0).get<std::vector<std::string>>(), l.at(1).get<double>()});
     return layers;
 }
 
@@ -106,10 +106,13 @@ std::vector<double> seconds_of_steps(const std::vector<PeerLayer> &layers, const
     }
     std::vector<double> seconds(steps + 1);
     for (const PeerLayer &layer : layers) {
-        // The longest known name with which the layer's begins.
-        std::string name = layer.name;
-        while (!name.empty() && !step_of.count(name)) name.pop_back();
-        seconds[name.empty() ? steps : step_of.at(name)] += layer.seconds;
+        size_t step = steps;
+        for (std::string name : layer.names) {
+            // The longest known name with which the layer's begins.
+            while (!name.empty() && !step_of.count(name)) name.pop_back();
+            if (step == steps && !name.empty()) step = step_of.at(name);
+        }
+        seconds[step] += layer.seconds;
     }
     return seconds;
 }

@@ -9,10 +9,10 @@
 
 namespace kumiko::bench {
 
-// A part of a model that a peer computes at once, with the peer's name for it: that of a node or of
-// its result, with something added.
+// A part of a model that a peer computes at once, with the peer's names for it: those of nodes or
+// of their results, with something added.
 struct PeerLayer {
-    std::string name;
+    std::vector<std::string> names;
     double seconds = 0; // of a run
 };
 
@@ -44,8 +44,8 @@ private:
 };
 
 // The seconds of each step of the program in the peer's profile. A layer belongs to the step that
-// has the node of its name, or else to the first step that uses what this node computes. `graph`:
-// the model's own. Layers that belong to no step are summed in the last element.
+// has the node of its first known name, or else to the first step that uses what this node
+// computes. `graph`: the model's own. Layers that belong to no step are summed in the last element.
 std::vector<double> seconds_of_steps(const std::vector<PeerLayer> &layers, const graph::Graph &graph,
                                      const graph::Program &program);
 

@@ -1,4 +1,5 @@
-// Models of ONNX beside ONNX Runtime and OpenVINO: the suite `models`, and `kumiko bench model.onnx`.
+// Models of ONNX beside ONNX Runtime and OpenVINO: the suite `models`, and `kumiko bench
+// model.onnx`.
 #pragma once
 
 #include "bench/suite.h"
@@ -19,7 +20,7 @@ std::vector<ModelCase> model_cases();
 struct ModelPeerTime {
     std::string name; // "ONNX Runtime", "OpenVINO"
     double seconds = 0;
-    double ratio = 0;         // how many times faster ours is: the median over rounds (bench/timer.h)
+    double ratio = 0;         // how many times faster ours is: the median over rounds
     std::string not_measured; // why; "" if it was
 };
 
@@ -49,8 +50,9 @@ struct ModelBenchRow {
 };
 
 // Times a model on inputs of random numbers, in alternation with the peers if options.peers, and
-// compares the results. `layers`: the peers' times of each step too, from their profiles. Throws UserError if they differ by more than 1 % of the largest element,
-// and what CompiledModel::compile throws.
+// compares the results. `layers`: the peers' times of each step too, from their profiles. Throws
+// UserError if results differ by more than 1 % of the largest element, and what
+// CompiledModel::compile throws.
 ModelBenchRow bench_model(const ModelCase &model, int threads, const BenchOptions &options, bool layers = false);
 // `steps`: with a table of each model's slowest steps.
 std::string model_suite_text(const std::vector<ModelBenchRow> &rows, bool steps);

@@ -132,12 +132,12 @@ class Made:
                 session.run_with_iobinding(binding)
             with open(session.end_profiling()) as file:
                 events = json.load(file)
-        runs = []  # of (name, seconds); a run's own event follows those of its nodes
+        runs = []  # of (names, seconds); a run's own event follows those of its nodes
         nodes = []
         for event in events:
             name = event.get("name", "")
             if event.get("cat") == "Node" and name.endswith("_kernel_time"):
-                nodes.append((name[:-len("_kernel_time")], 1e-6 * event["dur"]))
+                nodes.append(([name[:-len("_kernel_time")]], 1e-6 * event["dur"]))
             elif name == "model_run":
                 runs.append(nodes)
                 nodes = []

@@ -39,8 +39,13 @@ class Made:
         infer, runs = self.make_request(True), []
         for _ in range(times + 1):
             infer.infer()
-            runs.append([(layer.node_name, layer.real_time.total_seconds()) for layer in infer.get_profiling_info()
-                         if layer.real_time])
+            layers = []
+            for layer in infer.get_profiling_info():
+                if layer.real_time:
+                    layers.append(([layer.node_name], layer.real_time.total_seconds()))
+                elif layers:  # part of the layer before it
+                    layers[-1][0].append(layer.node_name)
+            runs.append(layers)
         return median_layers(runs[1:])
 
     def collect(self):

@@ -10,8 +10,8 @@ seconds are sent while something is timed.
     {"do": "run", "id": 0, "times": 100}               {"seconds": 0.012}, of all runs after a
                                                        warm-up run; CPU time of this thread
                                                        with "clock": "processor"
-    {"do": "profile", "id": 0, "times": 10}            {"layers": [["name", seconds], …]}, of the
-                                                       median run
+    {"do": "profile", "id": 0, "times": 10}            {"layers": [[["name", …], seconds], …]}:
+                                                       of each layer the median
     {"do": "collect", "id": 0}                         {}, and the outputs are in their files
     {"do": "drop", "id": 0}                            {}
 """
@@ -48,12 +48,12 @@ def array_of(tensor):
 
 
 def median_layers(profiles):
-    """One list of (name, seconds) from those of several runs: of each layer the median."""
+    """One list of (names, seconds) from those of several runs: of each layer the median."""
     samples = {}
     for profile in profiles:
-        for name, seconds in profile:
-            samples.setdefault(name, []).append(seconds)
-    return [[name, float(numpy.median(s)) * len(s) / len(profiles)] for name, s in samples.items()]
+        for names, seconds in profile:
+            samples.setdefault(tuple(names), []).append(seconds)
+    return [[names, float(numpy.median(s)) * len(s) / len(profiles)] for names, s in samples.items()]
 
 
 def answer(request, made, version, make):

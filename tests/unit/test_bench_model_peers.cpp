@@ -18,14 +18,14 @@ TEST_CASE("a peer's layers belong to the steps with their nodes, or with the rea
     const graph::CompileModelOptions options;
     const graph::Program program = graph::make_program(graph::make_graph(model, options), options.groups);
     REQUIRE_EQ(program.steps.size(), 2); // the Mul is in the weights
-    const std::vector<double> seconds = seconds_of_steps({{"a_nchwc", 1},
-                                                          {"b", 2},
-                                                          {"c/fused", 4},
-                                                          {"d", 8},
-                                                          {"y:0", 16},
-                                                          {"x_reorder", 32},
-                                                          {"Reorder", 64},
-                                                          {"", 128}},
+    const std::vector<double> seconds = seconds_of_steps({{{"a_nchwc"}, 1},
+                                                          {{"b"}, 2},
+                                                          {{"Fused", "c/fused"}, 4},
+                                                          {{"d"}, 8},
+                                                          {{"y:0", "a"}, 16},
+                                                          {{"x_reorder"}, 32},
+                                                          {{"Reorder", "Copy"}, 64},
+                                                          {{}, 128}},
                                                          model.graph(), program);
     CHECK_EQ(seconds, std::vector<double>{1 + 2 + 4 + 32, 8 + 16, 64 + 128});
 }
