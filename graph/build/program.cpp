@@ -4,6 +4,7 @@
 #include "support/error.h"
 
 #include <fmt/format.h>
+#include <set>
 
 namespace kumiko::graph {
 
@@ -13,6 +14,9 @@ class ProgramBuilder {
 public:
     ProgramBuilder(const FixedGraph &graph, const GroupOptions &options) : graph_(graph) {
         groups_ = group_nodes(graph, options);
+        for (const Node &n : graph.nodes) {
+            for (const std::string &o : n.named_outputs()) producers_[o] = &n;
+        }
     }
 
     Program run() {
@@ -113,16 +117,7 @@ private:
         for (const std::string &name : op.inputs) reads.push_back(root(name));
         for (const std::string &name : op.outputs) writes.push_back(root(name));
         std::vector<int> checks;
-        for (const OpScope::Check &check : op.checks) {
-            const KnownValue &indices = graph_.value(check.value);
-            Step step;
-            step.kind = Step::Kind::Check;
-            step.bits = indices.type.bits();
-            step.count = graph_.bytes(check.value) / indices.type.bytes();
-            step.extents = check.extents, step.text = check.text;
-            checks.push_back(int(tasks_.size()));
-            add(std::move(step), {root(check.value)}, {});
-        }
+        for (const OpScope::Check &check : op.checks) checks.push_back(add(check));
         Step step;
         for (const size_t n : group.nodes) {
             const Node &node = graph_.nodes[n];
@@ -134,6 +129,36 @@ private:
         step.kernel = kernel->second;
         add(std::move(step), reads, writes);
         tasks_.back().after = checks;
+    }
+
+    // A value with the same elements as this one of indices, each less often. An expanded or tiled
+    // tensor has many copies of few indices.
+    std::string indices_of(std::string value) const {
+        static const std::set<std::string> copies = {"Expand",  "Tile",      "Reshape",  "Flatten",
+                                                     "Squeeze", "Unsqueeze", "Identity", "Transpose"};
+        for (;;) {
+            const auto made = producers_.find(value);
+            if (made == producers_.end() || !made->second->domain.empty() || !copies.count(made->second->op) ||
+                graph_.bytes(value) == 0)
+                return value;
+            value = made->second->inputs.at(0);
+        }
+    }
+
+    // The task of the check, which is the same for equal checks.
+    int add(const OpScope::Check &check) {
+        // For each column of the last axis its own extent: the axes must be those of the check.
+        const std::string value = check.extents.size() == 1 ? indices_of(check.value) : check.value;
+        const auto [task, fresh] = checks_.emplace(std::pair(root(value), check.extents), int(tasks_.size()));
+        if (!fresh) return task->second;
+        const KnownValue &indices = graph_.value(value);
+        Step step;
+        step.kind = Step::Kind::Check;
+        step.bits = indices.type.bits();
+        step.count = graph_.bytes(value) / indices.type.bytes();
+        step.extents = check.extents, step.text = check.text;
+        add(std::move(step), {root(value)}, {});
+        return task->second;
     }
 
     // Orders the steps and places their buffers.
@@ -160,6 +185,8 @@ private:
     std::vector<PlanBuffer> buffers_;
     std::vector<PlanTask> tasks_;             // of the steps
     std::map<std::string, size_t> kernel_of_; // by the op's hash
+    std::map<std::string, const Node *> producers_;
+    std::map<std::pair<std::string, Extents>, int> checks_; // by value and extents
     std::vector<std::pair<std::string, size_t>> copies_;
 };
 

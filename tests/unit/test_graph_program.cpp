@@ -163,6 +163,24 @@ TEST_CASE("indices that data decide are checked before they are used") {
         "m: a kernel failed with code 10: node Gather of \"y\": an index in \"i\" is out of range; legal are -3 to 2");
 }
 
+TEST_CASE("indices that are expanded or read twice are checked once, as they were before") {
+    const Model m = model("(float[3, 8] x, float[2, 8] u, int64[2, 1] i) => (float[3, 8] y)",
+                          "e = Expand(i, s) a = ScatterElements<axis = 0>(x, e, u) "
+                          "y = ScatterElements<axis = 0>(a, e, u)",
+                          "int64[2] s = {2, 8}");
+    const Program p = check(m);
+    std::vector<int64_t> counts;
+    for (const Step &s : p.steps) {
+        if (s.kind == Step::Kind::Check) counts.push_back(s.count);
+    }
+    CHECK_EQ(counts, std::vector<int64_t>{2});
+    Buffer<float> x({3, 8}), u({2, 8});
+    x.fill(1), u.fill(2);
+    Buffer<int64_t> i({2, 1});
+    i(0, 0) = 1, i(1, 0) = -4;
+    CHECK_EQ(refusal([&] { CompiledModel::compile(m).run({x, u, i}); }), "");
+}
+
 TEST_CASE("arrays that are not those of the program are refused") {
     const CompiledModel compiled =
         CompiledModel::compile(model("(float[n, 2] x) => (float[n, 2] y)", "y = Neg(x)"), {.sizes = {{"n", 3}}});
