@@ -264,4 +264,11 @@ std::vector<std::string> ScheduleState::consumers(const std::string &tensor) con
     return found;
 }
 
+bool joins_lanes(const Stage &stage, const Machine &machine) {
+    const std::string &kind = stage.reduction_kind;
+    if (machine.architecture == "chip" && (kind == "argmax" || kind == "argmin")) return true;
+    return stage.components.size() == 1 &&
+           (kind == "sum" || kind == "product" || kind == "maximum" || kind == "minimum");
+}
+
 } // namespace kumiko

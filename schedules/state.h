@@ -259,4 +259,8 @@ struct ScheduleState {
 // the recurrence. Includes copies of its earlier elements.
 std::set<std::string> in_steps(const ScheduleState &state, const StageState &recurrence);
 
+// Whether the lanes of a vector of results can be reduced to one; on the chip also index/value
+// pairs.
+bool joins_lanes(const Stage &stage, const Machine &machine);
+
 } // namespace kumiko

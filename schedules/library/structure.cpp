@@ -278,7 +278,7 @@ std::string smallest_level(const Machine &machine, int64_t bytes) {
 
 namespace {
 
-// No instruction reduces the lanes of several components. Vectors of `partial` results are combined
+// No instruction reduces the lanes of this combiner. Vectors of `partial` results are combined
 // by P; then halves or quarters of one vector, lane by lane; R combines the remaining few one by
 // one.
 std::vector<StageHandle> join_in_steps(StageHandle R, StageHandle P, int64_t partial, int lanes) {
@@ -352,8 +352,9 @@ void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumul
     for (const std::string &l : R.state().order) {
         if (at.empty() && !R.state().loop(l).reduction) row = l;
     }
-    const bool several = R.state().def.components.size() > 1 && P.state().def.axes.size() > 1;
-    const auto joins = several ? join_in_steps(R, P, lanes * vectors, lanes) : std::vector<StageHandle>{};
+    const bool at_once = joins_lanes(R.state().def, s.machine());
+    const bool in_steps = !at_once && P.state().def.axes.size() > 1;
+    const auto joins = in_steps ? join_in_steps(R, P, lanes * vectors, lanes) : std::vector<StageHandle>{};
     for (size_t n = joins.size(); n-- > 0;) { // consumers before producers
         StageHandle Q = joins[n];
         Q.compute_at(name, row).vectorize(Q.state().def.axes.back().name());
@@ -391,7 +392,7 @@ void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumul
     }
     if (steps > few) loops.clear();
     for (const LoopName &l : loops) P.unroll(l);
-    if (joins.empty() && R.state().def.components.size() == 1) R.vectorize(R.state().order.back());
+    if (at_once || (!in_steps && R.state().def.components.size() == 1)) R.vectorize(R.state().order.back());
 }
 
 int fitting_lanes(Type type, int lanes, std::optional<int64_t> extent) {

@@ -14,14 +14,6 @@ std::string not_innermost(const ScheduleState &s, const std::string &name, const
     return stage->order.back() == lanes ? "" : "loop " + lanes + " of stage " + name + " is no longer innermost";
 }
 
-// Whether the lanes of a vector can be reduced to one value; on the chip also index/value pairs.
-bool joins_lanes(const ScheduleState &state, const StageState &stage) {
-    const std::string &kind = stage.def.reduction_kind;
-    if (state.machine->architecture == "chip" && (kind == "argmax" || kind == "argmin")) return true;
-    return stage.def.components.size() == 1 &&
-           (kind == "sum" || kind == "product" || kind == "maximum" || kind == "minimum");
-}
-
 // Moves the partial results per lane into a new stage, with a horizontal reduction after the loop.
 void vectorize_reduction(ScheduleState &state, StageState &stage, const Directive &d, const LoopState &loop,
                          int64_t width, size_t index) {
@@ -35,7 +27,8 @@ void vectorize_reduction(ScheduleState &state, StageState &stage, const Directiv
         refuse(state, d, std::string("lanes that reduce are masked at the end, not ") + tail_name(tail), &stage,
                loop.name, "no tail, or Tail::Mask");
     }
-    if (const auto extent = known_extent(state, loop); extent && *extent == width && joins_lanes(state, stage)) {
+    if (const auto extent = known_extent(state, loop);
+        extent && *extent == width && joins_lanes(stage.def, *state.machine)) {
         stage.loop(loop.name).kind = LoopKind::Vectorized; // the whole loop is one vector
         state.obligations.push_back(
             {index, [n = stage.name(), l = loop.name](const ScheduleState &now) { return not_innermost(now, n, l); }});
@@ -62,7 +55,7 @@ void vectorize_reduction(ScheduleState &state, StageState &stage, const Directiv
     }
     StageState &join = state.stage(name);
     const std::string kept = join.order.back();
-    const bool simple = joins_lanes(state, join);
+    const bool simple = joins_lanes(join.def, *state.machine);
     join.loop(kept).kind = simple ? LoopKind::Vectorized : LoopKind::Unrolled;
     if (simple)
         state.obligations.push_back(

@@ -38,6 +38,23 @@ TEST_CASE("rows with a scale for each group, and rows with a step, are folded in
     }
 }
 
+TEST_CASE("lanes of a combiner without an instruction are joined in steps") {
+    const Axis n("n", 6), i("i", 200), k("k", 200);
+    const Tensor X = input("X", f32, {n, i});
+    const auto nan_or_max = [](const Expr &a, const Expr &b) -> Expr {
+        const Element x = a, y = b;
+        return select(x != x, x, y != y, y, max(x, y));
+    };
+    const Tensor most =
+        compute("most", {n}, reduce(nan_or_max, -INFINITY, X(n, k), {k}, {.associative = true, .commutative = true}));
+    // At the root, and at the rows of its reader.
+    for (const Op &op : {Op("most", {X}, {most}), Op("rest", {X}, {compute("Y", {n, i}, X(n, i) - most(n))})}) {
+        const Schedule s = default_schedule(op, host_of(1));
+        CHECK(folds_lanes(s, "most"));
+        check_runs(s);
+    }
+}
+
 TEST_CASE("a reduction that is folded in lanes holds no stage in its loops") {
     Axis n("n", 20000), i("i", 8), k("k", 256), e("e", 768);
     const Tensor X = input("X", i32, {n, i, k}), Z = input("Z", i32, {n, i, e});
