@@ -155,7 +155,26 @@ Tensor Call::output(const View &view, size_t n) const {
     return compute("y" + std::to_string(n), axes, view.at(Indices(axes.begin(), axes.end())));
 }
 
-View Call::stored(const View &view, const std::string &name) { return view_of(stage(view, name)); }
+View Call::stored(const View &view, const std::string &name) {
+    // Schedules choose loops by their positions: the last one becomes vectors. Axes of one element
+    // are in their way.
+    std::vector<size_t> kept;
+    Extents extents;
+    for (size_t d = 0; d < view.rank(); d++) {
+        if (view.extents[d] != 1) kept.push_back(d), extents.push_back(view.extents[d]);
+    }
+    const View fewer = {view.type, extents, [view, kept](const Indices &indices) {
+                            Indices all(view.rank(), Expr(0));
+                            for (size_t n = 0; n < kept.size(); n++) all[kept[n]] = indices[n];
+                            return view.at(all);
+                        }};
+    const Tensor tensor = stage(fewer, name);
+    return {view.type, view.extents, [tensor, kept](const Indices &indices) {
+                Indices used;
+                for (const size_t d : kept) used.push_back(indices[d]);
+                return tensor.at(used);
+            }};
+}
 
 void Call::fail(const std::string &cause) const { throw UserError(node.label() + ": " + cause); }
 void Call::unsupported(const std::string &cause) const { throw Unsupported(node.label() + ": " + cause); }

@@ -148,6 +148,10 @@ struct Phases {
     bool equal(int64_t kernel) const {
         return std::all_of(first.begin(), first.end(), [&](int f) { return f + (taps - 1) * step < kernel; });
     }
+    // Whether all elements that windows meet are in an image of this extent.
+    bool inside(int64_t dilation, int64_t extent) const {
+        return dilation == 1 && lowest() >= (taps - 1) * back && places - 1 + lowest() < extent;
+    }
 };
 
 // Each output element gathers the image elements whose windows reach it. Those of one phase are a
@@ -163,11 +167,13 @@ View by_phases(Call &c, const Spreading &s, const Extents &extents, Type type) {
     for (size_t d = 0; d < dims; d++) {
         phases.emplace_back(s.strides[d], s.dilations[d], s.before[d], weights[2 + d], extents[2 + d]);
         loops.push_back(c.loop(phases[d].taps));
-        of_image.push_back(x.axes()[2 + d]), of_weights.push_back(w.axes()[2 + d]);
+        if (!phases[d].inside(s.dilations[d], image[2 + d])) of_image.push_back(x.axes()[2 + d]);
+        if (!phases[d].equal(weights[2 + d])) of_weights.push_back(w.axes()[2 + d]);
     }
     for (const Phases &p : phases) staged.push_back(p.stride);
     for (const Phases &p : phases) staged.push_back(p.places);
-    const Tensor around = zero_padded(x, of_image), taps = zero_padded(w, of_weights);
+    const Tensor around = of_image.empty() ? x : zero_padded(x, of_image);
+    const Tensor taps = of_weights.empty() ? w : zero_padded(w, of_weights);
     const int64_t outputs = s.outputs, group = s.group;
     const std::vector<int64_t> dilations = s.dilations, kernel(weights.begin() + 2, weights.end());
     const View sums = {

@@ -158,21 +158,34 @@ public:
         return read(c.in(n), batch_first ? Indices{b, d, u} : Indices{d, b, u});
     }
 
-    // The part of the gates that does not depend on the state, over [t, b, g, u]: products with the
-    // input and the biases of W, and those of R for the first `with_r` gates.
-    Tensor from_input(int64_t direction, int with_r) const {
-        const Axis t = step_axis(), b = batch_axis(), g("g", gates), u = unit_axis("u"), i = c.loop(inputs);
-        const Expr d = static_cast<int>(direction), row = g * static_cast<int>(hidden) + u;
-        const Expr at = place(direction, t, b);
-        const Element x = read(c.in(0), batch_first ? Indices{b, at, i} : Indices{at, b, i});
-        Element e = sum(x * read(c.in(1), {d, row, i}), i);
-        if (c.has(3)) {
-            const View bias = c.in(3);
-            e = e + read(bias, {d, row});
-            const Element own = read(bias, {d, row + static_cast<int>(gates * hidden)});
-            e = e + (with_r == gates ? own : select(Element(g < with_r), own, number(in, 0)));
-        }
-        return compute(named("from_input", direction), {t, b, g, u}, e);
+    // An element of each step, row of the batch, gate and unit.
+    using Gates = std::function<Element(const Expr &t, const Expr &b, const Expr &g, const Expr &u)>;
+
+    // The part of the gates that does not depend on the state: products with the input and the
+    // biases of W, and those of R for the first `with_r` gates. Gates and units are one axis, so
+    // that it is a product of matrices.
+    Gates from_input(int64_t direction, int with_r) const {
+        const Axis i = c.loop(inputs);
+        const Expr d = static_cast<int>(direction);
+        const int rows = static_cast<int>(gates * hidden), rows_with_r = static_cast<int>(with_r * hidden);
+        const View parts = {
+            in, {steps, batch, gates * hidden}, [=, this](const Indices &indices) {
+                const Expr t = indices[0], b = indices[1], row = indices[2];
+                const Expr at = place(direction, t, b);
+                const Element x = read(c.in(0), batch_first ? Indices{b, at, i} : Indices{at, b, i});
+                Element e = sum(x * read(c.in(1), {d, row, i}), i);
+                if (c.has(3)) {
+                    const View bias = c.in(3);
+                    e = e + read(bias, {d, row});
+                    const Element own = read(bias, {d, row + rows});
+                    e = e + (rows_with_r == rows ? own : select(Element(row < rows_with_r), own, number(in, 0)));
+                }
+                return e;
+            }};
+        const View stored = c.stored(parts, named("from_input", direction));
+        return [stored, units = static_cast<int>(hidden)](const Expr &t, const Expr &b, const Expr &g, const Expr &u) {
+            return stored.at({t, b, g * units + u});
+        };
     }
     // A bias of R.
     Element state_bias(int64_t direction, int gate, const Expr &u) const {
@@ -241,7 +254,7 @@ Made rnn(Call &c) {
     std::vector<Tensor> states;
     for (int64_t d = 0; d < l.directions; d++) {
         const Axis t = l.step_axis(), b = l.batch_axis(), u = l.unit_axis("u");
-        const Tensor from_input = l.from_input(d, 1);
+        const Layer::Gates from_input = l.from_input(d, 1);
         states.push_back(recurrence(Layer::named("h", d), l.in, {t, b, u}, number(l.in, 0), [&](const Earlier &h) {
             const Tensor before = l.before("h_before", d, 5, h);
             const Element sums =
@@ -258,7 +271,7 @@ Made gru(Call &c) {
     std::vector<Tensor> states;
     for (int64_t d = 0; d < l.directions; d++) {
         const Axis t = l.step_axis(), b = l.batch_axis(), u = l.unit_axis("u");
-        const Tensor from_input = l.from_input(d, reset_after ? 2 : 3);
+        const Layer::Gates from_input = l.from_input(d, reset_after ? 2 : 3);
         states.push_back(recurrence(Layer::named("h", d), l.in, {t, b, u}, number(l.in, 0), [&](const Earlier &h) {
             const Tensor before = l.before("h_before", d, 5, h);
             // One product for all gates that read the state as it is.
@@ -294,7 +307,7 @@ Made lstm(Call &c) {
     std::vector<Tensor> hidden, cells;
     for (int64_t d = 0; d < l.directions; d++) {
         const Axis t = l.step_axis(), b = l.batch_axis(), u = l.unit_axis("u"), g("g", 4);
-        const Tensor from_input = l.from_input(d, 4);
+        const Layer::Gates from_input = l.from_input(d, 4);
         const auto states =
             recurrence({Layer::named("h", d), Layer::named("c", d)}, {l.in, l.in}, {t, b, u},
                        {number(l.in, 0), number(l.in, 0)}, [&](const std::vector<Earlier> &s) -> std::vector<Expr> {

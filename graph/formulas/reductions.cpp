@@ -181,7 +181,7 @@ Formula index_of_extreme(bool max) {
     };
 }
 
-// Softmax and its like along the axis of a matrix view [outside, row, inside].
+// Softmax and its like along an axis, or before set 13 along that axis and all after it.
 enum class Soft { Softmax, LogSoftmax, Hardmax };
 
 Formula softmax(Soft kind) {
@@ -189,18 +189,12 @@ Formula softmax(Soft kind) {
         const View x = c.in(0);
         const bool flattens = c.node.opset < 13;
         const size_t axis = x.rank() == 0 ? 0 : c.axis(c.node.integer("axis", flattens ? 1 : -1), x.rank());
-        int64_t outside = 1, row = 1, inside = 1;
-        for (size_t d = 0; d < x.rank(); d++) {
-            if (d < axis)
-                outside *= x.extents[d];
-            else if (d == axis || flattens)
-                row *= x.extents[d];
-            else
-                inside *= x.extents[d];
-        }
         const Type t = x.type, in = accumulator(t);
-        const View rows = reshaped(converted(x, in), {outside, row, inside});
         if (kind == Soft::Hardmax) {
+            int64_t outside = 1, row = 1, inside = 1;
+            for (size_t d = 0; d < x.rank(); d++)
+                (d < axis ? outside : d == axis || flattens ? row : inside) *= x.extents[d];
+            const View rows = reshaped(converted(x, in), {outside, row, inside});
             const View first =
                 c.stored(reduced(c, rows, i32, {1},
                                  [](const Element &e, const std::vector<Axis> &l) -> Element { return argmax(e, l); }),
@@ -211,13 +205,18 @@ Formula softmax(Soft kind) {
                                }};
             return {reshaped(made, x.extents)};
         }
-        const View most = c.stored(
-            reduced(c, rows, in, {1}, [](const Element &e, const std::vector<Axis> &l) { return extreme(e, l, true); }),
-            "most");
+        std::vector<size_t> axes;
+        for (size_t d = axis; d < x.rank() && (d == axis || flattens); d++) axes.push_back(d);
+        const View rows = converted(x, in);
+        // A row with NaN has it in its sum, whatever its maximum.
+        const View most =
+            c.stored(reduced(c, rows, in, axes,
+                             [](const Element &e, const std::vector<Axis> &l) -> Element { return maximum(e, l); }),
+                     "most");
         const View powers = zipped(c, rows, most, in,
                                    [](const Element &e, const Element &m) -> Element { return exp(Element(e - m)); });
         const View sums =
-            c.stored(reduced(c, powers, in, {1},
+            c.stored(reduced(c, powers, in, axes,
                              [](const Element &e, const std::vector<Axis> &l) -> Element { return sum(e, l); }),
                      "sums");
         View made = powers;

@@ -45,6 +45,22 @@ TEST_CASE("TopK takes NaN as the largest value") {
     CHECK(values<int64_t>(r[1]) == std::vector<int64_t>{1, 3, 2});
 }
 
+TEST_CASE("a row with NaN has no softmax, and the axes after the first are one in older sets") {
+    for (const char *op : {"Softmax", "LogSoftmax"}) {
+        Buffer<float> x({2, 3});
+        const float all[] = {1, no_number, INFINITY, 0, 0, 0};
+        for (int n = 0; n < 6; n++) x(n / 3, n % 3) = all[n];
+        const auto y = values<float>(results(std::string("y = ") + op + "(x)", "float[2,3] x", "float[2,3] y", {x})[0]);
+        CHECK((std::isnan(y[0]) && std::isnan(y[1]) && std::isnan(y[2])));
+        CHECK(y[3] == doctest::Approx(op[0] == 'S' ? 1. / 3 : -std::log(3.)));
+    }
+    Buffer<float> x({2, 2, 2});
+    x.fill(1);
+    const Model old = Model::parse_text(
+        "<ir_version: 6, opset_import: [\"\" : 11]> g (float[2,2,2] x) => (float[2,2,2] y) { y = Softmax(x) }", "m");
+    CHECK(values<float>(evaluate(old, {x})[0]) == std::vector<float>(8, 0.25f));
+}
+
 TEST_CASE("positions of MaxPool are never in the padding") {
     Buffer<float> x({1, 1, 2, 2});
     x.fill(-INFINITY);
