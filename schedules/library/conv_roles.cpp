@@ -17,6 +17,13 @@ bool is_variable(Expr e, const std::string &name, const Stage &sum) {
     return v && v->name == name;
 }
 
+bool is_one(const Axis &a) { return constant_extent(a) == 1; }
+
+const std::vector<Axis> &axes_of(const Op &op, const std::string &tensor) {
+    const auto *input = op.find_input(tensor);
+    return input ? input->axes : op.stage(tensor).axes;
+}
+
 } // namespace
 
 bool is_dense(const Operand &o, const std::string &axis) {
@@ -67,6 +74,10 @@ std::optional<ConvRoles> conv_roles(const Op &op) {
     } else { // n, o, y, x, or n, o, x
         const size_t rows = r.image.axes.count(sum.axes[sum.axes.size() - 2].name());
         if (rows) r.row = sum.axes[sum.axes.size() - 2].name();
+        if (rows && is_one(sum.axes.back()) && is_one(axes_of(op, r.image.tensor).back())) {
+            std::swap(r.row, r.vector);
+            r.dense = is_dense(r.image, r.vector);
+        }
         for (size_t d = 0; d + 1 + rows < sum.axes.size(); d++) {
             const std::string &axis = sum.axes[d].name();
             if (r.other.empty() && !r.image.axes.count(axis))
@@ -103,6 +114,14 @@ int64_t extent_of(const Stage &s, const std::string &axis, int64_t otherwise) {
     return a ? constant_extent(*a).value_or(otherwise) : 1;
 }
 
+void vectorize_innermost(StageHandle S, int64_t lanes) {
+    const std::vector<Axis> axes = S.state().def.axes;
+    const auto found = std::find_if_not(axes.rbegin(), axes.rend(), is_one);
+    const LoopName last = found == axes.rend() ? axes.back().name() : found->name();
+    if (last.name != S.state().order.back()) S.reorder({S.state().order.back(), last});
+    S.vectorize(last, lanes);
+}
+
 std::vector<int64_t> up_to(int64_t n, int64_t extent) {
     std::vector<int64_t> all;
     for (int64_t k = 1; k <= std::min(n, std::max<int64_t>(extent, 1)); k++) all.push_back(k);
@@ -127,11 +146,12 @@ void pad_image(Schedule &s, const ConvRoles &r, int64_t lanes, int64_t threads) 
     const std::vector<Axis> axes = X.state().def.axes;
     if (threads > 1) distribute_over_cores(X, {axes[0].name(), axes[1].name()}, threads);
     if (lanes <= 1) return;
-    LoopName last = axes.back().name();
     const LoopName pixel = axes[axes.size() - 2].name();
     const bool few = r.nhwc && 4 * constant_extent(axes.back()).value_or(lanes) <= lanes;
-    if (few && X.state().loop(pixel.name).kind == LoopKind::Serial) last = X.fuse(pixel, last);
-    X.vectorize(last, lanes);
+    if (few && X.state().loop(pixel.name).kind == LoopKind::Serial)
+        X.vectorize(X.fuse(pixel, axes.back().name()), lanes);
+    else
+        vectorize_innermost(X, lanes);
 }
 
 } // namespace kumiko::library

@@ -5,7 +5,8 @@
 
 namespace kumiko::library {
 
-// The axes by role. `vector` is the output's last axis. `other` is the tiled axis that the vectors'
+// The axes by role. `vector` is the output's last axis, or that before it if the images are columns
+// of one element. `other` is the tiled axis that the vectors'
 // operand does not use: output channels in NCHW, columns of the image in NHWC.
 struct ConvRoles {
     Contraction contraction;
@@ -35,6 +36,8 @@ std::string channels_of(const ConvRoles &r);
 // The extent of an axis of the stage; `otherwise` if it is not constant, 1 if there is no such
 // axis.
 int64_t extent_of(const Stage &s, const std::string &axis, int64_t otherwise);
+// Vectorizes the last axis of more than one element, or the last one.
+void vectorize_innermost(StageHandle S, int64_t lanes);
 // 1 … n, limited by the extent.
 std::vector<int64_t> up_to(int64_t n, int64_t extent);
 // Distributes one of the loops before the reductions over cores: the first with an iteration per

@@ -12,19 +12,21 @@ struct Window {
     std::string y, x;
 };
 
-// The ops that the template handles: the last two indices of the one image are shifted by a window
-// of at most 25 taps, and no channels are summed.
+// The ops that the template handles: the indices of rows and columns of the one image are shifted
+// by a window of at most 25 taps, and no channels are summed.
 std::optional<Window> window_of(const Op &op) {
     const auto r = conv_roles(op);
     if (!r || r->nhwc || !r->other.empty() || r->row.empty() || r->outside.empty()) return std::nullopt;
     if (!r->weights_padding.empty() || r->window.size() != 2 || !r->contraction.reader.empty()) return std::nullopt;
     const Stage &sum = *r->contraction.sum;
     if (extent_of(sum, r->window[0], 64) * extent_of(sum, r->window[1], 64) > 25) return std::nullopt;
-    const auto &image = r->image.indices;
     Window w;
-    for (const std::string &k : r->window) {
-        if (Halide::Internal::expr_uses_var(image[image.size() - 1], k)) w.x = k;
-        if (Halide::Internal::expr_uses_var(image[image.size() - 2], k)) w.y = k;
+    for (const Expr &index : r->image.indices) {
+        for (const std::string &k : r->window) {
+            if (!Halide::Internal::expr_uses_var(index, k)) continue;
+            if (Halide::Internal::expr_uses_var(index, r->vector)) w.x = k;
+            if (Halide::Internal::expr_uses_var(index, r->row)) w.y = k;
+        }
     }
     if (w.x.empty() || w.y.empty() || w.x == w.y) return std::nullopt;
     return w;
@@ -107,7 +109,7 @@ Schedule schedule_depthwise(const Op &op, const Machine &machine, const Depthwis
         } else {
             X.compute_at(Y.name(), each.name);
         }
-        if (lanes > 1) X.vectorize(axes.back().name(), lanes);
+        if (lanes > 1) vectorize_innermost(X, lanes);
     }
     s.accumulate_in(Y.name(), "registers", runs);
     if (!c.consumer.empty()) Y.finish_in(c.consumer);

@@ -266,6 +266,10 @@ private:
         const bool fills = l.lanes > 1 && (!extent || *extent >= l.lanes);
         const bool strided = has_many_values(stage) && fills && step;
         const bool rows = folds_along(stage) && (step != 1 || !fills) && !tiled && !strided;
+        if (!step && !tiled && fills && vectorize_phases(l)) {
+            distribute(l);
+            return;
+        }
         const bool vectors =
             tiled || (fills && folds_in_any_order(stage) &&
                       ((step && *step <= shuffled_step) || strided || pays_to_gather(op_, stage, machine_)));
@@ -351,6 +355,17 @@ private:
             l.S.vectorize(i, l.lanes).unroll(i.name + ".o");
         finish_windows(s_, l.S, stage, o, block > l.lanes ? 2 : 1, decided_.unfinished);
         if (l.outer.name == o.name) l.whole = true;
+    }
+
+    // A stage that divides its last index by a constant: vectors of elements with the same
+    // remainder, which are shuffled together when they are stored.
+    bool vectorize_phases(Loops &l) {
+        const Axis &last = l.stage.axes.back();
+        if (l.stage.is_reduction() || l.last != last.name() || divisor_of(l.stage, last) == 1 || rolls(l.S.state()))
+            return false;
+        const auto across = vectorize_across_records(s_, l.S, l.stage, 0, l.widest);
+        if (across && !l.S.state().has_loop(l.outer.name)) l.outer = *across;
+        return across.has_value();
     }
 
     void schedule_without_vectors(Loops &l) {

@@ -14,7 +14,8 @@ namespace kumiko::library {
 // and either scatter instructions or a division per element.
 std::vector<size_t> record_ranks(const Stage &stage, const Machine &machine);
 
-// Vectorizes the axis before a record of `rank` axes, whose elements are shuffled together. A
+// Vectorizes the axis before a record of `rank` axes, whose elements are shuffled together. Without
+// a record, those are elements with different remainders of divisor_of() the last axis. A
 // partial last vector could not be shuffled and would be stored lane by lane, so it is moved
 // inwards. Returns the loop over vectors. Returns nothing and leaves the schedule unchanged if
 // reads are farther apart.

@@ -128,6 +128,16 @@ TEST_CASE("images of other sizes, by whole factors and others") {
                                             {"layout", layout}}));
 }
 
+TEST_CASE("elements of several phases are computed phase by phase, in vectors") {
+    for (const int columns : {96, 90, 6}) {
+        const Axis y("y", 10), x("x", columns), p("p", 2), q("q", 2), i("i", 5), j("j", columns / 2);
+        const Tensor X = input("X", f32, {p, q, i, j});
+        const Op op("phases", {X}, {compute("Y", {y, x}, sigmoid(Element(X(y % 2, x % 2, y / 2, x / 2))))});
+        if (columns > 6) CHECK(says(op, "unrolled x.i"));
+        check_runs(default_schedule(op, Machine::host()));
+    }
+}
+
 TEST_CASE("rounding and saturation to a narrow type") {
     for (const Type t : {i8, u8, i16, u16})
         for (const float plus : {0.0f, -7.0f, 300.0f, 0.5f}) {

@@ -2,8 +2,10 @@
 // the interpreter on integers, within the propagated bound for inexact ops.
 // Links: driver
 // Sanitized: --test-case=*requantised*,*transposed
+#include "driver/default_schedule.h"
 #include "driver/kernel.h"
 #include "dsl/interpret.h"
+#include "dsl/padding.h"
 #include "dsl/reduction.h"
 #include "ops/ops.h"
 #include "schedules/library/gemv.h"
@@ -311,6 +313,18 @@ TEST_CASE("depthwise convolutions in vectors along rows") {
     check_op(ops::depthwise_conv2d(f64, 1, 3, 15, 17, 3, 3, ops::Conv2dOptions().stride(2)), "depthwise");
     check_op(ops::depthwise_conv2d(i8, 1, 3, 15, 37, 3, 3, ops::Conv2dOptions().padding(1).stride(2)), "depthwise");
     check_op(ops::depthwise_conv2d(f32, 1, 3, 15, 17, 3, 3, ops::Conv2dOptions().padding(2).dilation(2)), "depthwise");
+    // Columns of one element: vectors run along the rows.
+    for (const int padding : {0, 4}) {
+        const Axis c("c", 6), y("y", 25), x("x", 1), ky("ky", 9), kx("kx", 1), h("h", 33 - 2 * padding), w("w", 1);
+        const Tensor X = input("X", f32, {c, h, w}), W = input("W", f32, {c, ky, kx});
+        const Tensor image = padding ? zero_padded(X, {h}) : X;
+        const Op columns("columns", {X, W},
+                         {compute("Y", {c, y, x}, sum(image(c, y + ky - padding, x + kx) * W(c, ky, kx), {ky, kx}))});
+        check_op(columns, "depthwise");
+        const std::string nest = default_schedule(columns, Machine::host()).nest();
+        CAPTURE(nest);
+        CHECK(nest.find("vectorized y.i") != std::string::npos);
+    }
     const Op any =
         ops::depthwise_conv2d(f32, 1, Size("C"), Size("H"), Size("W"), 3, 3, ops::Conv2dOptions().padding(1));
     for (const int w : {2, 9, 30}) check_op(any, "depthwise", true, {{"C", 3}, {"H", 11}, {"W", w}});
