@@ -8,6 +8,7 @@
 #include "bench/peak.h"
 #include "driver/default_schedule.h"
 #include "ops/registry.h"
+#include "ops/winograd.h"
 #include "runtime/kumiko_runtime.h"
 #include "schedules/library/table.h"
 #include "support/error.h"
@@ -50,25 +51,16 @@ std::optional<Record> tuned_record(const BenchCase &c, const Op &op, const Machi
     return known.best(task_key(op, machine, wanted), machine);
 }
 
-// The op by Winograd's algorithm, if profitable: 3×3 windows with enough channels, at least a
-// quarter fewer multiplications, and enough tiles for each of the transformed weights, which are
-// more numerous.
+// The op by Winograd's algorithm, if profitable (ops/winograd.h).
 std::optional<Op> by_winograd(const BenchCase &c, const char *layout) {
     if (c.op != "conv2d" || c.parameters.at("kh") != 3 || c.parameters.at("kw") != 3 ||
         c.parameters.at("type") != "f32" || c.parameters.at("layout") != "nchw")
         return {};
     const auto number = [&](const char *name) { return c.parameters.at(name).get<int64_t>(); };
     const int64_t stride = number("stride");
-    if (stride > 2 || number("c") < 16 || number("o") < 16) return {};
     const auto results = [&](const char *size) { return (number(size) + 2 * number("padding") - 3) / stride + 1; };
     const int64_t height = results("h"), width = results("w");
-    int64_t fewest = 9 * height * width * 3 / 4, best = 0;
-    for (int64_t tile : {2, 4}) {
-        const int64_t tiles = ((height + tile - 1) / tile) * ((width + tile - 1) / tile),
-                      side = stride * (tile - 1) + 3;
-        if (tiles * number("n") < 16 || tiles * side * side > fewest) continue;
-        best = tile, fewest = tiles * side * side;
-    }
+    const int best = ops::winograd_tile(number("n"), number("c"), number("o"), height, width, stride);
     if (best == 0) return {};
     Json p = {{"tile", best}};
     const ops::Operator faster = ops::find_operator("winograd_conv2d"), given = ops::find_operator(c.op);

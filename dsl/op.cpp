@@ -317,6 +317,41 @@ Op Op::stage_alone(const Stage &stage) const {
     return result;
 }
 
+Op Op::part(const std::set<std::string> &names) const {
+    auto changed = std::make_shared<Contents>(*contents_);
+    changed->inputs.clear();
+    changed->stages.clear();
+    changed->outputs.clear();
+    std::set<std::string> read; // tensors, by stages outside of the part
+    for (const Stage &s : stages()) {
+        const bool own = names.count(s.name) != 0;
+        if (own) changed->stages.push_back(s);
+        for (const Expr &e : s.expressions()) {
+            for (const Call *r : tensor_reads(e)) {
+                const Stage *of = interpreter::stage_of(*this, r->name);
+                if (!own) read.insert(r->name);
+                const auto known = [&](const Input &in) { return in.name == r->name; };
+                if (!own || (of && names.count(of->name)) ||
+                    std::any_of(changed->inputs.begin(), changed->inputs.end(), known))
+                    continue;
+                if (const Input *in = find_input(r->name))
+                    changed->inputs.push_back(*in);
+                else
+                    changed->inputs.push_back({r->name, r->type, of->axes, row_major(of->axes)});
+            }
+        }
+    }
+    for (const Stage &s : changed->stages) {
+        for (const std::string &tensor : s.tensors()) {
+            if (is_output(tensor) || read.count(tensor)) changed->outputs.push_back(tensor);
+        }
+    }
+    changed->separate_outputs = changed->outputs;
+    Op result = *this;
+    result.contents_ = std::move(changed);
+    return result;
+}
+
 std::vector<std::string> Stage::tensors() const {
     if (components.empty()) return {name};
     std::vector<std::string> all;

@@ -148,6 +148,10 @@ public:
     // stage, the tensor that it pads becomes the input. `stage` may be rewritten but must read only
     // tensors of this op. Throws Unsupported for a tensor of 2^31 or more elements.
     Op stage_alone(const Stage &stage) const;
+    // An op that computes only the stages of these names. Tensors of other stages that they read
+    // become inputs; tensors that other stages read become outputs. Throws Unsupported as
+    // stage_alone. Requires an op without inout tensors and recurrences.
+    Op part(const std::set<std::string> &stages) const;
 
     // The formula in mathematical notation, one line per input and stage.
     std::string to_string() const;

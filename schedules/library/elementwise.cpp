@@ -25,12 +25,16 @@
 #include "schedules/library/scatter.h"
 #include "schedules/library/streams.h"
 #include "schedules/library/structure.h"
+#include "schedules/library/winograd.h"
+#include "schedules/library/winograd_roles.h"
 #include "schedules/own_part.h"
 #include "schedules/primitive.h"
 #include "schedules/primitives/expand.h"
 #include "schedules/rolling.h"
 #include "schedules/shared_loops.h"
 #include "support/error.h"
+
+#include <nlohmann/json.hpp>
 
 #include <numeric>
 
@@ -432,6 +436,47 @@ std::optional<Schedule> schedule_expanded(const Op &op, const Machine &machine, 
     return s;
 }
 
+// Gives the stages of a convolution by Winograd's products the library schedule of an op of these
+// stages alone, and schedules an op of the other stages by rules. Nothing if there is no such
+// convolution.
+std::optional<Schedule> schedule_group_apart(const Op &op, const Machine &machine, const ElementwiseParameters &p,
+                                             const StageDecisions &decided) {
+    const bool updates = std::any_of(op.inputs().begin(), op.inputs().end(), [](const Input &i) { return i.inout; });
+    if (decided.hold || updates || !op.earlier().empty()) return std::nullopt;
+    const auto is_decided = [&](const std::string &stage) {
+        return decided.loops.count(stage) || decided.places.count(stage) || decided.unfinished.count(stage);
+    };
+    for (const Stage &stage : op.stages()) {
+        const auto group = winograd_roles(op, stage);
+        if (!group || group->stages.size() == op.stages().size() ||
+            std::any_of(group->stages.begin(), group->stages.end(), is_decided))
+            continue;
+        std::set<std::string> others;
+        for (const Stage &s : op.stages()) {
+            if (!group->stages.count(s.name)) others.insert(s.name);
+        }
+        try {
+            Schedule s(op, machine);
+            const Op alone = op.part(group->stages);
+            const Schedule of_group = schedule_winograd(alone, machine, winograd_parameters(alone, machine)),
+                           of_others = schedule_by_rules(op.part(others), machine, p, decided);
+            for (const Schedule *part : {&of_group, &of_others}) {
+                for (const Directive &d : part->directives()) {
+                    // Arrays between the parts are read again, and conditions apply to whole ops.
+                    const bool between = d.primitive == "stream" && !op.is_output(d.arguments.at("stage"));
+                    const bool alone_only = d.primitive == "specialize" || (d.primitive == "parallel" && !p.parallel);
+                    if (!between && !alone_only) s.apply(d);
+                }
+            }
+            s.require_applied();
+            return s;
+        } catch (const UserError &) { // a directive is not legal in the whole op
+        } catch (const Unsupported &) {
+        }
+    }
+    return std::nullopt;
+}
+
 } // namespace
 
 bool is_elementwise(const Op &) { return true; }
@@ -455,6 +500,7 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
 Schedule schedule_by_rules(const Op &op, const Machine &machine, const ElementwiseParameters &p,
                            const StageDecisions &decided) {
     if (const auto expanded = schedule_expanded(op, machine, p, decided)) return *expanded;
+    if (const auto divided = schedule_group_apart(op, machine, p, decided)) return *divided;
     return RuleSchedule(op, machine, p, decided).schedule();
 }
 

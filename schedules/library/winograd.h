@@ -1,5 +1,6 @@
-// Convolutions by minimal filtering (ops/conv.h, winograd_conv2d). Blocks of tile rows of the image
-// are transformed, multiplied in vectors of filters, and transformed back while they are in cache.
+// Convolutions by minimal filtering, with any pointwise epilogue (ops/conv.h, winograd_conv2d).
+// Blocks of tile rows of the image are transformed, multiplied in vectors of filters, and
+// transformed back while they are in cache.
 #pragma once
 
 #include "schedules/library/space.h"
@@ -22,6 +23,8 @@ struct WinogradParameters {
                              (Flag, parallel));
 };
 
+// Whether the op consists of the stages of such a convolution, recognised by their structure
+// (winograd_roles.h).
 bool is_winograd(const Op &op);
 WinogradParameters winograd_parameters(const Op &op, const Machine &machine);
 Schedule schedule_winograd(const Op &op, const Machine &machine, const WinogradParameters &p);

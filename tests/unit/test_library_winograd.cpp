@@ -193,6 +193,128 @@ TEST_CASE("Winograd's products of halves and whole numbers are exact with small 
     check_runs(default_schedule(op, Machine::host()), {{"H", 9}, {"W", 12}});
 }
 
+namespace {
+
+// F(2 × 2, 3 × 3) of an image [channel, row, column] or [row, column, channel], with no name of
+// winograd_conv2d and other orders of axes. `finish` makes the output of the results at (filter,
+// row, column) of the tiles.
+struct OtherNames {
+    int channels = 10, filters = 20, height = 9, width = 11; // of the results
+    bool channels_last = false;
+    Axis k{"k", channels}, f{"f", filters};
+    Tensor image = input("image", f32, axes_of_image());
+    Tensor kernel = input("kernel", f32, {Axis("dy", 3), Axis("dx", 3), f, k});
+
+    std::vector<Axis> axes_of_image() const {
+        const Axis r("r", height), c("s", width);
+        return channels_last ? std::vector<Axis>{r, c, k} : std::vector<Axis>{k, r, c};
+    }
+    static Expr rows_of(const std::vector<std::vector<double>> &m, const Axis &row,
+                        const std::function<Expr(int)> &at) {
+        Expr all;
+        for (size_t r = m.size(); r-- > 0;) {
+            Expr sum;
+            for (size_t i = 0; i < m[r].size(); i++) {
+                if (m[r][i] == 0) continue;
+                const Expr term = at(int(i)) * float(m[r][i]);
+                sum = sum.defined() ? sum + term : term;
+            }
+            all = all.defined() ? Halide::select(row == int(r), sum, all) : sum;
+        }
+        return all;
+    }
+
+    // The tiles of the convolution of `from`, read at a channel, row and column.
+    Tensor tiles(const std::function<Expr(const Expr &, const Expr &, const Expr &)> &from) const {
+        const std::vector<std::vector<double>> in = {{1, 0, -1, 0}, {0, 1, 1, 0}, {0, -1, 1, 0}, {0, 1, 0, -1}},
+                                               of_kernel = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}},
+                                               out = {{1, 1, 1, 0}, {0, 1, -1, -1}};
+        const Axis p("p", 4), q("q", 4), m("m", 4), g("g", (height + 1) / 2), h("h", (width + 1) / 2), d("d", 2),
+            e("e", 2);
+        const Tensor first = compute("first", {k, m, p, h, g},
+                                     rows_of(in, p, [&](int i) { return from(k, g * 2 + i - 1, h * 2 + m - 1); }));
+        const Tensor both =
+            compute("both", {p, q, k, g, h}, rows_of(in, q, [&](int i) { return first(k, i, p, h, g); }));
+        const Tensor known = compute("known", {k, f, q, p}, rows_of(of_kernel, p, [&](int y) {
+                                         return rows_of(of_kernel, q, [&](int x) { return kernel(y, x, f, k); });
+                                     }));
+        const Tensor sums = compute("sums", {f, h, p, g, q}, sum(known(k, f, q, p) * both(p, q, k, g, h), k));
+        const Tensor back =
+            compute("back", {h, g, f, d, q}, rows_of(out, d, [&](int i) { return sums(f, h, i, g, q); }));
+        return compute("square", {e, d, f, g, h}, rows_of(out, e, [&](int i) { return back(h, g, f, d, i); }));
+    }
+    Expr result(const Tensor &square, const Axis &r, const Axis &c) const {
+        return square(c % 2, r % 2, f, r / 2, c / 2);
+    }
+    Expr at_image(const Tensor &t, const Expr &channel, const Expr &y, const Expr &x) const {
+        return channels_last ? Expr(t(y, x, channel)) : Expr(t(channel, y, x));
+    }
+    std::vector<Axis> axes_of_result(const Axis &r, const Axis &c) const {
+        return channels_last ? std::vector<Axis>{r, c, f} : std::vector<Axis>{f, r, c};
+    }
+};
+
+} // namespace
+
+TEST_CASE("Winograd's stages are found by their structure, whatever their names, axes and epilogue") {
+    for (const bool channels_last : {false, true}) {
+        OtherNames n{.channels_last = channels_last};
+        const Axis r("r", n.height), c("s", n.width);
+        const Tensor padded = zero_padded(n.image);
+        const Tensor square =
+            n.tiles([&](const Expr &k, const Expr &y, const Expr &x) { return n.at_image(padded, k, y, x); });
+        const Tensor residual = input("residual", f32, n.axes_of_result(r, c)), bias = input("bias", f32, {n.f});
+        const auto at = [&](const Tensor &t) { return n.at_image(t, n.f, r, c); };
+        // v + relu(v), whose parts are stages; exact for whole numbers.
+        const Tensor v = compute("v", n.axes_of_result(r, c), n.result(square, r, c) + bias(n.f) + at(residual));
+        const Tensor a = compute("a", n.axes_of_result(r, c), max(at(v), 0.0f) * 2.0f);
+        const Tensor y = compute("y", n.axes_of_result(r, c), at(v) + at(a));
+        const Op op("other", {n.image, n.kernel, bias, residual}, {y});
+        const LibraryTemplate *t = library::find_template(op);
+        REQUIRE(t);
+        CHECK_EQ(t->name, "winograd");
+        check_runs(default_schedule(op, Machine::host()));
+        const auto space = t->make_space(op, Machine::host());
+        Json ahead = space->to_json(space->default_point());
+        ahead["weights"] = "ahead";
+        check_runs(space->schedule(space->from_json(ahead)));
+        Random random(5);
+        for (int i = 0; i < 3; i++) check_runs(space->schedule(space->sample(random)));
+        check_runs(default_schedule(op, Machine::named("x86-64-avx2")));
+        // A stage between that the caller reads too ends the convolution.
+        const Op two("two", {n.image, n.kernel, bias, residual}, {v, y});
+        CHECK_EQ(library::find_template(two)->name, "elementwise");
+        const std::string nest(default_schedule(two, Machine::host()).nest());
+        CHECK(nest.find("tiles") != std::string::npos);
+        check_runs(default_schedule(two, Machine::host()));
+    }
+}
+
+TEST_CASE("Winograd's stages inside of a larger op get their schedule, and the others theirs") {
+    OtherNames n;
+    const Axis r("r", n.height), c("s", n.width), k("k", n.channels), f("f", n.filters);
+    const Tensor before = compute("before", {k, r, c}, max(n.image(k, r, c), 0.0f));
+    const Tensor padded = zero_padded(before);
+    const Tensor square = n.tiles([&](const Expr &ch, const Expr &y, const Expr &x) { return padded(ch, y, x); });
+    const Tensor conv = compute("conv", {f, r, c}, n.result(square, r, c) + 1.0f);
+    const Tensor rows = compute("rows", {f, r}, sum(conv(f, r, c), c));
+    const Tensor both = compute("both_sums", {f}, sum(rows(f, r) + before(0, r, 0), r));
+    const Op op("larger", {n.image, n.kernel}, {both, before});
+    CHECK_EQ(library::find_template(op)->name, "elementwise");
+    const Schedule s = default_schedule(op, Machine::host());
+    const std::string nest(s.nest());
+    CAPTURE(nest);
+    CHECK(nest.find("tiles") != std::string::npos); // the loop that schedule_winograd fuses
+    check_runs(s);
+    // Other readers of a stage inside leave no such group.
+    const Axis g("g", 5), h("h", 6);
+    const Tensor spectrum = compute("spectrum", {f}, sum(square(0, 0, f, g, h), {g, h}));
+    const Op opened("opened", {n.image, n.kernel}, {conv, spectrum});
+    const Schedule other = default_schedule(opened, Machine::host());
+    CHECK(std::string(other.nest()).find("tiles") == std::string::npos);
+    check_runs(other);
+}
+
 TEST_CASE("errors of winograd_conv2d") {
     const auto told = [](int tile, const ops::Conv2dOptions &o, Type t = f32, int size = 8) {
         return refusal([&] { ops::winograd_conv2d(t, 1, 4, size, size, 4, tile, o); });
