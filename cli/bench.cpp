@@ -32,6 +32,7 @@ struct BenchArguments {
     bool quiet = false, peers = true;
     bench::TuneSuiteOptions tune;
     std::vector<std::string> sizes, constants; // of a model
+    std::string rounding;                      // of models
 };
 
 // The suite `tune` has no peers: it measures how near the schedules after few trials are to the
@@ -98,6 +99,7 @@ void run_models(const BenchArguments &a, const Target &) {
             throw UserError(
                 "no model of the suite is there, or none has the name of --only; `./run models` fetches them");
     }
+    for (bench::ModelCase &c : cases) c.options.rules->rounding = rounding_of(a.rounding);
     if (!a.options.database.empty()) {
         for (bench::ModelCase &c : cases)
             c.options.source = tuned_schedules(a.options.database, {.threads = a.threads[0]});
@@ -234,7 +236,8 @@ bool run_alone(const BenchArguments &a, const Target &target) {
         run_models(a, target);
         return true;
     }
-    if (!a.sizes.empty() || !a.constants.empty()) throw UserError("--size and --constant are for models");
+    if (!a.sizes.empty() || !a.constants.empty() || !a.rounding.empty())
+        throw UserError("--size, --constant and --rounding are for models");
     if (a.suites == std::vector<std::string>{"tune-chip"}) {
         run_tune_chip(a);
         return true;
@@ -346,6 +349,7 @@ void add_bench(CLI::App &app) {
     command->add_option("suite", a->suites,
                         "suites, a kernels.json, or a model of ONNX; all suites when none is named");
     add_size_options(*command, a->sizes, a->constants);
+    add_rounding_option(*command, a->rounding);
     command
         ->add_option(
             "--shape", a->shape,

@@ -20,16 +20,16 @@ namespace {
 struct BuildArguments {
     std::string file, folder = "out", database, expected, json, compiler;
     std::vector<std::string> targets, sizes, constants;
-    std::string name;
+    std::string name, rounding;
     int threads = 1;
-    bool exact = false, self_test = true, cold = false, quiet = false;
+    bool self_test = true, cold = false, quiet = false;
 };
 
 LibraryDescription describe(const BuildArguments &a) {
     if (!is_model(a.file)) {
         for (const auto &[option, given] :
              {std::pair("--size", !a.sizes.empty()), std::pair("--constant", !a.constants.empty()),
-              std::pair("--name", !a.name.empty()), std::pair("--exact", a.exact)}) {
+              std::pair("--name", !a.name.empty()), std::pair("--rounding", !a.rounding.empty())}) {
             if (given) throw UserError(fmt::format("{} is for models; {} is none", option, a.file));
         }
         return LibraryDescription::load(a.file);
@@ -39,7 +39,7 @@ LibraryDescription describe(const BuildArguments &a) {
     graph::ModelLibraryOptions options;
     options.name = a.name.empty() ? graph::c_identifier(std::filesystem::path(a.file).stem().string()) : a.name;
     if (!a.targets.empty()) options.targets = a.targets;
-    options.model.rules->exact = a.exact;
+    options.model.rules->rounding = rounding_of(a.rounding);
     options.model.sizes = sizes_of(a.sizes);
     options.model.constants = constants_of(a.constants, model);
     if (!a.database.empty()) options.model.source = tuned_schedules(a.database, {.threads = a.threads, .cold = a.cold});
@@ -106,7 +106,7 @@ void add_build(CLI::App &app) {
     command->add_option("--name", a->name, "name of a model's library and function; default: the file's")
         ->type_name("NAME");
     add_size_options(*command, a->sizes, a->constants);
-    command->add_flag("--exact", a->exact, "apply no rules to a model's graph that round otherwise");
+    add_rounding_option(*command, a->rounding);
     command->add_option("--db", a->database, "use the schedules of this tuning database")->type_name("FILE");
     command->add_flag("--cold", a->cold, "use schedules that were tuned for cold caches");
     command

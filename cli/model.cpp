@@ -95,6 +95,19 @@ void add_size_options(CLI::App &command, std::vector<std::string> &sizes, std::v
         ->type_name("NAME=VALUES");
 }
 
+void add_rounding_option(CLI::App &command, std::string &rounding) {
+    command
+        .add_option("--rounding", rounding,
+                    "rules for a model's graph: exact, results are equal in bits; close, values are rounded at other "
+                    "places (default); fast, also Winograd's algorithm for convolutions")
+        ->check(CLI::IsMember(graph::rounding_names()))
+        ->type_name("exact|close|fast");
+}
+
+graph::Rounding rounding_of(const std::string &argument) {
+    return argument.empty() ? graph::Rounding::Close : graph::rounding_named(argument);
+}
+
 std::map<std::string, int64_t> sizes_of(const std::vector<std::string> &arguments) {
     std::map<std::string, int64_t> sizes;
     for (const std::string &argument : arguments) {
@@ -151,14 +164,15 @@ void show_model(const ShowModel &a) {
     graph::Model model = graph::Model::load(a.path);
     model.check();
     if (a.stage.empty()) {
-        if (!a.sizes.empty() || !a.constants.empty() || !a.output.empty() || a.exact)
-            throw UserError("--size, --constant, --exact and --output are for a stage of a model; give --stage fixed "
-                            "or simplified");
+        if (!a.sizes.empty() || !a.constants.empty() || !a.output.empty() || !a.rounding.empty())
+            throw UserError(
+                "--size, --constant, --rounding and --output are for a stage of a model; give --stage fixed "
+                "or simplified");
     } else {
         require_folder_of(a.output);
         graph::FixedGraph graph =
             graph::fix_sizes(model, {sizes_of(a.sizes), constants_of(a.constants, model), graph::run_by_kernels()});
-        if (a.stage == "simplified") std::cerr << graph::simplify(graph, {.exact = a.exact}).text();
+        if (a.stage == "simplified") std::cerr << graph::simplify(graph, {.rounding = rounding_of(a.rounding)}).text();
         model = graph::to_model(graph);
         model.check();
         if (!a.output.empty()) model.save(a.output);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "graph/onnx/model.h"
+#include "graph/rules/rules.h"
 
 #include <map>
 #include <string>
@@ -18,6 +19,9 @@ bool is_model(const std::string &name);
 
 // The options --size and --constant, which may be repeated.
 void add_size_options(CLI::App &command, std::vector<std::string> &sizes, std::vector<std::string> &constants);
+// The option --rounding: exact, close or fast; "" if it is not given, which means close.
+void add_rounding_option(CLI::App &command, std::string &rounding);
+graph::Rounding rounding_of(const std::string &argument);
 // From "NAME=N". Throws UserError.
 std::map<std::string, int64_t> sizes_of(const std::vector<std::string> &arguments);
 // From "NAME=1,2,3", in the input's type, or "NAME=FILE.npy". Throws UserError.
@@ -28,7 +32,7 @@ struct ShowModel {
     // "": the model as it is; "fixed": its sizes are numbers; "simplified": by the rules of graphs.
     std::string stage;
     std::vector<std::string> sizes, constants; // as of sizes_of() and constants_of()
-    bool exact = false;                        // without rules that round otherwise
+    std::string rounding;                      // as of rounding_of()
     std::string output;                        // the stage is also written to this file
 };
 // Prints the model's opsets, inputs, nodes with inferred types, and outputs.

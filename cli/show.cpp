@@ -24,9 +24,9 @@ namespace {
 struct ShowArguments {
     OpArguments op;
     ScheduleArguments schedule;
-    std::string stage = "nest", target = "host", pass, json, output;
+    std::string stage = "nest", target = "host", pass, json, output, rounding;
     std::vector<std::string> model_sizes, model_constants;
-    bool times = false, why = false, exact = false;
+    bool times = false, why = false;
 };
 
 template<typename T>
@@ -196,14 +196,14 @@ void show(const ShowArguments &a) {
 void show_stage_of_model(const ShowArguments &a, bool staged) {
     if (staged && a.stage != "fixed" && a.stage != "simplified")
         throw UserError("a model has no stage \"" + a.stage + "\"; there are: fixed, simplified");
-    show_model({a.op.name, staged ? a.stage : "", a.model_sizes, a.model_constants, a.exact, a.output});
+    show_model({a.op.name, staged ? a.stage : "", a.model_sizes, a.model_constants, a.rounding, a.output});
 }
 
 void show_op(const ShowArguments &a) {
-    if (a.stage == "fixed" || a.stage == "simplified" || a.exact || !a.model_sizes.empty() ||
+    if (a.stage == "fixed" || a.stage == "simplified" || !a.rounding.empty() || !a.model_sizes.empty() ||
         !a.model_constants.empty() || !a.output.empty())
         throw UserError(
-            "the stages fixed and simplified, --size, --constant, --exact and --output are for models (FILE.onnx)");
+            "the stages fixed and simplified, --size, --constant, --rounding and --output are for models (FILE.onnx)");
     show(a);
 }
 
@@ -235,7 +235,7 @@ void add_show(CLI::App &app) {
                       "print the schedule's decisions for each stage, and the expected costs of others");
     command->add_flag("--times", a->times, "print the time of each pass too");
     add_size_options(*command, a->model_sizes, a->model_constants);
-    command->add_flag("--exact", a->exact, "apply no rules to a model's graph that round otherwise");
+    add_rounding_option(*command, a->rounding);
     command->add_option("-o,--output", a->output, "of a model: file for the stage, as ONNX");
     add_json_option(*command, a->json);
     add_examples(*command, "  kumiko show matmul --shape m=512,n=512,k=512 --stage nest\n"

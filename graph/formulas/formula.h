@@ -118,6 +118,8 @@ public:
     Axis loop(int64_t extent);
     // Stores a view as a stage of the op, for elements that are read several times.
     View stored(const View &view, const std::string &name);
+    // A name for a stage that the formula makes by itself.
+    std::string stage_name(const std::string &name) { return scope_.next_stage(name); }
     Tensor stage(const View &view, const std::string &name);
 
     // The output with this number as a tensor of the op.

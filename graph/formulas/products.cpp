@@ -91,7 +91,9 @@ Made matmul_integer(Call &c) {
 Made conv_operator(Call &c) {
     const Type t = c.type(0), in = accumulator(t);
     const Window window = window_of(c, c.extents(0), kernel_of(c, 1));
-    View made = convolved(c, c.tensor(0), c.in(1), window, in);
+    const auto tile = winograd_tile_of(c.node);
+    View made = tile ? convolved_by_winograd(c, c.tensor(0), c.in(1), window, *tile)
+                     : convolved(c, c.tensor(0), c.in(1), window, in);
     if (c.has(2)) made = with_bias(c, made, 2);
     return {converted(made, t)};
 }

@@ -6,6 +6,7 @@
 #include "dsl/reduction.h"
 #include "dsl/tuple.h"
 #include "dsl/types.h"
+#include "ops/winograd.h"
 
 #include <cmath>
 #include <fmt/format.h>
@@ -123,6 +124,50 @@ View convolved(Call &c, const Tensor &image, const View &weights, const Window &
                 }
                 const Element x = cast(bits, source.at(at)), y = cast(bits, weights.at(weight));
                 return cast(type, sum(x * y, loops));
+            }};
+}
+
+std::optional<int> winograd_tile_of(const Node &node) {
+    const auto found = node.metadata.find(winograd_key);
+    if (found == node.metadata.end()) return std::nullopt;
+    if (found->second != "2" && found->second != "4")
+        throw UserError(
+            fmt::format("{}: its metadata {} is \"{}\"; legal are 2 and 4", node.label(), winograd_key, found->second));
+    return found->second == "2" ? 2 : 4;
+}
+
+View convolved_by_winograd(Call &c, const Tensor &image, const View &weights, const Window &w, int tile) {
+    const std::vector<int64_t> threes = {3, 3}, ones = {1, 1};
+    if (image.type() != f32 || weights.type != f32 || w.kernel != threes || w.dilations != ones ||
+        w.strides[0] != w.strides[1] || w.strides[0] > 2 || c.node.integer("group", 1) != 1)
+        c.fail(fmt::format("its metadata {} is for f32, a window of 3 × 3, dilation 1, stride 1 or 2, and one group",
+                           winograd_key));
+    const Extents in = view_of(image).extents;
+    if (weights.extents[1] != in[1])
+        c.fail(fmt::format("weights of {} channels over an image of {}", weights.extents[1], in[1]));
+    const auto stride = static_cast<int>(w.strides[0]);
+    std::vector<Axis> axes; // along which tiles reach beyond the image
+    for (size_t d = 0; d < 2; d++) {
+        const int64_t tiles = (w.outputs[d] + tile - 1) / tile,
+                      last = (tiles * tile - 1) * stride + 2 - w.before[d]; // read by the last tile
+        if (w.before[d] > 0 || last >= in[2 + d]) axes.push_back(image.axes()[2 + d]);
+    }
+    const Tensor source = axes.empty() ? image : constant_padded(image, number(f32, 0), axes);
+    const Axis images = c.ranging("n", in[0]), channels = c.loop(in[1]), filters = c.ranging("o", weights.extents[0]);
+    const auto shifted = [&](const Expr &e, size_t d) {
+        return w.before[d] == 0 ? e : e - static_cast<int>(w.before[d]);
+    };
+    const Tensor tiles = ops::winograd_tiles(
+        {f32, images, channels, filters, static_cast<int>(w.outputs[0]), static_cast<int>(w.outputs[1]), tile, stride,
+         [&](const Expr &y, const Expr &x) -> Expr {
+             return source.at({Expr(images), Expr(channels), shifted(y, 0), shifted(x, 1)});
+         },
+         [&](int ky, int kx) -> Expr {
+             return weights.at({Expr(filters), Expr(channels), ky, kx});
+         },
+         [&](const std::string &stage) { return c.stage_name(stage); }});
+    return {f32, {in[0], weights.extents[0], w.outputs[0], w.outputs[1]}, [=](const Indices &i) -> Element {
+                return tiles.at({i[0], i[2] / tile, i[3] / tile, i[2] % tile, i[3] % tile, i[1]});
             }};
 }
 

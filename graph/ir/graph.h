@@ -47,6 +47,9 @@ struct Node {
     // Names of values; "" for an optional one that is missing.
     std::vector<std::string> inputs, outputs;
     std::map<std::string, Attribute> attributes;
+    // Remarks that do not change what the node computes (metadata_props). Those of Kumiko begin
+    // with "kumiko.".
+    std::map<std::string, std::string> metadata;
 
     bool has(const std::string &attribute) const { return attributes.count(attribute) != 0; }
     // The attribute's value, or `otherwise` if it is missing. Throw UserError if it has another

@@ -302,6 +302,7 @@ Node decode_node(const onnx::NodeProto &proto, const Source &source) {
                                     node.label(), node.domain));
     node.opset = opset->second;
     for (const auto &a : proto.attribute()) node.attributes[a.name()] = decode_attribute(a, source, node);
+    for (const auto &m : proto.metadata_props()) node.metadata[m.key()] = m.value();
     return node;
 }
 
@@ -326,6 +327,10 @@ onnx::NodeProto encode_node(const Node &node) {
     proto.set_name(node.name), proto.set_op_type(node.op), proto.set_domain(node.domain);
     for (const std::string &i : node.inputs) proto.add_input(i);
     for (const std::string &o : node.outputs) proto.add_output(o);
+    for (const auto &[key, value] : node.metadata) {
+        auto *made = proto.add_metadata_props();
+        made->set_key(key), made->set_value(value);
+    }
     for (const auto &[name, attribute] : node.attributes) {
         onnx::AttributeProto *a = proto.add_attribute();
         a->set_name(name);

@@ -27,7 +27,7 @@ std::vector<const Rule *> chosen_rules(const SimplifyOptions &options) {
         }
         chosen.push_back(&*found);
     }
-    if (options.exact) std::erase_if(chosen, [](const Rule *r) { return !r->exact; });
+    std::erase_if(chosen, [&](const Rule *r) { return r->rounding > options.rounding; });
     return chosen;
 }
 
@@ -103,6 +103,20 @@ private:
 };
 
 } // namespace
+
+const std::vector<std::string> &rounding_names() {
+    static const std::vector<std::string> names = {"exact", "close", "fast"};
+    return names;
+}
+
+Rounding rounding_named(const std::string &name) {
+    const std::vector<std::string> &names = rounding_names();
+    const auto at = std::find(names.begin(), names.end(), name);
+    if (at == names.end())
+        throw UserError(
+            fmt::format("the rounding is \"{}\"; legal are exact, close and fast{}", name, suggest(name, names)));
+    return static_cast<Rounding>(at - names.begin());
+}
 
 const std::vector<Rule> &all_rules() {
     static const std::vector<Rule> all = [] {

@@ -5,15 +5,25 @@
 
 namespace kumiko::graph {
 
+// How far the results of rules may differ from those of the graph. Each value includes those
+// before.
+enum class Rounding {
+    Exact, // equal in bits, NaN, infinities and -0 included (all NaNs are equal)
+    Close, // values are rounded at other places: constants are folded, and rounded once
+    Fast,  // other algorithms, with the error bounds that they state (ops/conv.h, winograd_conv2d)
+};
+// "exact", "close", "fast".
+const std::vector<std::string> &rounding_names();
+// Throws UserError for other names.
+Rounding rounding_named(const std::string &name);
+
 // One rule. Its example is a model in ONNX's text format without the header:
 // "(float[2] x) => (float[2] y) { y = Identity(x) }".
 struct Rule {
     std::string name;
-    std::string matches, result; // a sentence each
-    // The results are equal in bits, NaN, infinities and -0 included (all NaNs are equal).
-    // Otherwise they are rounded at other places.
-    bool exact = true;
-    std::string source; // where the idea is from
+    std::string matches, result;         // a sentence each
+    Rounding rounding = Rounding::Exact; // what its results need
+    std::string source;                  // where the idea is from
     std::string before, after;
     // Changes the graph at this node if the rule applies there. Returns whether it did.
     bool (*apply)(Rewriter &graph, const Node &node) = nullptr;
@@ -23,7 +33,7 @@ struct Rule {
 const std::vector<Rule> &all_rules();
 
 struct SimplifyOptions {
-    bool exact = false; // leave out the rules that round otherwise
+    Rounding rounding = Rounding::Close; // leave out the rules that need more
     // The rules to use, in this order at each node; empty: all. Throws UserError for a name that no
     // rule has.
     std::vector<std::string> rules;
@@ -45,10 +55,10 @@ struct SimplifyReport {
 // names, types and extents.
 //
 // It ends, because each application makes smaller, in lexicographic order: the number of elements
-// that windows compute, the number of batch normalisations, divisions and powers, the number of
-// nodes, the sum over all reads of values of the longest path to the value, and the number of pairs
-// of a view and a node that depends on it. Throws InternalError after about n² applications for n
-// nodes.
+// that windows compute, the number of batch normalisations, divisions, powers and direct
+// convolutions, the number of nodes, the sum over all reads of values of the longest path to the
+// value, and the number of pairs of a view and a node that depends on it. Throws InternalError after
+// about n² applications for n nodes.
 SimplifyReport simplify(FixedGraph &graph, const SimplifyOptions &options = {});
 
 } // namespace kumiko::graph

@@ -72,7 +72,7 @@ TEST_CASE("stages of a model are shown and written") {
     CHECK(out.find("4 nodes become 2; they make 64 bytes instead of 128\n") != std::string::npos);
     CHECK(out.find(nodes) != std::string::npos);
     CHECK(run(folder, "show s.onnx").second.find(nodes) != std::string::npos);
-    CHECK(run(folder, "show m.onnx --stage simplified --exact --size N=4").second.find("Mul(p, two)") !=
+    CHECK(run(folder, "show m.onnx --stage simplified --rounding exact --size N=4").second.find("Mul(p, two)") !=
           std::string::npos);
     CHECK_EQ(run(folder, "show m.onnx --stage fixed").second,
              "kumiko: m.onnx: input x: float[N,3] has an open size \"N\"; give it a number, such as --size N=1\n");
@@ -82,10 +82,13 @@ TEST_CASE("stages of a model are shown and written") {
              "kumiko: --size N=2: the size is stated twice\n");
     CHECK_EQ(run(folder, "show m.onnx --stage asm").second,
              "kumiko: a model has no stage \"asm\"; there are: fixed, simplified\n");
-    CHECK_EQ(run(folder, "show m.onnx --size N=1").second, "kumiko: --size, --constant, --exact and --output are for a "
-                                                           "stage of a model; give --stage fixed or simplified\n");
+    CHECK_EQ(run(folder, "show m.onnx --size N=1").second,
+             "kumiko: --size, --constant, --rounding and --output are for a "
+             "stage of a model; give --stage fixed or simplified\n");
+    CHECK(run(folder, "show m.onnx --stage simplified --rounding near").second.find("exact,close,fast") !=
+          std::string::npos);
     CHECK_EQ(run(folder, "show relu --shape n=8 --stage fixed").second,
-             "kumiko: the stages fixed and simplified, --size, --constant, --exact and --output are for models "
+             "kumiko: the stages fixed and simplified, --size, --constant, --rounding and --output are for models "
              "(FILE.onnx)\n");
 }
 

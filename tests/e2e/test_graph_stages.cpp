@@ -49,7 +49,7 @@ TEST_CASE("the example of each rule runs in ONNX Runtime before and after, with 
             inputs.push_back(random_buffer(graph.value(i).type, graph.value(i).extents, 1 + inputs.size()));
         const std::vector<Buffer<>> results = evaluate(to_model(graph), inputs);
         for (const char *stage : {"fixed", "simplified"}) {
-            if (stage == std::string("simplified")) simplify(graph);
+            if (stage == std::string("simplified")) simplify(graph, {.rounding = rule.rounding});
             const Model model = to_model(graph);
             model.check();
             const std::string file = (folder.path() / (rule.name + "_" + stage + ".onnx")).string();

@@ -31,7 +31,7 @@ ROOMS = {
     "autotune": ["targets/cpu", "targets/chip", "schedules/library"],
     "graph/ir": ["dsl"],
     "graph/onnx": ["graph/ir"],
-    "graph/formulas": ["graph/ir"],
+    "graph/formulas": ["graph/ir", "ops"],
     "graph/eval": ["graph/onnx", "graph/formulas"],
     "graph/infer": ["graph/eval"],
     "graph/fuse": ["graph/infer"],

@@ -6,6 +6,7 @@
 #include "tests/unit/refusal.h"
 
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <cmath>
 #include <cstring>
@@ -232,4 +233,49 @@ TEST_CASE("random chains and joins of pointwise nodes, sums and moves") {
         check(model("(float[4, 6] x0, float[4, 6] x1) => (float[4, 6] y, float[4, 6] z)", body,
                     "float[6, 6] w = {" + zeros(36) + "}, int64[2] shape = {4, 6}, int64[1] axes = {1}"));
     }
+}
+
+TEST_CASE("models with Winograd's algorithm agree with direct sums, in tiles, borders and epilogues of all kinds") {
+    std::minstd_rand draw(20261201);
+    const auto between = [&](int low, int high) { return low + int(draw() % uint32_t(high - low + 1)); };
+    int faster = 0;
+    for (int n = 0; n < 12; n++) {
+        const int batch = between(1, 2), channels = between(16, 20), filters = between(16, 36),
+                  height = between(14, 24), width = between(14, 24), stride = between(1, 2), pad = between(0, 1);
+        const auto results = [&](int size) { return (size + 2 * pad - 3) / stride + 1; };
+        const std::string in = fmt::format("float[{}, {}, {}, {}]", batch, channels, height, width),
+                          out = fmt::format("float[{}, {}, {}, {}]", batch, filters, results(height), results(width));
+        const std::string epilogue =
+            std::vector<std::string>{"y = Identity(c)", "y = Relu(c)", "s = Sigmoid(c) y = Mul(c, s)",
+                                     "a = Add(c, r) y = Relu(a)", "s = Sigmoid(c) m = Mul(c, s) y = Add(m, r)"}[n % 5];
+        const std::string conv = fmt::format("c = Conv<pads = [{0}, {0}, {0}, {0}], strides = [{1}, {1}]>(x, w{2}) ",
+                                             pad, stride, n % 2 ? ", b" : "");
+        std::string weights, bias;
+        for (int i = 0; i < filters * channels * 9; i++)
+            weights += fmt::format("{}{}", i ? ", " : "", between(-8, 8) / 8.0);
+        for (int i = 0; i < filters; i++) bias += fmt::format("{}{}", i ? ", " : "", between(-4, 4));
+        const Model m = model(fmt::format("({} x, {} r) => ({} y)", in, out, out), conv + epilogue,
+                              fmt::format("float[{}, {}, 3, 3] w = {{{}}}, float[{}] b = {{{}}}", filters, channels,
+                                          weights, filters, bias));
+        CAPTURE(in);
+        CAPTURE(out);
+        CAPTURE(conv + epilogue);
+        std::vector<Buffer<>> inputs, expected;
+        for (const Rounding rounding : {Rounding::Close, Rounding::Fast}) {
+            for (const bool pack : {false, true}) {
+                CompileModelOptions options;
+                options.rules->rounding = rounding, options.pack = pack;
+                const CompiledModel compiled = CompiledModel::compile(m, options);
+                if (inputs.empty()) {
+                    for (const ProgramTensor &t : compiled.program().inputs)
+                        inputs.push_back(random_input(t, uint32_t(inputs.size())));
+                    expected = compiled.run(inputs);
+                }
+                CHECK_EQ(compiled.program().kernels.size(), 1);
+                if (rounding == Rounding::Fast && !pack) faster += compiled.program().kernels[0].stages().size() > 5;
+                CHECK_NOTHROW(check_close(compiled.run(inputs)[0], expected[0], {1e-4, 2e-3}));
+            }
+        }
+    }
+    CHECK_GT(faster, 6);
 }

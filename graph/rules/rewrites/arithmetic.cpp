@@ -176,22 +176,22 @@ std::vector<Rule> arithmetic_rules() {
         {"merge_constants",
          "Sums with constants follow one another, or products and sums that begin with a product, each the only reader "
          "of the one before.",
-         "They become one Add, or one Mul and one Add, with constants computed in f64 and rounded once.", false,
-         "onnxslim, TVM: FoldScaleAxis",
+         "They become one Add, or one Mul and one Add, with constants computed in f64 and rounded once.",
+         Rounding::Close, "onnxslim, TVM: FoldScaleAxis",
          "(float[2, 3] x) => (float[2, 3] y) <float[3] a = {2, 4, 8}, float[1, 3] b = {1, 2, 3}, float[1] c = {2}> "
          "{ p = Mul(x, a) q = Sub(p, b) y = Div(q, c) }",
          "(float[2, 3] x) => (float[2, 3] y) <float[3] a = {1, 2, 4}, float[1, 3] b = {-0.5, -1, -1.5}> "
          "{ p = Mul(x, a) y = Add(p, b) }",
          merge_constants},
         {"square", "A tensor of f32 has the constant power 2.", "It is multiplied by itself, in f32 instead of f64.",
-         true, "LLVM: SimplifyLibCalls", "(float[2] x) => (float[2] y) <float c = {2}> { y = Pow(x, c) }",
+         Rounding::Exact, "LLVM: SimplifyLibCalls", "(float[2] x) => (float[2] y) <float c = {2}> { y = Pow(x, c) }",
          "(float[2] x) => (float[2] y) { y = Mul(x, x) }", square},
         {"divide_by_power", "A tensor is divided by a constant of powers of two, whose inverses are normal numbers.",
-         "It is multiplied by the inverses.", true, "LLVM: InstCombine",
+         "It is multiplied by the inverses.", Rounding::Exact, "LLVM: InstCombine",
          "(float[2] x) => (float[2] y) <float[2] c = {4, -0.5}> { y = Div(x, c) }",
          "(float[2] x) => (float[2] y) <float[2] c = {0.25, -2}> { y = Mul(x, c) }", divide_by_power},
         {"multiply_by_inverse", "A tensor is divided by a constant whose inverses are normal numbers.",
-         "It is multiplied by the inverses, which are rounded once.", false, "TVM: SimplifyExpr",
+         "It is multiplied by the inverses, which are rounded once.", Rounding::Close, "TVM: SimplifyExpr",
          "(float[2] x) => (float[2] y) <float c = {10}> { y = Div(x, c) }",
          "(float[2] x) => (float[2] y) <float c = {0.1}> { y = Mul(x, c) }", multiply_by_inverse},
     };

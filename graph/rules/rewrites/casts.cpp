@@ -43,7 +43,8 @@ bool merge_casts(Rewriter &g, const Node &n) {
 std::vector<Rule> casts_rules() {
     return {
         {"merge_casts", "A Cast reads another one, whose type holds all values of its input's type.",
-         "It becomes one Cast, or the input if that has the type.", true, "ONNX Runtime: CastChainElimination",
+         "It becomes one Cast, or the input if that has the type.", Rounding::Exact,
+         "ONNX Runtime: CastChainElimination",
          "(float16[2] x) => (double[2] y, float16[2] z) { a = Cast<to = 1>(x) y = Cast<to = 11>(a) b = Cast<to = "
          "10>(a) "
          "z = Neg(b) }",

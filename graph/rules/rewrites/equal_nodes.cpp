@@ -74,7 +74,7 @@ std::vector<Rule> equal_nodes_rules() {
     return {
         {"share_equal_node",
          "Two nodes have the same operator, attributes and inputs; equal constants count as the same.", "One remains.",
-         true, "common subexpression elimination",
+         Rounding::Exact, "common subexpression elimination",
          "(float[2] x) => (float[2] y) <float c = {2}, float d = {2}> { a = Mul(x, c) b = Mul(x, d) y = Div(a, b) }",
          "(float[2] x) => (float[2] y) <float c = {2}> { a = Mul(x, c) y = Div(a, a) }", share_equal_node},
     };

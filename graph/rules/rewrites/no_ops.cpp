@@ -87,17 +87,17 @@ std::vector<Rule> no_ops_rules() {
          "A node moves, converts or joins nothing: Identity, Dropout in inference, Cast to the same type, Expand, "
          "Tile, Reshape, Squeeze, Unsqueeze, Flatten or Transpose to the same shape and order, Slice of all, Pad of "
          "nothing, Concat, Sum, Max, Min or Mean of one input, Split into one.",
-         "Its readers read its input.", true, "ONNX Runtime: EliminateIdentity, NoopElimination and others",
+         "Its readers read its input.", Rounding::Exact, "ONNX Runtime: EliminateIdentity, NoopElimination and others",
          "(float[2, 3] x) => (float[2, 3] y) <int64[2] s = {2, 3}> { a = Reshape(x, s) b = Identity(a) y = Relu(b) }",
          "(float[2, 3] x) => (float[2, 3] y) { y = Relu(x) }", remove_no_op},
         {"remove_neutral_constant",
          "A tensor is multiplied or divided by 1, or has 0 subtracted or -0 added, or an integer 0.",
-         "The readers read the tensor.", true, "ONNX Runtime: NoopElimination",
+         "The readers read the tensor.", Rounding::Exact, "ONNX Runtime: NoopElimination",
          "(float[2, 3] x) => (float[2, 3] y) <float[3] one = {1, 1, 1}, float zero = {0}> "
          "{ a = Mul(x, one) b = Sub(a, zero) y = Relu(b) }",
          "(float[2, 3] x) => (float[2, 3] y) { y = Relu(x) }", remove_neutral_constant},
         {"remove_zero_summand", "0 is added to a tensor of floats, which only changes -0 to 0.",
-         "The readers read the tensor.", false, "ONNX Runtime: NoopElimination",
+         "The readers read the tensor.", Rounding::Close, "ONNX Runtime: NoopElimination",
          "(float[2, 3] x) => (float[2, 3] y) <float[3] zero = {0, 0, 0}> { a = Add(x, zero) y = Relu(a) }",
          "(float[2, 3] x) => (float[2, 3] y) { y = Relu(x) }", remove_zero_summand},
     };

@@ -117,7 +117,7 @@ std::vector<Rule> padding_rules() {
         {"pad_in_window",
          "A Conv, or an AveragePool that counts its padding or has none, reads a Pad with zeros around the image, "
          "directly or through a view that adds or removes axes of one element.",
-         "The padding becomes the window's.", true, "ONNX Runtime: PadFusion",
+         "The padding becomes the window's.", Rounding::Exact, "ONNX Runtime: PadFusion",
          "(float[1, 1, 3, 3] x) => (float[1, 1, 4, 4] y) <int64[8] p = {0, 0, 1, 1, 0, 0, 1, 1}, "
          "float[1, 1, 2, 2] w = {1, 2, 3, 4}> { a = Pad(x, p) y = Conv(a, w) }",
          "(float[1, 1, 3, 3] x) => (float[1, 1, 4, 4] y) <float[1, 1, 2, 2] w = {1, 2, 3, 4}> "

@@ -133,19 +133,19 @@ bool merge_concats(Rewriter &g, const Node &n) {
 std::vector<Rule> parts_rules() {
     return {
         {"part_of_concat", "A Slice or Split of a Concat takes exactly one of the joined tensors.",
-         "The readers read that tensor.", true, "onnxslim",
+         "The readers read that tensor.", Rounding::Exact, "onnxslim",
          "(float[2, 3] a, float[2, 4] b) => (float[2, 3] y, float[2, 4] z) <int64[2] p = {3, 4}, int64[1] s = {3}, "
          "int64[1] e = {9}, int64[1] d = {1}> { c = Concat<axis = 1>(a, b) q, r = Split<axis = 1>(c, p) y = Relu(q) "
          "t = Slice(c, s, e, d) z = Sub(t, r) }",
          "(float[2, 3] a, float[2, 4] b) => (float[2, 3] y, float[2, 4] z) { y = Relu(a) z = Sub(b, b) }",
          part_of_concat},
         {"concat_of_parts", "A Concat joins all parts of one tensor, of a Split or of Slices, in their order.",
-         "The readers read that tensor.", true, "cc: Split and Concat",
+         "The readers read that tensor.", Rounding::Exact, "cc: Split and Concat",
          "(float[2, 3] x) => (float[2, 3] y) <int64[1] o = {0}, int64[1] s = {2}, int64[1] e = {9}, int64[1] d = {1}> "
          "{ a = Slice(x, o, s, d) b = Slice(x, s, e, d) c = Concat<axis = 1>(a, b) y = Relu(c) }",
          "(float[2, 3] x) => (float[2, 3] y) { y = Relu(x) }", concat_of_parts},
         {"merge_concats", "A Concat joins the result of another one along the same axis, which nothing else reads.",
-         "One Concat joins all.", true, "onnxslim",
+         "One Concat joins all.", Rounding::Exact, "onnxslim",
          "(float[2] a, float[3] b) => (float[7] y) { c = Concat<axis = 0>(a, b) y = Concat<axis = -1>(c, a) }",
          "(float[2] a, float[3] b) => (float[7] y) { y = Concat<axis = -1>(a, b, a) }", merge_concats},
     };

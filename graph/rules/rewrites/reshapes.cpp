@@ -113,14 +113,14 @@ std::vector<Rule> reshapes_rules() {
     return {
         {"merge_views",
          "A Reshape, Flatten, Squeeze, Unsqueeze, or Transpose of axes of one element reads another one.",
-         "It becomes one Reshape of the first one's input, or that input if it has the shape.", true,
+         "It becomes one Reshape of the first one's input, or that input if it has the shape.", Rounding::Exact,
          "ONNX Runtime: ReshapeFusion, UnsqueezeElimination",
          "(float[2, 3] x) => (float[2, 3] y, float[1, 6] z) <int64[1] a = {0}, int64[1] s = {-1}> "
          "{ b = Unsqueeze(x, a) c = Reshape(b, s) z = Unsqueeze(c, a) d = Squeeze(b, a) y = Relu(d) }",
          "(float[2, 3] x) => (float[2, 3] y, float[1, 6] z) <int64[2] s = {1, 6}> { z = Reshape(x, s) y = Relu(x) }",
          merge_views},
         {"merge_transposes", "A Transpose reads another one.",
-         "It becomes one Transpose of the first one's input, or that input if the orders cancel.", true,
+         "It becomes one Transpose of the first one's input, or that input if the orders cancel.", Rounding::Exact,
          "ONNX Runtime: TransposeOptimizer",
          "(float[2, 3, 4] x) => (float[3, 2, 4] y) { a = Transpose<perm = [2, 0, 1]>(x) "
          "b = Transpose<perm = [2, 1, 0]>(a) y = Relu(b) }",
@@ -129,8 +129,8 @@ std::vector<Rule> reshapes_rules() {
         {"pointwise_before_view",
          "A pointwise node reads views of tensors of one shape, which nothing else reads, and another node computes "
          "one of these tensors for that view alone.",
-         "The pointwise node comes first, so that it can join that node's kernel; one view follows it.", true,
-         "XLA: ReshapeMover",
+         "The pointwise node comes first, so that it can join that node's kernel; one view follows it.",
+         Rounding::Exact, "XLA: ReshapeMover",
          "(float[2, 3, 4] x) => (float[2, 3, 2, 2] y) <int64[4] s = {2, 3, 2, 2}, float[3, 1, 1] c = {1, 2, 3}> "
          "{ a = Softmax(x) b = Reshape(a, s) d = Mul(b, c) y = Exp(d) }",
          "(float[2, 3, 4] x) => (float[2, 3, 2, 2] y) <int64[4] s = {2, 3, 2, 2}, float[1, 3, 1] c = {1, 2, 3}> "

@@ -225,14 +225,15 @@ bool cancel_transposes(Rewriter &g, const Node &n) {
 std::vector<Rule> transposes_rules() {
     return {
         {"transpose_in_product", "A MatMul of two matrices, or a Gemm, reads a Transpose.",
-         "It becomes a Gemm with transA or transB.", true, "ONNX Runtime: GemmTransposeFusion",
+         "It becomes a Gemm with transA or transB.", Rounding::Exact, "ONNX Runtime: GemmTransposeFusion",
          "(float[2, 3] x, float[4, 3] w) => (float[2, 4] y) { t = Transpose(w) y = MatMul(x, t) }",
          "(float[2, 3] x, float[4, 3] w) => (float[2, 4] y) { y = Gemm<transB = 1>(x, w) }", transpose_in_product},
         {"cancel_transposes",
          "Connected pointwise nodes and Concats need fewer Transposes, and no more copies, if they work in the order "
          "of "
          "axes before a Transpose.",
-         "They work in that order, with their constants transposed.", true, "ONNX Runtime: TransposeOptimizer",
+         "They work in that order, with their constants transposed.", Rounding::Exact,
+         "ONNX Runtime: TransposeOptimizer",
          "(float[1, 2, 3, 4] x) => (float[1, 2, 3, 4] y) <float[2] c = {1, 2}> "
          "{ a = Transpose<perm = [0, 2, 3, 1]>(x) b = Mul(a, c) d = Sigmoid(b) y = Transpose<perm = [0, 3, 1, 2]>(d) }",
          "(float[1, 2, 3, 4] x) => (float[1, 2, 3, 4] y) <float[1, 2, 1, 1] c = {1, 2}> { b = Mul(x, c) y = Sigmoid(b) "

@@ -210,7 +210,7 @@ std::vector<Rule> weights_rules() {
          "a Neg, or a Mul, Div, Add or Sub with a constant for each channel; so may be the readers after it.",
          "All of them become new weights and a new bias, computed in f64 and rounded once. Weights with other readers "
          "are not scaled.",
-         false, "ONNX Runtime: ConvBNFusion, ConvMulFusion, ConvAddFusion, MatmulBNFusion",
+         Rounding::Close, "ONNX Runtime: ConvBNFusion, ConvMulFusion, ConvAddFusion, MatmulBNFusion",
          "(float[1, 1, 2, 2] x) => (float[1, 2, 2, 2] y) "
          "<float[2, 1, 1, 1] w = {1, 2}, float[2] s = {3, 4}, float[2] b = {5, 6}, float[2] m = {7, 8}, "
          "float[2] v = {0.99999, 3.99999}, float[2, 1, 1] d = {2, 4}> "
@@ -221,14 +221,14 @@ std::vector<Rule> weights_rules() {
         {"sum_as_bias",
          "A Conv, ConvTranspose or Gemm with constant weights and without a bias has one reader, which adds or "
          "subtracts a constant for each channel.",
-         "The constant becomes the bias.", true, "ONNX Runtime: ConvAddFusion",
+         "The constant becomes the bias.", Rounding::Exact, "ONNX Runtime: ConvAddFusion",
          "(float[1, 1, 2, 2] x) => (float[1, 2, 2, 2] y) <float[2, 1, 1, 1] w = {1, 2}, float[1, 2, 1, 1] d = {3, 4}> "
          "{ c = Conv(x, w) y = Sub(c, d) }",
          "(float[1, 1, 2, 2] x) => (float[1, 2, 2, 2] y) <float[2, 1, 1, 1] w = {1, 2}, float[2] d = {-3, -4}> "
          "{ y = Conv(x, w, d) }",
          sum_as_bias},
         {"normalise_by_two", "A BatchNormalization with constant parameters has no product before it.",
-         "It becomes a Mul and an Add, with constants computed in f64 and rounded once.", false,
+         "It becomes a Mul and an Add, with constants computed in f64 and rounded once.", Rounding::Close,
          "onnxslim, TVM: SimplifyInference",
          "(float[1, 2, 2, 2] x) => (float[1, 2, 2, 2] y) <float[2] s = {3, 4}, float[2] b = {5, 6}, "
          "float[2] m = {7, 8}, float[2] v = {0.99999, 3.99999}> { y = BatchNormalization(x, s, b, m, v) }",
