@@ -51,7 +51,7 @@ std::pair<std::string, std::unique_ptr<Space>> space_for(const Op &op, const Mac
         return {of_chip->name, of_chip->make_space(op, machine)};
     }
     if (kind == SpaceKind::Auto) return {"auto", auto_space(op, machine)};
-    const LibraryTemplate &fitting = *library::find_template(op); // the last templates match any op
+    const LibraryTemplate &fitting = *library::fitting_template(op, machine); // some match any op
     // Generic schedules are made by rules; a space can override them per stage.
     constexpr size_t most_stages = 64; // limit, because each adds parameters
     const bool any = fitting.name == "elementwise", rows = fitting.name == "rows" || fitting.name == "reduce";

@@ -38,7 +38,7 @@ std::vector<DefaultCandidate> default_candidates(const Op &op, const Machine &ma
     for (const LibraryTemplate &t : library::templates()) {
         bool matches = true; // if t.matches throws, `make` calls it again and throws
         PassedOver why;
-        if (!fails([&] { matches = t.matches(op); }, why) && !matches) continue;
+        if (!fails([&] { matches = t.matches(op) && library::suits(t, op, machine); }, why) && !matches) continue;
         all.push_back({t.name, [&t, op, machine]() -> DefaultChoice {
                            t.matches(op);
                            auto space = t.make_space(op, machine);

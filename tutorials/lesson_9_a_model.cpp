@@ -23,6 +23,10 @@ int main() {
                                  "layers");
     std::cout << model.text();
 
+    // Rules change the graph first. `rules->rounding` says how far their results may differ: by
+    // default values are only rounded at other places; Rounding::Fast also allows Winograd's
+    // algorithm for convolutions (docs/models.md). Each node is one of ONNX before and after.
+    //
     // MatMul, Sigmoid and Mul are one group: all paths from the product meet again in b.
     const graph::CompiledModel compiled = graph::CompiledModel::compile(model, {.sizes = {{"batch", 4}}});
     for (const graph::Step &step : compiled.program().steps) {

@@ -3,6 +3,7 @@
 #include "driver/default_schedule.h"
 #include "dsl/halide_passes.h"
 #include "runtime/kumiko_runtime.h"
+#include "schedules/library/table.h"
 #include "support/error.h"
 #include "support/json.h"
 #include "targets/cpu/jit.h"
@@ -65,6 +66,7 @@ private:
         const Op &op = program_.kernels[kernel];
         try {
             if (tuned) return tuned_kernel(op, PackedBy::Caller);
+            if (!library::pays_to_pack_ahead(op, machine_)) return std::nullopt;
             return default_kernel(op, PackedBy::Caller);
         } catch (const PlacedError &) { // no schedule that packs, or none that fits
             return std::nullopt;

@@ -62,7 +62,7 @@ bool schedule_as_alone(Schedule &s, const Stage &stage, bool parallel) {
     try {
         const auto alone = contraction_alone(s.op(), stage);
         if (!alone || !(alone->has_instruction(s.machine()) || alone->operands_exceed_l2(s.machine()))) return false;
-        const LibraryTemplate *t = find_template(alone->op);
+        const LibraryTemplate *t = fitting_template(alone->op, s.machine());
         static const std::set<std::string> not_for_contractions = {"elementwise", "stages", "rows", "reduce"};
         if (not_for_contractions.count(t->name)) return false;
         const auto space = t->make_space(alone->op, s.machine(), PackedBy::Kernel);

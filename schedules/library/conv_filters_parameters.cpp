@@ -68,6 +68,22 @@ bool is_conv_by_filters(const Op &op) {
     return !r->dense || results >= fewest_results;
 }
 
+bool leaves_lanes_empty(const Op &op, const Machine &machine) {
+    const ConvRoles r = *conv_filters_roles(op);
+    const Stage &sum = *r.contraction.sum;
+    // Instructions for narrow types have vectors of their own, and images with channels last have
+    // no vectors of pixels.
+    if (r.nhwc || is_narrow(op, r) || !r.contraction.pool.empty()) return false;
+    const int64_t lanes = vector_lanes(machine, sum.type);
+    const auto filled = [&](int64_t extent) { return double(extent) / double((extent + lanes - 1) / lanes * lanes); };
+    int64_t pixels = extent_of(sum, r.vector, lanes);
+    if (r.fusable) pixels *= extent_of(sum, r.row, 1);
+    // Strided loads take shuffles.
+    const double speed = filled(pixels) * (r.dense ? 1 : 0.8);
+    constexpr double least_gain = 1.5; // measured rates differ by less than lanes do
+    return speed >= least_gain * filled(extent_of(sum, r.other, lanes));
+}
+
 std::string grouped_axis(const ConvRoles &r, const Product &by) {
     const Stage &sum = *r.contraction.sum;
     const std::string channels = channels_of(r);

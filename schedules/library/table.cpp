@@ -133,6 +133,17 @@ const LibraryTemplate *find_template(const Op &op) {
     return nullptr;
 }
 
+bool suits(const LibraryTemplate &t, const Op &op, const Machine &machine) {
+    return t.name != "conv_filters" || !leaves_lanes_empty(op, machine);
+}
+
+bool pays_to_pack_ahead(const Op &op, const Machine &machine) {
+    for (const LibraryTemplate &t : templates()) {
+        if (t.packs_ahead && t.packs_ahead(op)) return suits(t, op, machine);
+    }
+    return false;
+}
+
 const std::vector<LibraryTemplate> &chip_templates() {
     static const std::vector<LibraryTemplate> table = {
         make_template<ChipMatmulParameters>("chip_matmul", "products of matrices on the chip's matrix units",
@@ -192,7 +203,12 @@ void require_chip_program(const Op &op) {
 }
 
 const LibraryTemplate *fitting_template(const Op &op, const Machine &machine) {
-    if (machine.architecture != "chip") return find_template(op);
+    if (machine.architecture != "chip") {
+        for (const LibraryTemplate &t : templates()) {
+            if (t.matches(op) && suits(t, op, machine)) return &t;
+        }
+        return nullptr;
+    }
     require_chip_program(op);
     for (const LibraryTemplate &t : chip_templates()) {
         if (t.name == "chip_matmul" && t.matches(op) && !chip_matmul_fits(op, machine)) continue;

