@@ -342,8 +342,8 @@ TEST_CASE("strides move before nodes whose other pixels nothing reads") {
     const auto after = [&](const std::string &outputs, const std::string &nodes, int opset = 21) {
         const FixedGraph before = graph(outputs, nodes, opset);
         FixedGraph made = before;
-        simplify(made, {.exact = true, .rules = {"strides_before_readers"}});
-        check_same(before, made, true, 7);
+        simplify(made, {.rules = {"strides_before_readers"}});
+        check_same(before, made, Rounding::Exact, 7);
         std::string text;
         for (const Node &n : made.nodes) {
             text += (text.empty() ? "" : " ") + n.op;

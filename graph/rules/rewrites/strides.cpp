@@ -1,4 +1,5 @@
 // Pixels that nothing reads.
+#include "graph/formulas/windows.h"
 #include "graph/rules/constants.h"
 #include "graph/rules/rules.h"
 #include "graph/rules/views.h"
@@ -75,6 +76,7 @@ public:
                 Strides own = window_strides(g_, *n);
                 for (size_t d = 0; d < own.size(); d++) own[d] *= strides_[d];
                 made.attributes["strides"].value = own;
+                made.metadata.erase(winograd_key); // another tile may be better
                 made.outputs[0] = fewer(n->outputs[0]);
             } else if (std::count(readers_.begin(), readers_.end(), n)) {
                 made.inputs[0] = fewer_of(*n, n->inputs[0]);
@@ -176,7 +178,7 @@ std::vector<Rule> strides_rules() {
          "and by at least one Conv, MaxPool or AveragePool, which nothing else reads.",
          "The windows take the strides, so that only the pixels that are read are computed. Slices or MaxPools take "
          "these pixels of other tensors.",
-         true, "OpenVINO: StridesOptimization",
+         Rounding::Exact, "OpenVINO: StridesOptimization",
          "(float[1, 1, 4, 4] x) => (float[1, 2, 2, 2] y, float[1, 1, 2, 2] z) <float[1, 1, 3, 3] w = {1, 2, 3, 4, 5, "
          "6, "
          "7, 8, 9}, float[2, 1, 1, 1] u = {1, 2}, float[1, 1, 1, 1] v = {3}> { a = Conv<pads = [1, 1, 1, 1]>(x, w) "
