@@ -25,7 +25,7 @@ namespace kumiko {
 
 namespace {
 
-constexpr int64_t fewest_elements = 32, most_elements = 512;
+constexpr int64_t min_elements = 32, max_elements = 512;
 
 std::vector<Buffer<>> make_inputs(const Op &op, const Sizes &sizes) {
     std::vector<Buffer<>> inputs;
@@ -99,7 +99,7 @@ int64_t elements_of_sample(const Op &op, const Sizes &sizes, bool exact, double 
     }
     const auto n = static_cast<int64_t>(std::min(0.2 * longest / each, 1e6));
     const auto outputs = static_cast<int64_t>(op.outputs().size());
-    const int64_t elements = std::clamp(n, (fewest_elements + outputs - 1) / outputs, most_elements / outputs);
+    const int64_t elements = std::clamp(n, (min_elements + outputs - 1) / outputs, max_elements / outputs);
     return static_cast<double>(elements) * each < 0.5 * whole ? elements : 0;
 }
 

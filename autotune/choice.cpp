@@ -12,10 +12,10 @@ namespace kumiko {
 
 namespace {
 
-constexpr size_t most_counted = 4;          // stages per op
+constexpr size_t max_counted = 4;           // stages per op
 constexpr double accepted_with_model = 0.9; // fraction of the counted time, if the model agrees
 constexpr double accepted_alone = 0.55;     // fraction of the counted time, without the model
-constexpr int64_t fewest_steps = 1 << 12;   // steps of a stage times its folded values
+constexpr int64_t min_steps = 1 << 12;      // steps of a stage times its folded values
 
 // Whether all steps for one result of the reduction fill only a few vectors.
 bool fills_few_vectors(const Stage &stage, const Machine &machine) {
@@ -62,7 +62,7 @@ struct OpenStage {
 
 // The stages to count, by descending number of steps.
 std::vector<OpenStage> open_stages(const Op &op, const Schedule &by_rules) {
-    constexpr size_t most_components = 4; // of any stage: larger networks take long to lower
+    constexpr size_t max_components = 4;  // of any stage: larger networks take long to lower
     constexpr int64_t smallest_part = 64; // at least 1 / 64 of all steps
     const Machine &machine = by_rules.machine();
     const auto holds_others = [&](const std::string &name) { // apart from its own partial results
@@ -78,8 +78,8 @@ std::vector<OpenStage> open_stages(const Op &op, const Schedule &by_rules) {
         const StageSketch sketch = sketch_stage(stage, machine);
         const int64_t steps = sketch.steps * static_cast<int64_t>(std::max<size_t>(1, stage.components.size()));
         all += steps;
-        if (stage.components.size() > most_components) return {};
-        if (sketch.kind != StageSketch::Kind::Reduction || sketch.vector_axes.empty() || steps < fewest_steps) continue;
+        if (stage.components.size() > max_components) return {};
+        if (sketch.kind != StageSketch::Kind::Reduction || sketch.vector_axes.empty() || steps < min_steps) continue;
         const StageState *state = by_rules.state().find(stage.name);
         if (!state || state->placement.kind != Placement::Kind::Root || state->tensorize || holds_others(stage.name) ||
             library::gets_tile(op, stage, machine) || gathers_rows(stage) || joins_axes(*state))
@@ -89,7 +89,7 @@ std::vector<OpenStage> open_stages(const Op &op, const Schedule &by_rules) {
     std::erase_if(open, [&](const OpenStage &stage) { return stage.steps * smallest_part < all; });
     std::stable_sort(open.begin(), open.end(),
                      [](const OpenStage &a, const OpenStage &b) { return a.steps > b.steps; });
-    if (open.size() > most_counted) open.resize(most_counted);
+    if (open.size() > max_counted) open.resize(max_counted);
     return open;
 }
 
@@ -160,7 +160,7 @@ bool has_choice(const Op &op, const Schedule &by_rules) { return !open_stages(op
 bool library_leaves_out(const Op &op, const Machine &machine) {
     const auto short_rows = [&](const Stage &stage) {
         return op.sizes().empty() && !stage.axes.empty() && fills_few_vectors(stage, machine) &&
-               sketch_stage(stage, machine).steps >= fewest_steps;
+               sketch_stage(stage, machine).steps >= min_steps;
     };
     return std::any_of(op.stages().begin(), op.stages().end(), [&](const Stage &stage) {
         return stage.is_reduction() && (short_rows(stage) || !sketch_stage(stage, machine).tiles.empty());

@@ -8,7 +8,7 @@ namespace kumiko {
 
 namespace {
 
-constexpr size_t most_columns_each = 12; // for the values of one unordered parameter
+constexpr size_t max_columns_each = 12; // for the values of one unordered parameter
 
 } // namespace
 
@@ -22,7 +22,7 @@ std::vector<float> ParameterModel::row(const Point &point) const {
     std::vector<float> values;
     for (size_t i = 0; i < point.size(); i++) {
         const ParameterInfo &p = space_.parameters()[i];
-        if (p.ordered || p.values.size() > most_columns_each) {
+        if (p.ordered || p.values.size() > max_columns_each) {
             values.push_back(static_cast<float>(point[i]));
         } else {
             for (size_t v = 0; v < p.values.size(); v++) values.push_back(point[i] == v ? 1.f : 0.f);

@@ -16,15 +16,15 @@ constexpr double explore_first = 0.6, explore_later = 0.2, cross_share = 0.15;
 // The chance to start from a known point rather than from a sample, and to take a parent's value.
 constexpr double even_chance = 0.5;
 // Draws in a row that propose nothing new, after which a space counts as exhausted.
-constexpr int most_idle_draws = 200, most_idle_rounds = 3;
+constexpr int max_idle_draws = 200, max_idle_rounds = 3;
 
 // Pool of the model's search: points per proposed point; draws per pool point; the shares of
 // mutations, and of mutations and crossovers together; the most parameters that a mutation changes.
 constexpr size_t pool_of_each = 48, draws_of_each = 3;
 constexpr double mutated_share = 0.5, inherited_share = 0.7;
-constexpr int most_changed = 3;
+constexpr int max_changed = 3;
 // Scores requested per proposed point, and in all at least.
-constexpr size_t asked_of_each = 5, fewest_asked = 16;
+constexpr size_t asked_of_each = 5, min_asked = 16;
 // One of so many points that are asked for is not chosen by the parameter model; one of so many
 // proposals is not chosen by the cost model.
 constexpr size_t unsorted_of = 5, explored_of = 8, draws_to_explore = 10;
@@ -104,13 +104,13 @@ const Point &Search::parent() {
 }
 
 void Search::propose_random(size_t n, const char *origin, std::vector<Proposal> &proposals) {
-    for (int idle = 0; proposals.size() < n && idle < most_idle_draws; idle++) {
+    for (int idle = 0; proposals.size() < n && idle < max_idle_draws; idle++) {
         if (take(space_.sample(random_), origin, proposals)) idle = 0;
     }
 }
 
 void Search::propose_by_evolution(size_t n, std::vector<Proposal> &proposals) {
-    for (int idle = 0; proposals.size() < n && idle < most_idle_draws; idle++) {
+    for (int idle = 0; proposals.size() < n && idle < max_idle_draws; idle++) {
         const double explore = told_.size() < first_points ? explore_first : explore_later, draw = random_.real();
         Point point;
         const char *origin = "evolution";
@@ -144,7 +144,7 @@ std::vector<Point> Search::pool(size_t n, bool descend) {
     for (size_t tries = 0; all.size() < pool_of_each * n && tries < draws_of_each * pool_of_each * n; tries++) {
         const double draw = random_.real();
         // Of a mutation.
-        const int parameters = 1 + static_cast<int>(draw / mutated_share * most_changed);
+        const int parameters = 1 + static_cast<int>(draw / mutated_share * max_changed);
         if (best_.empty())
             add(draw < mutated_share ? changed(space_.default_point(), parameters) : space_.sample(random_));
         else if (draw < mutated_share)
@@ -195,7 +195,7 @@ std::vector<Point> Search::new_schedules(const std::vector<Point> &points, size_
 void Search::propose_by_model(size_t n, bool descend, std::vector<Proposal> &proposals) {
     const size_t wanted = n - proposals.size();
     std::vector<Point> points = pool(wanted, descend);
-    const size_t asked = std::max(fewest_asked, asked_of_each * wanted);
+    const size_t asked = std::max(min_asked, asked_of_each * wanted);
     sort(points, asked);
     points = new_schedules(points, asked);
     const std::vector<float> scores = filter_->scores(points, of_pool);
@@ -229,7 +229,7 @@ std::vector<Proposal> Search::propose(size_t n, size_t left) {
         const size_t all = told_.size() + left;
         const bool descend = left > 0 && told_.size() >= results_before_descent &&
                              static_cast<double>(left) <= descent_share * static_cast<double>(all);
-        for (int idle = 0; proposals.size() < n && idle < most_idle_rounds && !filter_->over(); idle++)
+        for (int idle = 0; proposals.size() < n && idle < max_idle_rounds && !filter_->over(); idle++)
             propose_by_model(n, descend, proposals);
     } else {
         propose_by_evolution(n, proposals);

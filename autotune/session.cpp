@@ -18,9 +18,9 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 // The part of the budget that the comparison of slow kernels may take.
-constexpr double most_to_compare = 0.1;
+constexpr double max_to_compare = 0.1;
 // So many illegal candidates, and so many more per trial, end a session.
-constexpr int64_t most_rejected = 100, most_rejected_per_trial = 20;
+constexpr int64_t max_rejected = 100, max_rejected_per_trial = 20;
 // Candidates of at most so many times the best time take part in the final comparison.
 constexpr double finalist_ratio = 1.3;
 constexpr size_t first_batch = 4, later_batch = 8;
@@ -106,7 +106,7 @@ bool Session::late() const {
     if (interrupted()) return true;
     // Slow kernels take longer to compare: reserve up to a tenth of the budget.
     const double slow =
-        best_ ? std::min(calls_to_compare * compared_at_most * best_->timing.least, most_to_compare * options_.seconds)
+        best_ ? std::min(calls_to_compare * compared_at_most * best_->timing.least, max_to_compare * options_.seconds)
               : 0;
     return seconds_left() < std::max(seconds_to_compare_, options_.final_seconds > 0 ? slow : 0);
 }
@@ -114,7 +114,7 @@ bool Session::late() const {
 bool Session::out_of_time() const { return interrupted() || (report_.measured > 0 && late()); }
 
 bool Session::used_up() const {
-    return exhausted_ || report_.rejected >= most_rejected + most_rejected_per_trial * options_.trials;
+    return exhausted_ || report_.rejected >= max_rejected + max_rejected_per_trial * options_.trials;
 }
 
 bool Session::over() const {

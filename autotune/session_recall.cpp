@@ -9,7 +9,7 @@ namespace kumiko {
 
 namespace {
 
-constexpr size_t most_hints = 4;
+constexpr size_t max_hints = 4;
 
 // The point of the record. A parameter that the record lacks takes its first value, which disables
 // that decision. Throws UserError if the point is illegal or produces another schedule.
@@ -74,7 +74,7 @@ void Session::take_hints() {
     std::stable_partition(all.begin(), all.end(), [&](const Record &r) { return r.key.op_hash == key_.op_hash; });
     size_t hints = 0;
     for (const Record &r : all) {
-        if (hints == most_hints) break;
+        if (hints == max_hints) break;
         try {
             Json parameters = r.parameters;
             // Not a choice if the caller packs (PackedBy).

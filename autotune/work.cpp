@@ -100,7 +100,7 @@ Work count_work(const Op &op, const Sizes &sizes) {
         if (!products.multiplies) continue;
         const double operations = 2 * points(stage.axes, sizes) * points(stage.reduction_axes, sizes);
         work.operations += operations;
-        if (needed[n] && !stage.bounded) work.least_operations += operations;
+        if (needed[n] && !stage.bounded) work.min_operations += operations;
         work.narrowest_bits = std::min(work.narrowest_bits, products.bits);
     }
     work.bytes += work.output_bytes;
@@ -114,7 +114,7 @@ double least_possible_seconds(const Work &work, const Machine &machine, int thre
     const bool matrix_unit = machine.has("amx_tile") && work.narrowest_bits <= 16;
     if (machine.fmas_per_cycle > 0 && !matrix_unit) {
         const double rate = 2 * machine.fmas_per_cycle * machine.lanes(std::max(8, work.narrowest_bits)) * cycles;
-        seconds = std::max(seconds, work.least_operations / (rate * (work.padded ? 2.5 : 1.25)));
+        seconds = std::max(seconds, work.min_operations / (rate * (work.padded ? 2.5 : 1.25)));
     }
     return seconds;
 }

@@ -12,7 +12,7 @@ struct Work {
     double operations = 0;
     // The part that every schedule executes: sums of which all elements and terms are needed. An
     // upper bound if there is padding.
-    double least_operations = 0;
+    double min_operations = 0;
     double bytes = 0; // of all inputs and outputs, once each
     double output_bytes = 0;
     int narrowest_bits = 64; // of the multiplied types

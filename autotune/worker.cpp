@@ -17,8 +17,8 @@ namespace kumiko {
 
 namespace {
 
-constexpr size_t most_held = 2; // one is timed while the other is built
-constexpr size_t most_jobs = 3; // jobs whose arrays are kept
+constexpr size_t max_held = 2; // one is timed while the other is built
+constexpr size_t max_jobs = 3; // jobs whose arrays are kept
 // Candidates of one session before the next session's turn.
 constexpr int turn = 16;
 const std::string block_seconds = "0.25"; // latency for noticing an interrupt or another session
@@ -193,7 +193,7 @@ bool Worker::take_from(const std::string &session) {
 // With an item held: takes the next one, to build it during the measurement. Not if another item
 // needs a worker of its own, or it is another session's turn.
 void Worker::take_more() {
-    if (held_.size() >= most_held) return;
+    if (held_.size() >= max_held) return;
     if (taken_this_turn_ >= turn) {
         if (redis_.command({"SCARD", queue::sessions(offer_.machine, offer_.threads)}).integer > 1) return;
         taken_this_turn_ = 0;
@@ -265,7 +265,7 @@ WorkerJob *Worker::job_of(const std::string &session) {
         return nullptr;
     }
     say(fmt::format("{}: candidates of session {}", entry.job->op_name(), session));
-    while (jobs_.size() > most_jobs)
+    while (jobs_.size() > max_jobs)
         jobs_.erase(std::min_element(jobs_.begin(), jobs_.end(),
                                      [](const auto &a, const auto &b) { return a.second.used < b.second.used; }));
     return jobs_.at(session).job.get();

@@ -42,7 +42,7 @@ const std::tuple<int, const char *, const char *> statuses[] = {
 
 // The largest size over all variants of the array that pack p writes; nullopt if it depends on
 // sizes.
-std::optional<int64_t> most_elements(const PackagedKernel &k, size_t p) {
+std::optional<int64_t> max_elements(const PackagedKernel &k, size_t p) {
     int64_t most = 0;
     for (const PackagedVariant &v : k.variants) {
         const auto n =
@@ -155,7 +155,7 @@ std::string library_header(const LibraryDescription &library, const std::vector<
             options.notes[pack.name] = fmt::format(
                 "Brings {} into the order in which {} takes it, once ahead of time, on the processor that will use it.",
                 pack.tensors[1].packed_from, k.symbol);
-            if (const auto elements = most_elements(k, p))
+            if (const auto elements = max_elements(k, p))
                 options.extra += fmt::format("/* Elements of the array that {} writes, at most. */\n#define "
                                              "{}_ELEMENTS {}\n",
                                              pack.name, upper(pack.name), *elements);
@@ -249,7 +249,7 @@ Json library_manifest(const LibraryDescription &library, const std::vector<Targe
         }
         for (size_t p = 0; p < k.nest().packs.size(); p++) {
             const Nest &pack = k.nest().packs[p];
-            const auto elements = most_elements(k, p);
+            const auto elements = max_elements(k, p);
             packs.push_back({{"symbol", pack.name},
                              {"input", pack.tensors[1].packed_from},
                              {"sizes", pack.sizes},

@@ -8,7 +8,7 @@ using namespace Halide::Internal;
 
 namespace {
 
-constexpr int64_t largest_modulus = 16, most_classes = 64;
+constexpr int64_t largest_modulus = 16, max_classes = 64;
 
 // The place of the constant argument of a bitwise operation; the first one if both are constants.
 size_t place_of_constant(const Call *op) { return as_const_int(op->args[0]) ? 0 : 1; }
@@ -75,8 +75,8 @@ Expr without_xor(const Expr &e) {
 Interval range_by_residues(const Expr &e, const Ranges &scope) {
     const std::map<std::string, int64_t> moduli = moduli_of(e, scope);
     int64_t classes = 1;
-    for (const auto &[variable, modulus] : moduli) classes = std::min(classes * modulus, most_classes + 1);
-    if (classes == 1 || classes > most_classes) return range_of(e, scope);
+    for (const auto &[variable, modulus] : moduli) classes = std::min(classes * modulus, max_classes + 1);
+    if (classes == 1 || classes > max_classes) return range_of(e, scope);
     Interval all = Interval::nothing();
     for (int64_t n = 0; n < classes; n++) {
         Ranges ranges;

@@ -18,10 +18,10 @@ namespace {
 
 constexpr int nowhere = INT32_MAX; // sorts after every position
 
-constexpr int most_in_list = 16; // largest k for which one reduction computes the list
+constexpr int max_in_list = 16; // largest k for which one reduction computes the list
 // The tree is faster from these k and row lengths on.
-constexpr int least_in_tree = 4, shortest_in_tree = 512;
-constexpr int most_at_top = 64; // lower limit on the nodes of the first level
+constexpr int min_in_tree = 4, shortest_in_tree = 512;
+constexpr int max_at_top = 64; // lower limit on the nodes of the first level
 // Levels for a row of symbolic size; this leaves a few nodes at the first level.
 constexpr int levels_of_symbolic = 10;
 
@@ -108,7 +108,7 @@ public:
           plain_(is_plain_read(e, axis)), names_(variables_of(e)) {
         const auto number = as_const_int(axis.extent());
         if (!number) levels_ = levels_of_symbolic;
-        while (number && *number > int64_t(std::max(2 * k, most_at_top)) << levels_) levels_++;
+        while (number && *number > int64_t(std::max(2 * k, max_at_top)) << levels_) levels_++;
         top_ = simplify((axis.extent() - 1) / (1 << levels_) + 1);
         whole_ = is_const_one(simplify(size(levels_) == axis.extent()));
         inner_.resize(static_cast<size_t>(levels_));
@@ -194,7 +194,7 @@ private:
 
 bool goes_by_tree(const Axis &axis, int k) {
     const auto number = as_const_int(axis.extent());
-    return k > most_in_list || (k >= least_in_tree && number && *number >= shortest_in_tree);
+    return k > max_in_list || (k >= min_in_tree && number && *number >= shortest_in_tree);
 }
 
 void check(const Expr &e, const Axis &axis, int k, const Place &where) {

@@ -83,8 +83,8 @@ bool LinearSum::add_bound(const Expr &e, int64_t factor) {
 }
 
 bool LinearSum::substitute_bounds(const Bounds &bounds) {
-    constexpr int most_rounds = 8; // for nested loops
-    for (int round = 0; round < most_rounds; round++) {
+    constexpr int max_rounds = 8; // for nested loops
+    for (int round = 0; round < max_rounds; round++) {
         const LinearSum now = *this;
         bool any = false;
         for (const auto &[name, factor] : now.terms) {

@@ -32,13 +32,13 @@ private:
 double upper_bound_of(const std::vector<int64_t> &all) {
     return all.empty() ? 1 : double(*std::max_element(all.begin(), all.end()));
 }
-double least_of(const std::vector<int64_t> &all) {
+double min_of(const std::vector<int64_t> &all) {
     return all.empty() ? 1 : double(*std::min_element(all.begin(), all.end()));
 }
 
 // Lower bound on the cycles of any program of the op: products at the matrix units' rate, other
 // elements at two per cycle and PE, and each byte of its tensors once.
-double least_cycles(const ChipCounts &c) {
+double min_cycles(const ChipCounts &c) {
     const sim::Config &m = c.config;
     const bool single = c.tally.matrix_f32 > c.tally.matrix_f16;
     const auto rate = double(std::max<int64_t>(1, single ? m.fp32_macs_per_cycle() : m.fp16_macs_per_cycle()));
@@ -140,9 +140,9 @@ void describe_memories(ChipTable &t, const ChipCounts &c) {
         const double units = std::max(1, chip::units_of(c.config, chip::Tier(v)));
         const std::string name = std::string("used.") + chip::level_names[v];
         t.share(name + ".most", upper_bound_of(c.used[v]), units);
-        t.share(name + ".least", least_of(c.used[v]), units);
+        t.share(name + ".least", min_of(c.used[v]), units);
         most *= upper_bound_of(c.used[v]) / units;
-        least *= least_of(c.used[v]) / units;
+        least *= min_of(c.used[v]) / units;
     }
     t.ratio("used.most", most, 1);
     t.ratio("used.least", least, 1);
@@ -159,7 +159,7 @@ void describe_machine(ChipTable &t, const sim::Config &m) {
 
 double describe_program(ChipTable &t, const ChipCounts &c, double expected) {
     const chip::Tally &n = c.tally;
-    const double cycles = std::max(1.0, c.cycles()), least = least_cycles(c);
+    const double cycles = std::max(1.0, c.cycles()), least = min_cycles(c);
     const double flow = double(n.flow) * sim::cycles_per_step, busiest = double(n.busiest()) * sim::cycles_per_step,
                  dram = double(n.dram());
     t.log("bound", least);

@@ -12,7 +12,7 @@ namespace kumiko::report {
 
 namespace {
 
-constexpr size_t most_dots = 1500; // per series: keeps pages small; more points only form a cloud
+constexpr size_t max_dots = 1500; // per series: keeps pages small; more points only form a cloud
 constexpr double width = 720, height = 320, margin_left = 76, margin_right = 20, margin_top = 14, margin_bottom = 44;
 
 struct Range {
@@ -43,7 +43,7 @@ struct Range {
 
 // The decimation of a series of many dots.
 size_t every(const PlotSeries &s) {
-    return s.kind == PlotSeries::Kind::Dots ? 1 + (s.points.size() - 1) / most_dots : 1;
+    return s.kind == PlotSeries::Kind::Dots ? 1 + (s.points.size() - 1) / max_dots : 1;
 }
 
 std::string shape_of(const PlotSeries &s, const std::function<double(double)> &X,

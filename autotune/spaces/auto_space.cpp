@@ -70,7 +70,7 @@ std::string rows_of_tile(const StageSketch &s, const std::string &v, int64_t vec
 
 // Estimated copies of a result vector in the code: the remainder of an axis duplicates the code
 // inside it.
-constexpr int64_t most_code = 360;
+constexpr int64_t max_code = 360;
 int64_t code_of(const StageSketch &s, const Decisions &d, const Machine &machine) {
     const std::string name = s.stage->name + ".", v = decided_vectors(s, d);
     int64_t n = decided_accumulators(s, d);
@@ -245,7 +245,7 @@ bool AutoSpace::matters(const Point &point, size_t parameter) const {
 void AutoSpace::shorten(const StageSketch &s, const std::string &what) {
     for (size_t n = 0; n < sketched_.size(); n++) {
         if (names_[n].first != s.stage->name || names_[n].second.rfind(what, 0) != 0) continue;
-        while (sketched_[n] > 0 && code_of(s, Decisions(*this, sketched_), machine()) > most_code) sketched_[n]--;
+        while (sketched_[n] > 0 && code_of(s, Decisions(*this, sketched_), machine()) > max_code) sketched_[n]--;
     }
 }
 
@@ -288,11 +288,11 @@ std::set<std::string> AutoSpace::read_by(const std::string &stage) const {
 // The axes that the reductions which it reads also have: their loops can hold these without
 // recomputation. For the op's final stage: leading axes.
 AutoSpace::Holder AutoSpace::holder_named(const std::string &stage) const {
-    constexpr size_t most_axes = 3;
+    constexpr size_t max_axes = 3;
     const Stage &h = op().stage(stage);
     const std::set<std::string> read = read_by(stage);
     Holder holder{stage, {}};
-    for (size_t d = 0; d < h.axes.size() && holder.axes.size() < most_axes; d++) {
+    for (size_t d = 0; d < h.axes.size() && holder.axes.size() < max_axes; d++) {
         const std::string &a = h.axes[d].name();
         const auto lacks = [&](const Stage &s) {
             if (!s.is_reduction() || (stage != holder_ && !read.count(s.name))) return false;
@@ -559,7 +559,7 @@ std::string AutoSpace::reason_against(const Point &point) const {
         if (!sketched(s.stage->name, d)) continue;
         if (decided_accumulators(s, d) > accumulator_registers(machine()) + 3)
             return "more accumulators than registers";
-        if (code_of(s, d, machine()) > most_code) return "too many copies of the tile in the code";
+        if (code_of(s, d, machine()) > max_code) return "too many copies of the tile in the code";
         if (d.choice(name + "window", "outside") == "outside" && d.yes(name + "unroll_window"))
             return "unroll_window needs the window inside the tile";
         if (const library::MatrixProduct *p = product_of(*s.stage);

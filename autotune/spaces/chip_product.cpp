@@ -75,7 +75,7 @@ std::vector<ChipProductAxes> chip_product_axes(const Op &op) {
         return {};
     all.out_bytes = out.bytes();
     all.end = library::has_end(op, *c);
-    all.registers = all.end ? std::max(library::fewest_end_registers, library::end_registers(op, *c)) : 0;
+    all.registers = all.end ? std::max(library::min_end_registers, library::end_registers(op, *c)) : 0;
     for (const Axis &k : c->sum->reduction_axes) {
         const std::string &a = k.name();
         if (!c->has(0, a) || !c->has(1, a)) return {};
@@ -189,8 +189,7 @@ std::string reason_against(const ChipProductTiles &t, const Machine &machine) {
         if (machine.unit(level).count % t.units.at(level).rows)
             return "rows divide a number of units that is not a multiple";
     }
-    if (t.points() * t.blocks >
-        (n.grf - std::min(t.axes.registers, n.grf - library::fewest_sum_words)) / t.axes.sum() - 4)
+    if (t.points() * t.blocks > (n.grf - std::min(t.axes.registers, n.grf - library::min_sum_words)) / t.axes.sum() - 4)
         return "more sums than registers";
     const bool inner_vectors = t.vectors_at != "tile" && t.vectors_at != "depth", inner = t.matrices_at != "depth";
     if ((inner_vectors || inner) && t.depth > 1)
@@ -235,7 +234,7 @@ double estimate(const ChipProductTiles &t, const Machine &machine) {
     constexpr auto cycles = double(library::cycles_per_step), latency = double(library::sum_latency);
     // A step computes four vectors of f16 or two of f32.
     const double steps = std::ceil(points / cycles);
-    const double step = a.single ? 2 * std::max(steps, latency) : std::max(steps, Estimate::fewest_steps);
+    const double step = a.single ? 2 * std::max(steps, latency) : std::max(steps, Estimate::min_steps);
     const double work = tiles * kb * taps * cycles * std::max(double(t.blocks) * step, latency);
     const double l1 =
         cycles * (x_pe / library::pe_words_per_step + matrices * double(a.words()) / library::mab_words_per_step +

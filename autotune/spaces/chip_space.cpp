@@ -22,7 +22,7 @@ std::vector<int64_t> powers_to(int64_t most) {
 
 // The point with the lowest estimate found by a few local searches; empty if every visited point is
 // rejected.
-Point least_estimate(const Space &space) {
+Point min_estimate(const Space &space) {
     const std::vector<ParameterInfo> &infos = space.parameters();
     Random random(1);
     double least = INFINITY;
@@ -69,7 +69,7 @@ public:
         }
         add_parameters();
         set_parameters(infos_);
-        default_ = least_estimate(*this);
+        default_ = min_estimate(*this);
     }
 
     Point default_point() const override { return default_; }
@@ -168,7 +168,7 @@ public:
             rows_ = library::template_named("chip_matmul").make_space(op, machine);
         add_parameters();
         set_parameters(infos_);
-        default_ = least_estimate(*this);
+        default_ = min_estimate(*this);
         if (!rows_ || default_.empty()) return;
         default_[0] = 0; // unpacked operands
         const Point own = rows_->default_point();

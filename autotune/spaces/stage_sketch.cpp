@@ -112,9 +112,9 @@ StageSketch sketch_stage(const Stage &stage, const Machine &machine) {
         }
     }
     std::stable_sort(vectors.begin(), vectors.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
-    constexpr size_t most_vectors = 3, most_tiles = 3;
+    constexpr size_t max_vectors = 3, max_tiles = 3;
     for (const auto &[cost, axis] : vectors) {
-        if (s.vector_axes.size() < most_vectors) s.vector_axes.push_back(axis);
+        if (s.vector_axes.size() < max_vectors) s.vector_axes.push_back(axis);
     }
 
     std::vector<std::pair<int64_t, std::string>> tiles; // − number of reads that it helps
@@ -129,7 +129,7 @@ StageSketch sketch_stage(const Stage &stage, const Machine &machine) {
     }
     std::stable_sort(tiles.begin(), tiles.end(), [](const auto &a, const auto &b) { return a.first < b.first; });
     for (const auto &[helped, axis] : tiles) {
-        if (s.tiles.size() < most_tiles) s.tiles.push_back(axis);
+        if (s.tiles.size() < max_tiles) s.tiles.push_back(axis);
     }
     return s;
 }

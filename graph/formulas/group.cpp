@@ -16,7 +16,7 @@ namespace {
 
 // Larger formulas of values that other nodes read become stages: without a bound, n nodes that read
 // their input twice would become a formula of 2^n reads.
-constexpr int most_operations = 200;
+constexpr int max_operations = 200;
 
 class OperationCount : public Halide::Internal::IRVisitor {
 public:
@@ -26,7 +26,7 @@ private:
     using IRVisitor::visit;
     template<typename T>
     void count(const T *op) {
-        if (++operations <= most_operations) IRVisitor::visit(op);
+        if (++operations <= max_operations) IRVisitor::visit(op);
     }
     void visit(const Halide::Internal::Add *op) override { count(op); }
     void visit(const Halide::Internal::Sub *op) override { count(op); }
@@ -174,7 +174,7 @@ private:
         const std::vector<Axis> axes = axes_of(view);
         OperationCount count;
         Expr(view.at(Indices(axes.begin(), axes.end()))).accept(&count);
-        return count.operations > most_operations;
+        return count.operations > max_operations;
     }
 
     const std::vector<std::string> &outputs_;

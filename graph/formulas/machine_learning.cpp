@@ -16,8 +16,8 @@ namespace kumiko::graph {
 
 namespace {
 
-constexpr size_t most_terms = 1 << 12; // of a formula that has a term for each constant
-constexpr int deepest_tree = 256;      // levels, each of which nests expressions
+constexpr size_t max_terms = 1 << 12; // of a formula that has a term for each constant
+constexpr int deepest_tree = 256;     // levels, each of which nests expressions
 
 Made binarizer(Call &c) {
     const View x = c.in(0);
@@ -77,12 +77,12 @@ Trees trees_of(const Call &c) {
     if (t.modes.size() != nodes || t.targets.size() != t.weights.size())
         c.fail("its lists of nodes or of leaves have different lengths");
     const size_t terms = nodes + t.weights.size() + t.roots.size();
-    if (terms > most_terms)
-        c.unsupported(fmt::format("trees of {} nodes and leaves; supported are {}", terms, most_terms));
+    if (terms > max_terms)
+        c.unsupported(fmt::format("trees of {} nodes and leaves; supported are {}", terms, max_terms));
     // The members of each node that tests for them end with NaN.
     const std::vector<double> members = doubles(c, "membership_values");
-    if (members.size() > most_terms)
-        c.unsupported(fmt::format("{} membership_values; supported are {}", members.size(), most_terms));
+    if (members.size() > max_terms)
+        c.unsupported(fmt::format("{} membership_values; supported are {}", members.size(), max_terms));
     t.members.resize(nodes);
     size_t next = 0;
     for (size_t n = 0; n < nodes; n++) {
@@ -227,9 +227,9 @@ Made tf_idf_vectorizer(Call &c) {
             terms += length * size_t(length > 1 ? skips + 1 : 1);
         }
     }
-    if (terms > most_terms)
+    if (terms > max_terms)
         c.unsupported(
-            fmt::format("n-grams of {} items, with those that are left out; supported are {}", terms, most_terms));
+            fmt::format("n-grams of {} items, with those that are left out; supported are {}", terms, max_terms));
     const bool rows = x.rank() == 2;
     const int64_t row = x.rank() == 0 ? 1 : x.extents.back();
     x = reshaped(x, {rows ? x.extents[0] : 1, row});

@@ -13,8 +13,8 @@ namespace kumiko::graph {
 
 namespace {
 
-constexpr int64_t most_folded_bytes = 64 * 1024; // of a result that is larger than its inputs
-constexpr double most_interpreted_steps = 1e6;
+constexpr int64_t max_folded_bytes = 64 * 1024; // of a result that is larger than its inputs
+constexpr double max_interpreted_steps = 1e6;
 
 // Products of all extents, loops of reductions included.
 double steps_of(const Op &op) {
@@ -174,8 +174,8 @@ private:
             inputs.push_back(*v.value);
         }
         for (const std::string &name : group.outputs) after += made_.bytes(name);
-        if (after > std::max(before, most_folded_bytes)) return false;
-        const bool large = options_.run && steps_of(*group.op) > most_interpreted_steps;
+        if (after > std::max(before, max_folded_bytes)) return false;
+        const bool large = options_.run && steps_of(*group.op) > max_interpreted_steps;
         const std::vector<Buffer<>> results =
             large ? options_.run(*group.op, inputs) : std::vector<Buffer<>>(interpret(*group.op, inputs));
         for (size_t o = 0; o < results.size(); o++) define_constant(group.outputs[o], results[o]);

@@ -26,17 +26,17 @@ struct Model::Contents {
 
 namespace {
 
-constexpr size_t most_bytes = INT32_MAX; // of a protocol buffer
+constexpr size_t max_bytes = INT32_MAX; // of a protocol buffer
 
 std::string bytes_of(const std::string &path) {
     std::ifstream in(path, std::ios::binary);
     std::error_code error;
     const uintmax_t size = fs::file_size(path, error);
     if (!in || error) throw UserError(fmt::format("\"{}\" cannot be read", path));
-    if (size > most_bytes)
+    if (size > max_bytes)
         throw UserError(fmt::format("\"{}\" has {} bytes; an ONNX file has at most {}, and larger weights are in "
                                     "external data",
-                                    path, size, most_bytes));
+                                    path, size, max_bytes));
     return {std::istreambuf_iterator<char>(in), {}};
 }
 
@@ -52,7 +52,7 @@ Model Model::parse(const std::string &bytes, const std::string &name, const std:
                    const std::string &file) {
     auto made = std::make_shared<Contents>();
     made->source.name = name, made->source.folder = folder, made->file = file;
-    if (bytes.size() > most_bytes || !made->proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+    if (bytes.size() > max_bytes || !made->proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
         throw UserError(fmt::format("{}: these {} bytes are no ONNX model, or a part of one", name, bytes.size()));
     if (!made->proto.has_graph())
         throw UserError(fmt::format("{}: the model has no graph; it may be another kind of file", name));

@@ -12,9 +12,9 @@ namespace kumiko::graph {
 namespace {
 
 // Visits of placed blocks after which no further key is tried.
-constexpr int64_t most_visits = int64_t(1) << 28;
+constexpr int64_t max_visits = int64_t(1) << 28;
 // Pairs of a block and a section of it, above which there is no exact search, which lists them.
-constexpr int64_t most_listed = int64_t(1) << 24;
+constexpr int64_t max_listed = int64_t(1) << 24;
 
 // Placement of one part: offsets of its blocks, in the part's order, and the end of the highest.
 struct Placement {
@@ -97,7 +97,7 @@ Placement place_greedily(const ArenaBlocks &all, const std::vector<int> &part, i
     std::vector<int> order(part.size());
     for (const KeysOf key : keys)
         for (bool best_fit : {false, true}) {
-            if (best.height <= bound || (visits > most_visits && !best.offsets.empty())) return best;
+            if (best.height <= bound || (visits > max_visits && !best.offsets.empty())) return best;
             for (size_t n = 0; n < order.size(); n++) order[n] = int(n);
             std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return key(rows[a]) > key(rows[b]); });
             Placement next = place_in_order(all, part, order, best_fit, visits);
@@ -157,7 +157,7 @@ ArenaPlan plan_arena(const std::vector<ArenaBuffer> &buffers, int64_t search_ste
         // A part need not be lower than what another one needs.
         const int64_t enough = std::max(proved, plan.bytes);
         const int64_t steps = search_steps - plan.search_steps;
-        if (placements[n].height > enough && steps > 0 && count_listed(all, all.parts[n]) <= most_listed)
+        if (placements[n].height > enough && steps > 0 && count_listed(all, all.parts[n]) <= max_listed)
             proved =
                 std::max(proved, improve_by_search(all, all.parts[n], enough, steps, placements[n], plan.search_steps));
         plan.bytes = std::max(plan.bytes, placements[n].height);

@@ -12,15 +12,14 @@ namespace kumiko::graph {
 namespace {
 
 // Sums below this cannot overflow, and neither can a sum of two.
-constexpr int64_t most_bytes = int64_t(1) << 62;
+constexpr int64_t max_bytes = int64_t(1) << 62;
 
 void check_buffer(const std::vector<ArenaBuffer> &buffers, size_t n) {
     const ArenaBuffer &b = buffers[n];
     const std::string label = label_of(buffers, n);
     if (b.bytes < 0) throw InternalError(fmt::format("{} has {} bytes; 0 or more are legal", label, b.bytes));
-    if (b.bytes > most_bytes)
-        throw UserError(fmt::format("{} has {} bytes; an arena has at most 2^62", label, b.bytes));
-    if (b.alignment < 1 || b.alignment > most_bytes || (b.alignment & (b.alignment - 1)) != 0)
+    if (b.bytes > max_bytes) throw UserError(fmt::format("{} has {} bytes; an arena has at most 2^62", label, b.bytes));
+    if (b.alignment < 1 || b.alignment > max_bytes || (b.alignment & (b.alignment - 1)) != 0)
         throw InternalError(fmt::format("{} has alignment {}, which is not a power of two", label, b.alignment));
     if (b.first < 0 || b.last < b.first)
         throw InternalError(fmt::format("{} is live from step {} to {}; steps begin at 0, and the last one is not "
@@ -130,7 +129,7 @@ ArenaBlocks make_blocks(const std::vector<ArenaBuffer> &buffers) {
         all.granule = n == 0 ? all.blocks[n].alignment : std::min(all.granule, all.blocks[n].alignment);
     for (ArenaBlock &block : all.blocks) {
         // No offset exceeds the sum of all blocks with a gap of the alignment before each.
-        const int64_t most = most_bytes - sum;
+        const int64_t most = max_bytes - sum;
         if (block.alignment > most || block.bytes > most - block.alignment - all.granule)
             throw UserError(
                 fmt::format("{} buffers have more than 2^62 bytes together, the most in one arena", buffers.size()));

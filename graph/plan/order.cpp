@@ -14,7 +14,7 @@ int64_t peak_of(const TaskGraph &g, const std::vector<int> &order) {
 }
 
 // A peak that every order has: the blocks that one task uses, and those that are live throughout.
-int64_t least_peak(const TaskGraph &g) {
+int64_t min_peak(const TaskGraph &g) {
     int64_t always = 0, most = 0;
     for (size_t b = 0; b < g.bytes.size(); b++)
         if (g.live_in[b] && g.live_out[b]) always += g.bytes[b];
@@ -47,7 +47,7 @@ TaskOrder choose_order(const std::vector<PlanTask> &tasks, const std::vector<Pla
     }
     TaskOrder best;
     best.given_peak = peak_of(g, orders[0]);
-    const int64_t least = least_peak(g);
+    const int64_t least = min_peak(g);
     const auto keep = [&](const std::vector<int> &order) {
         const int64_t peak = peak_of(g, order);
         if (best.order.empty() || peak < best.peak) {

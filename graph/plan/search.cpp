@@ -8,7 +8,7 @@ namespace kumiko::graph {
 
 namespace {
 
-constexpr int most_depth = 2048; // of the recursion, at most 1 KiB of stack each
+constexpr int max_depth = 2048; // of the recursion, at most 1 KiB of stack each
 
 } // namespace
 
@@ -76,8 +76,8 @@ PlacementSearch::Part PlacementSearch::make_part(std::vector<int> blocks, int fi
     return {std::move(blocks), first, last};
 }
 
-SearchResult PlacementSearch::search(const Part &part, int64_t least_offset, int least_rank) {
-    if (steps_ >= limit_ || depth_ >= most_depth) return SearchResult::out_of_steps;
+SearchResult PlacementSearch::search(const Part &part, int64_t min_offset, int min_rank) {
+    if (steps_ >= limit_ || depth_ >= max_depth) return SearchResult::out_of_steps;
     steps_ += int64_t(part.blocks.size()) + part.last - part.first;
     int64_t lowest_top = std::numeric_limits<int64_t>::max();
     for (int b : part.blocks)
@@ -90,7 +90,7 @@ SearchResult PlacementSearch::search(const Part &part, int64_t least_offset, int
     for (int rank = 0; rank < int(part.blocks.size()); rank++) {
         const int b = part.blocks[rank];
         if (placed(b) || low_[b] >= lowest_top) continue;
-        if (std::make_pair(low_[b], rank) >= std::make_pair(least_offset, least_rank))
+        if (std::make_pair(low_[b], rank) >= std::make_pair(min_offset, min_rank))
             candidates.emplace_back(low_[b], rank);
     }
     std::sort(candidates.begin(), candidates.end());

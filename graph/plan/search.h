@@ -30,7 +30,7 @@ private:
     enum class Key { length_first, total_then_area, total_then_length };
 
     Part make_part(std::vector<int> blocks, int first, int last);
-    SearchResult search(const Part &part, int64_t least_offset, int least_rank);
+    SearchResult search(const Part &part, int64_t min_offset, int min_rank);
     SearchResult search_below(const Part &part, int rank);
     bool place(const Part &part, int block);
     bool fits(const Part &part, int64_t offset) const;

@@ -14,15 +14,15 @@ namespace {
 
 // Cycles per LW of its image that a PE waits for: an LM that is written cannot be read.
 constexpr double cycles_of_image_word = 6;
-constexpr int64_t fewest_end_words = 16; // LW per PE of one copy of a bias or a residual
-constexpr int64_t most_depth = 8;        // 16-channel input steps per weight copy that are tried
+constexpr int64_t min_end_words = 16; // LW per PE of one copy of a bias or a residual
+constexpr int64_t max_depth = 8;      // 16-channel input steps per weight copy that are tried
 
 struct ChipConvRoles : OfMatrices<ChipConvolution> {
     int64_t registers = 0; // LW of each GRF for the epilogue
     // Sums that may be computed at a time in one GRF. Four more are reserved, because the number of
     // sums is rounded up to a multiple of four.
-    int64_t most_sums(const ChipNumbers &n) const {
-        return (n.grf - std::min(registers, n.grf - fewest_sum_words)) / sum() - 4;
+    int64_t max_sums(const ChipNumbers &n) const {
+        return (n.grf - std::min(registers, n.grf - min_sum_words)) / sum() - 4;
     }
 };
 
@@ -31,7 +31,7 @@ std::optional<ChipConvRoles> chip_conv_roles(const Op &op) {
     const auto r = find_chip_convolution(op);
     if (!r || r->o.empty()) return std::nullopt;
     ChipConvRoles roles{{*r}};
-    roles.registers = r->end ? std::max(fewest_end_registers, end_registers(op, r->contraction)) : 0;
+    roles.registers = r->end ? std::max(min_end_registers, end_registers(op, r->contraction)) : 0;
     return roles;
 }
 
@@ -58,7 +58,7 @@ int64_t image_words(const ChipConvRoles &r, const ChipConvPoint &p) {
 // LW per PE of bias and residual, two copies of each.
 int64_t end_words(const ChipConvRoles &r, const ChipConvPoint &p) {
     const int64_t one = ceil_div(p.rows * p.columns * p.blocks * r.sum(), lm_granule) * lm_granule;
-    return r.end ? 4 * std::max(fewest_end_words, one) : 0;
+    return r.end ? 4 * std::max(min_end_words, one) : 0;
 }
 
 // Whether the image of the next tile fits the other LM.
@@ -75,7 +75,7 @@ double cycles(const ChipConvRoles &r, const ChipNumbers &n, const ChipConvPoint 
     // Capacities. Copies inside the loop over channels hold one matrix along channels.
     if ((p.image > of_channels || p.weights > of_channels) && p.depth > 1) return INFINITY;
     if (p.image > p.weights && p.weights != of_channels) return INFINITY;
-    if (sums > r.most_sums(n)) return INFINITY;
+    if (sums > r.max_sums(n)) return INFINITY;
     const ChipDistribution d = distribution(r, n, p);
     const int64_t words = image_words(r, p), out = ceil_div(sums, 4) * 4 * (r.single ? 1 : r.out_bytes / 2);
     const bool twice = fits_twice(r, n, p);
@@ -109,7 +109,7 @@ double cycles(const ChipConvRoles &r, const ChipNumbers &n, const ChipConvPoint 
     // A step computes four vectors of f16 or two of f32.
     const auto steps = double(ceil_div(points, cycles_per_step));
     const double step =
-        r.single ? 2 * std::max<double>(steps, sum_latency) : std::max(steps, PackedProductEstimate::fewest_steps);
+        r.single ? 2 * std::max<double>(steps, sum_latency) : std::max(steps, PackedProductEstimate::min_steps);
     const double work = tiles * kb * taps * cycles_per_step * std::max<double>(p.blocks * step, sum_latency);
     const double l2_steps = n.l2_steps(x_pe * pes, n.l1bs / p.l1bs) + n.l2_steps(w / p.l1bs, p.l1bs) +
                             results / n.l1bs / l1b_words_per_step;
@@ -134,8 +134,8 @@ double cycles(const ChipConvRoles &r, const ChipNumbers &n, const ChipConvPoint 
 std::optional<ChipConvPoint> best_point(const ChipConvRoles &r, const ChipNumbers &n) {
     std::optional<ChipConvPoint> best;
     double least = INFINITY;
-    const int64_t most = r.most_sums(n);
-    const auto all_depths = powers(1, std::min(most_depth, ceil_div(r.C, r.side())));
+    const int64_t most = r.max_sums(n);
+    const auto all_depths = powers(1, std::min(max_depth, ceil_div(r.C, r.side())));
     for (const int64_t rows : even_sizes(r.y.extent, most)) {
         for (const int64_t columns : even_sizes(r.x.extent, most / rows)) {
             for (const int64_t blocks :
@@ -192,7 +192,7 @@ ChipConvParameters chip_conv_parameters(const Op &op, const Machine &machine) {
     p.rows = Tile(best.rows, even_sizes(r.y.extent, most));
     p.columns = Tile(best.columns, even_sizes(r.x.extent, most));
     p.blocks = Tile(best.blocks, powers(1, std::min<int64_t>(most, ceil_div(r.O, r.side()))));
-    p.depth = Tile(best.depth, powers(1, std::min(most_depth, ceil_div(r.C, r.side()))));
+    p.depth = Tile(best.depth, powers(1, std::min(max_depth, ceil_div(r.C, r.side()))));
     p.groups = Tile(best.groups, divisors(n.groups));
     p.l2bs = Tile(best.l2bs, divisors(n.l2bs));
     p.l1bs = Tile(best.l1bs, divisors(n.l1bs));

@@ -15,7 +15,7 @@ namespace {
 // cycles. The estimate only ranks points.
 struct DepthwiseEstimate {
     // Per tap, before it adds to the same sums again.
-    static constexpr int64_t fewest_steps = 4;
+    static constexpr int64_t min_steps = 4;
     static constexpr double between_tiles = 60, moves_of_tile = 100; // cycles
 };
 
@@ -35,7 +35,7 @@ struct ChipDepthwisePoint {
 
 // Sums of four lanes take two words of one GRF, and two of the other while they drain; epilogue
 // values need registers too.
-int64_t most_points(const ChipConvolution &r, const ChipNumbers &n) {
+int64_t max_points(const ChipConvolution &r, const ChipNumbers &n) {
     return std::max(n.grf * 3 / 8, n.grf - end_registers_of_taps) * 2 / lanes_of(r);
 }
 
@@ -71,10 +71,10 @@ double cycles(const ChipConvolution &r, const ChipNumbers &n, const ChipDepthwis
     const int64_t points = p.rows * p.columns, taps = r.y.taps * r.x.taps,
                   image = image_words(r, p, copied) * (copied == per_tile ? 1 : r.y.taps) *
                           (copied == per_tap ? r.x.taps : 1);
-    if (points > most_points(r, n) || !fits(r, n, p, copied)) return INFINITY;
+    if (points > max_points(r, n) || !fits(r, n, p, copied)) return INFINITY;
     const double tiles =
         double(distribution(r, n, p).tiles()) * double(ceil_div(r.G, lanes_of(r) * pes_per_mab * p.mabs));
-    const double steps = std::max<double>(ceil_div(points, cycles_per_step), DepthwiseEstimate::fewest_steps);
+    const double steps = std::max<double>(ceil_div(points, cycles_per_step), DepthwiseEstimate::min_steps);
     const double work = tiles * (taps * cycles_per_step * steps + DepthwiseEstimate::between_tiles);
     const double results = r.single ? double(points) : points * r.out_bytes / 2.0;
     // LW of a group.
@@ -96,8 +96,8 @@ ChipDepthwiseParameters chip_depthwise_parameters(const Op &op, const Machine &m
     }
     ChipDepthwisePoint best{1, 1, 1};
     double least = INFINITY;
-    for (const int64_t rows : even_sizes(r.y.extent, most_points(r, n))) {
-        for (const int64_t columns : even_sizes(r.x.extent, most_points(r, n) / rows)) {
+    for (const int64_t rows : even_sizes(r.y.extent, max_points(r, n))) {
+        for (const int64_t columns : even_sizes(r.x.extent, max_points(r, n) / rows)) {
             for (const int64_t m : mabs) {
                 const double c = cycles(r, n, {rows, columns, m});
                 if (c < least) least = c, best = {rows, columns, m};
@@ -105,8 +105,8 @@ ChipDepthwiseParameters chip_depthwise_parameters(const Op &op, const Machine &m
         }
     }
     ChipDepthwiseParameters p;
-    p.rows = Tile(best.rows, even_sizes(r.y.extent, most_points(r, n)));
-    p.columns = Tile(best.columns, even_sizes(r.x.extent, most_points(r, n)));
+    p.rows = Tile(best.rows, even_sizes(r.y.extent, max_points(r, n)));
+    p.columns = Tile(best.columns, even_sizes(r.x.extent, max_points(r, n)));
     p.mabs = Tile(best.mabs, mabs);
     return p;
 }

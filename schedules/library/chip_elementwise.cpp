@@ -63,7 +63,7 @@ class ChipElementwiseLoops {
 public:
     ChipElementwiseLoops(const Op &op, const Machine &machine, const ChipElementwiseParameters &p)
         : op_(op), machine_(machine), s_(op, machine), out_(op.outputs().front()), stage_(op.stage(out_)),
-          kept_(kept_stages(op, stage_)), most_words_(p.words) {}
+          kept_(kept_stages(op, stage_)), max_words_(p.words) {}
 
     Schedule schedule() {
         inline_other_stages();
@@ -115,7 +115,7 @@ private:
 
     // If all rows read row d of a tensor, its words are needed at as many phases as there are block
     // starts within the row. That many tiles pass before the same words are needed again, and LM
-    // must have room for them. Sets phases_ and most_words_; false if LM has no room.
+    // must have room for them. Sets phases_ and max_words_; false if LM has no room.
     bool choose_phases(size_t d, int64_t words) {
         for (phases_ = extent_[d]; phases_ % 2 == 0; phases_ /= 2) {
         }
@@ -123,15 +123,15 @@ private:
         for (const char *level : {"PE", "MAB", "L1B", "L2B", "group"}) all /= machine_.unit(level).count;
         if (phases_ * 8 / narrowest(op_) > all) phases_ = int64_t(1) << 32;
         const int64_t room = machine_.level("LM0").bytes / 8 / 2;
-        while (most_words_ > 4 && phases_ * most_words_ > room) most_words_ /= 2;
-        if (phases_ * most_words_ <= room) return true;
-        phases_ = 1, most_words_ = words;
+        while (max_words_ > 4 && phases_ * max_words_ > room) max_words_ /= 2;
+        if (phases_ * max_words_ <= room) return true;
+        phases_ = 1, max_words_ = words;
         return false;
     }
 
     // Rows that do not fill their blocks in DRAM are fused with the axis outside.
     void fuse_short_rows() {
-        const int64_t words = most_words_;
+        const int64_t words = max_words_;
         for (size_t d = stage_.axes.size(); d-- > 1 && !fills_rows(extent_, stage_.type, machine_);) {
             const Join how = joins(op_, stage_, reads_, d - 1);
             if (how == Join::No || (how == Join::Rows && !kept_.empty())) break;
@@ -223,7 +223,7 @@ private:
     // tile in the memory of that group. Runs of 16 blocks go to the groups round-robin, as DRAM
     // interleaves them.
     void cut_words_and_groups() {
-        int64_t left = most_words_ / (words_.empty() ? 1 : words_per_block_);
+        int64_t left = max_words_ / (words_.empty() ? 1 : words_per_block_);
         const bool rows = beside_ == far_ && group_axis_ != last_;
         group_run_ = groups_ == 1 ? 1
                      : rows       ? at_most(std::min<int64_t>(16, left), extent_[group_axis_])
@@ -346,7 +346,7 @@ private:
     std::vector<int64_t> extent_;
     size_t last_ = 0; // the axis of the lanes
     // Phases of a fused row; words of a PE per operand and tile.
-    int64_t phases_ = 1, most_words_;
+    int64_t phases_ = 1, max_words_;
     std::string lanes_, phase_, row_of_group_; // loops
     // (loop, level), innermost first.
     std::vector<std::pair<std::string, std::string>> bound_;

@@ -15,13 +15,13 @@ namespace {
 struct PackedEstimate {
     // The share by which the second busiest resource delays the busiest one if it is as busy; less
     // by a power of their ratio otherwise.
-    static constexpr double most_delay = 0.12, delay_power = 4;
+    static constexpr double max_delay = 0.12, delay_power = 4;
     static constexpr double start_and_end = 1000; // cycles
 };
 
 // LW of a GRF, beside those for the epilogue's values.
 constexpr int64_t more_end_registers = 8;
-constexpr int64_t most_default_depth = 8; // matrices along k per copy in L1BM
+constexpr int64_t max_default_depth = 8; // matrices along k per copy in L1BM
 // Cycles of DRAM; shorter moves do not reach its rate.
 constexpr int64_t shortest_move = 64;
 // At least up to so many copies in L1BM per copy in L2BM.
@@ -60,7 +60,7 @@ int64_t l1_room(const ChipPackedMatmulRoles &r, const ChipNumbers &n) {
 
 // LW of a GRF for sums.
 int64_t sum_room(const ChipPackedMatmulRoles &r, const ChipNumbers &n) {
-    return n.grf - std::min(r.end_words + (r.end ? more_end_registers : 0), n.grf - fewest_sum_words);
+    return n.grf - std::min(r.end_words + (r.end ? more_end_registers : 0), n.grf - min_sum_words);
 }
 
 bool fits(const ChipPackedMatmulRoles &r, const ChipNumbers &n, const ChipPackedMatmulParameters &p) {
@@ -108,7 +108,7 @@ double cycles(const ChipPackedMatmulRoles &r, const ChipNumbers &n, int64_t out_
     const double l1 = cycles_per_step * (of_matrix * kb * p.columns + double(p.columns) * p.vectors * of_result);
     const double most = std::max({work, matrices, l1}),
                  second = work + matrices + l1 - most - std::min({work, matrices, l1});
-    const double tile = most * (1 + PackedEstimate::most_delay * std::pow(second / most, PackedEstimate::delay_power)),
+    const double tile = most * (1 + PackedEstimate::max_delay * std::pow(second / most, PackedEstimate::delay_power)),
                  first = std::max(tile, vectors + matrices);
     const double rows = p.resident ? first + (jt - 1) * tile : jt * first;
     const double later =
@@ -159,7 +159,7 @@ ChipPackedMatmulParameters chip_packed_matmul_parameters(const Op &op, const Mac
     // Each of the two copies takes a quarter of L1BM.
     const int64_t matrices = std::max<int64_t>(1, n.l1bm / 4 / r.matrix() / best.columns);
     int64_t depth = 1;
-    while (depth * 2 <= std::min({matrices, most_default_depth, ceil_div(r.K, r.side())})) depth *= 2;
+    while (depth * 2 <= std::min({matrices, max_default_depth, ceil_div(r.K, r.side())})) depth *= 2;
     p.depth = Tile(depth, powers(1, std::max<int64_t>(depth, l1_room(r, n) / (2 * r.matrix()))));
     // Copies in L2BM join moves that would be too short, in at most half of L2BM.
     const int64_t tile = depth * best.columns * r.matrix() * best.l1bs;

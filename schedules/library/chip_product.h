@@ -45,16 +45,16 @@ inline constexpr int64_t sum_latency = 3;
 // approximations of simulated cycles. Estimates only rank points.
 struct PackedProductEstimate {
     // Fewest steps per f16 matrix: loading it takes two steps of L1, and some steps wait.
-    static constexpr double fewest_steps = 2.3;
+    static constexpr double min_steps = 2.3;
     static constexpr double start = 300;         // cycles until the first loads have arrived
     static constexpr double cycles_of_move = 60; // lost per move, because short ones are slower
 };
 // LW of each GRF for the epilogue of such a product, at least.
-inline constexpr int64_t fewest_end_registers = 32;
+inline constexpr int64_t min_end_registers = 32;
 // LW to which copies in LM are rounded up.
 inline constexpr int64_t lm_granule = 8;
 // LW of a GRF that are left for sums, whatever an epilogue needs.
-inline constexpr int64_t fewest_sum_words = 16;
+inline constexpr int64_t min_sum_words = 16;
 
 inline int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 // All divisors, ascending.

@@ -83,10 +83,8 @@ namespace {
 
 // Unrolls the axes of the window that p.unroll names, if they are short.
 void unroll_window(StageHandle Y, const ConvRoles &r, const ConvParameters &p) {
-    constexpr int64_t most_unrolled = 11; // columns or rows of a window
-    const auto small = [&](const std::string &axis) {
-        return extent_of(*r.contraction.sum, axis, 64) <= most_unrolled;
-    };
+    constexpr int64_t max_unrolled = 11; // columns or rows of a window
+    const auto small = [&](const std::string &axis) { return extent_of(*r.contraction.sum, axis, 64) <= max_unrolled; };
     // The window's rows and columns, wherever the channels are among the reduction axes.
     std::vector<std::string> window;
     std::copy_if(r.window.begin(), r.window.end(), std::back_inserter(window),

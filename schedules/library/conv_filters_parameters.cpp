@@ -10,9 +10,9 @@ namespace kumiko::library {
 
 namespace {
 
-constexpr int64_t fewest_filters = 8, fewest_results = 40, fewest_steps = 32;
-constexpr int64_t most_pixels = 256, long_sum = 64; // for windows of one element
-constexpr int64_t sharing_filters = 128;            // that pay for reordering an image
+constexpr int64_t min_filters = 8, min_results = 40, min_steps = 32;
+constexpr int64_t max_pixels = 256, long_sum = 64; // for windows of one element
+constexpr int64_t sharing_filters = 128;           // that pay for reordering an image
 
 // Whether operands are of a type narrower than the sum's.
 bool is_narrow(const Op &op, const ConvRoles &r) {
@@ -23,7 +23,7 @@ bool is_narrow(const Op &op, const ConvRoles &r) {
 int64_t pixels_of(const Stage &sum, const ConvRoles &r) {
     int64_t results = 1;
     for (const Axis &a : sum.axes) {
-        if (!r.weights.axes.count(a.name())) results *= constant_extent(a).value_or(fewest_results);
+        if (!r.weights.axes.count(a.name())) results *= constant_extent(a).value_or(min_results);
     }
     return results;
 }
@@ -52,20 +52,20 @@ bool is_conv_by_filters(const Op &op) {
     const auto r = conv_filters_roles(op);
     if (!r) return false;
     const Stage &sum = *r->contraction.sum;
-    if (extent_of(sum, r->other, 0) < fewest_filters) return false;
+    if (extent_of(sum, r->other, 0) < min_filters) return false;
     if (r->nhwc) return true; // results are stored in vectors of filters, as computed
     int64_t steps = 1;        // short sums do not pay for the transposition of results
-    for (const Axis &a : sum.reduction_axes) steps *= constant_extent(a).value_or(fewest_steps);
+    for (const Axis &a : sum.reduction_axes) steps *= constant_extent(a).value_or(min_steps);
     const bool cheap =
         // either the transposition, or relative to the alternatives
         !r->dense || is_narrow(op, *r) || pays_to_pool_by_tiles(op, *r);
-    if (steps < (cheap ? fewest_steps / 2 : fewest_steps)) return false;
+    if (steps < (cheap ? min_steps / 2 : min_steps)) return false;
     // If few results share the weights, packing these costs more than vectors of pixels waste.
     const int64_t results = pixels_of(sum, *r);
     if (is_narrow(op, *r)) return true; // copies are made anyway, in any order
     // If few pixels share long sums, vectors along pixels would be cut at the end of each channel.
-    if (r->fusable) return results <= most_pixels && steps >= long_sum;
-    return !r->dense || results >= fewest_results;
+    if (r->fusable) return results <= max_pixels && steps >= long_sum;
+    return !r->dense || results >= min_results;
 }
 
 bool leaves_lanes_empty(const Op &op, const Machine &machine) {
@@ -196,12 +196,12 @@ public:
         choose_weights();
         // Unrolled columns of a window share image elements if few registers hold results; with
         // wide tiles they would spill these.
-        constexpr int64_t most_unrolled = 11; // columns
-        p_.unroll = through_window_ ? Choice(columns_ <= most_unrolled && !wide_ ? "kx" : "none", {"none", "kx"})
+        constexpr int64_t max_unrolled = 11; // columns
+        p_.unroll = through_window_ ? Choice(columns_ <= max_unrolled && !wide_ ? "kx" : "none", {"none", "kx"})
                                     : Choice(product_.group > 1 ? "none" : "channels", {"none", "channels"});
         p_.parallel = Flag(pays_to_share(op_, machine_));
         const auto narrow = product_.instruction.empty() ? std::nullopt : narrow_strategy_of(op_, r_, machine_);
-        p_.narrow = narrow ? Flag(pixels_of(sum_, r_) >= fewest_results) : Flag(false, {false});
+        p_.narrow = narrow ? Flag(pixels_of(sum_, r_) >= min_results) : Flag(false, {false});
         return p_;
     }
 
@@ -243,7 +243,7 @@ private:
 
     // The most channels in a block. The next run of pixels reads the weights of a tile, and its
     // rows of the image, again; until then they stay in L2.
-    int64_t most_channels() const {
+    int64_t max_channels() const {
         int64_t rows = 1;
         for (const std::string &w : r_.window) {
             if (w != channels_) rows = std::max(rows, extent_of(sum_, w, 1));
@@ -268,7 +268,7 @@ private:
         for (const std::string &w : r_.window) {
             if (w != channels_) window_ *= extent_of(sum_, w, 1);
         }
-        const int64_t most = most_channels();
+        const int64_t most = max_channels();
         const int64_t unit = channels_.empty() ? 1 : unit_of_depth(op_, r_, strategies_, machine_);
         const int64_t steps = std::lcm(int64_t(4), unit);
         int64_t depth = std::min(all_channels_, balanced_block(all_channels_, most, steps));
@@ -312,7 +312,7 @@ private:
         std::vector<std::string> orders = {"copied", "ahead"};
         const bool in_place = r_.nhwc && product_.group == 1 && product_.b == op_.find_input(r_.weights.tensor)->type;
         if (in_place) orders.push_back("direct");
-        p_.weights = Choice(in_place && pixels_of(sum_, r_) < fewest_results ? "direct" : "copied", orders);
+        p_.weights = Choice(in_place && pixels_of(sum_, r_) < min_results ? "direct" : "copied", orders);
     }
 
     const Op &op_;

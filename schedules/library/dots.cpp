@@ -7,7 +7,7 @@ namespace kumiko::library {
 
 namespace {
 
-constexpr int64_t most_columns = 8;
+constexpr int64_t max_columns = 8;
 
 // A product with constant extents and operands of the sum's type, whose rows of A are contiguous
 // along the reduction, as are the columns of B once transposed. With the widest vectors it must
@@ -15,7 +15,7 @@ constexpr int64_t most_columns = 8;
 // more steps either, because the columns fill several.
 std::optional<MatmulRoles> dots_roles(const Op &op) {
     const auto r = matmul_roles(op);
-    if (!r || !r->M || !r->N || !r->K || *r->N < 2 || *r->N > most_columns) return std::nullopt;
+    if (!r || !r->M || !r->N || !r->K || *r->N < 2 || *r->N > max_columns) return std::nullopt;
     const Stage &sum = *r->contraction.sum;
     if (!sum.properties.associative || !sum.properties.commutative || !contiguous_in(r->a, r->k)) return std::nullopt;
     for (const Operand &o : {r->a, r->b}) {

@@ -157,7 +157,7 @@ private:
         return std::any_of(op_.stages().begin(), op_.stages().end(), folds_as_many) && decided_.share_nests &&
                !in_place_ && stage.kind == Stage::Kind::Pointwise && !decided_.loops.count(stage.name) &&
                !decided_.places.count(stage.name) && !holds_stages(s_, stage.name) &&
-               !(p_.parallel && work(stage) >= fewest_parallel_elements);
+               !(p_.parallel && work(stage) >= min_parallel_elements);
     }
 
     // Splits the loops of all stages, and joins nests.
@@ -180,7 +180,7 @@ private:
         if (decided_.share_nests && some_apart) share_nests(s_);
     }
 
-    bool parallel_pays(const Stage &stage) const { return p_.parallel && work(stage) >= fewest_parallel_elements; }
+    bool parallel_pays(const Stage &stage) const { return p_.parallel && work(stage) >= min_parallel_elements; }
 
     void schedule_loops(const Stage &stage) {
         StageHandle S = s_.stage(stage.name);
@@ -229,8 +229,8 @@ private:
     // Partial results of many components spill, and horizontal reduction of them costs more than
     // strided loads.
     static bool has_many_values(const Stage &stage) {
-        constexpr size_t most_values = 4;
-        return stage.components.size() > most_values;
+        constexpr size_t max_values = 4;
+        return stage.components.size() > max_values;
     }
 
     // Vectors of partial results in the reduction of a row. Bounded rows begin and end anywhere.
@@ -415,10 +415,10 @@ std::optional<Schedule> schedule_expanded(const Op &op, const Machine &machine, 
     for (const Stage &stage : op.stages()) {
         if (!is_shifted_contraction(stage) || decided.loops.count(stage.name) || decided.places.count(stage.name))
             continue;
-        constexpr int64_t fewest_steps = 16; // so that the sums of both factors cost little
+        constexpr int64_t min_steps = 16; // so that the sums of both factors cost little
         int64_t steps = 1;
-        for (const Axis &k : stage.reduction_axes) steps *= constant_extent(k).value_or(fewest_steps);
-        if (steps < fewest_steps) continue;
+        for (const Axis &k : stage.reduction_axes) steps *= constant_extent(k).value_or(min_steps);
+        if (steps < min_steps) continue;
         try {
             Schedule expanded = s ? *s : Schedule(op, machine);
             const std::string product = expanded.stage(stage.name).expand().name();

@@ -171,7 +171,7 @@ int lanes_of_narrowest_neighbour(const Schedule &s, const Stage &stage) {
 }
 
 bool pays_to_gather(const Op &op, const Stage &stage, const Machine &machine) {
-    constexpr int64_t fewest_operations = 6; // per gathered element
+    constexpr int64_t min_operations = 6; // per gathered element
     if (stage.is_reduction() || machine.architecture != "x86-64" || machine.vector_bits < 256) return false;
     const std::string &last = stage.axes.back().name();
     const auto gathers = [](const Halide::Internal::Call *read) {
@@ -186,7 +186,7 @@ bool pays_to_gather(const Op &op, const Stage &stage, const Machine &machine) {
     }
     const auto step = farthest_step(op, stage, last, gathers);
     return !gathered.empty() && step && *step <= shuffled_step &&
-           operations(stage) >= fewest_operations * static_cast<int64_t>(gathered.size());
+           operations(stage) >= min_operations * static_cast<int64_t>(gathered.size());
 }
 
 } // namespace kumiko::library

@@ -11,7 +11,7 @@ namespace kumiko::library {
 int64_t work(const Stage &s);
 // A loop is distributed over cores if its stage computes at least as many, which take some
 // microseconds, as long as waking the cores.
-inline constexpr int64_t fewest_parallel_elements = 1 << 16;
+inline constexpr int64_t min_parallel_elements = 1 << 16;
 
 // Whether another stage is computed at this loop of the stage, or shares it. The loop must then not
 // be split or fused. Without `loop`: whether this holds for any loop, so that the stage must not be

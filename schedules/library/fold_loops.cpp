@@ -95,11 +95,11 @@ bool folds_in_lanes(const Op &op, const Stage &stage, const Machine &machine) {
 
 int64_t elements_of_step(const Stage &stage, const Machine &machine, int lanes, std::optional<int64_t> extent,
                          int64_t pieces) {
-    constexpr int64_t vectors_of_row = 8, fewest_rows = 16;
+    constexpr int64_t vectors_of_row = 8, min_rows = 16;
     if (!extent || stage.components.size() != 1 || scattered(stage)) return lanes;
     const std::string &last = stage.axes.back().name();
     int64_t vectors = 1, steps = 1;
-    for (const Axis &a : stage.reduction_axes) steps *= constant_extent(a).value_or(fewest_rows);
+    for (const Axis &a : stage.reduction_axes) steps *= constant_extent(a).value_or(min_rows);
     for (const Expr &e : stage.expressions()) {
         for (const Halide::Internal::Call *read : tensor_reads(e)) {
             const auto uses = [&](const Expr &index) { return Halide::Internal::expr_uses_var(index, last); };
@@ -109,7 +109,7 @@ int64_t elements_of_step(const Stage &stage, const Machine &machine, int lanes, 
                 if (reads_data(index) && !uses(index))
                     vectors = std::max<int64_t>(vectors, accumulator_registers(machine));
                 else if (!uses(index) && uses_reduction_axis(stage, index))
-                    vectors = std::max(vectors, steps >= fewest_rows ? vectors_of_row : 1);
+                    vectors = std::max(vectors, steps >= min_rows ? vectors_of_row : 1);
             }
         }
     }

@@ -36,15 +36,15 @@ std::optional<Stage> reader_of_rows(const Schedule &s, const Stage &stage) {
 } // namespace
 
 RecurrenceBlock block_of_recurrence(const Stage &stage) {
-    constexpr int64_t most_operations = 256; // of all steps and rows together
-    const int64_t fit = std::max<int64_t>(1, most_operations / std::max<int64_t>(1, operations(stage)));
+    constexpr int64_t max_operations = 256; // of all steps and rows together
+    const int64_t fit = std::max<int64_t>(1, max_operations / std::max<int64_t>(1, operations(stage)));
     const int64_t steps = std::clamp<int64_t>(fit, 1, 8);
     return {steps, std::clamp<int64_t>(fit / steps, 1, 4)};
 }
 
 void hold_recurrences(Schedule &s, const std::set<std::string> &apart) {
-    constexpr int64_t fewest_elements = 1 << 13; // per task
-    constexpr int64_t shortest_row = 512;        // the reader's vectors would cross row ends
+    constexpr int64_t min_elements = 1 << 13; // per task
+    constexpr int64_t shortest_row = 512;     // the reader's vectors would cross row ends
     const int64_t cache = cache_bytes(s.machine(), "L2", 512 << 10);
     const Op op = s.op();
     for (const Stage &stage : op.stages()) {
@@ -59,7 +59,7 @@ void hold_recurrences(Schedule &s, const std::set<std::string> &apart) {
                       unit =
                           carried_by_other_axes(stage, stage.axes.back().name()) ? 1 : block_of_recurrence(stage).rows,
                       share = *rows / (unit * threads_of(s.machine())),
-                      together = unit * std::max<int64_t>(1, std::min(fewest_elements / (unit * row), share));
+                      together = unit * std::max<int64_t>(1, std::min(min_elements / (unit * row), share));
         if (*rows * bytes <= cache || together * bytes > cache || together >= *rows) continue;
         const LoopName outer = s.stage(reader->name).split(reader->axes[0].name(), together).first;
         s.stage(stage.name).compute_at(reader->name, outer);

@@ -11,7 +11,7 @@ namespace kumiko::library {
 namespace {
 
 // Per expression, as a tree. Beyond this, passes and the compiler take longer than inlining gains.
-constexpr int64_t most_operations = 256;
+constexpr int64_t max_operations = 256;
 constexpr int64_t operations_of_function = 16; // exp; most others have more
 
 // The operations of the stage's expressions, counted as trees. A read counts as many as `sizes` has
@@ -67,7 +67,7 @@ bool reads_own_element(const Stage &reader, const Halide::Internal::Call *read) 
 int64_t operations(const Stage &stage) { return expanded_operations(stage, {}); }
 
 bool inlines_cheaply(const Op &op, const Stage &stage, const Stage &reader, std::map<std::string, int64_t> &sizes) {
-    constexpr int64_t most_repeated = 30; // repeated operations per element of the reader
+    constexpr int64_t max_repeated = 30; // repeated operations per element of the reader
     auto with = sizes;
     const int64_t own = with[stage.name] = expanded_operations(stage, sizes);
     std::set<Expr, Halide::Internal::IRDeepCompare> places;
@@ -86,7 +86,7 @@ bool inlines_cheaply(const Op &op, const Stage &stage, const Stage &reader, std:
         }
     }
     const int64_t repeated = (static_cast<int64_t>(places.size()) - 1) * own;
-    if (repeated > most_repeated || expanded_operations(reader, with) > most_operations) return false;
+    if (repeated > max_repeated || expanded_operations(reader, with) > max_operations) return false;
     sizes = std::move(with);
     return true;
 }
@@ -115,7 +115,7 @@ bool pays_to_inline(const Schedule &s, const Stage &stage, std::map<std::string,
     auto with = sizes;
     const int64_t operations = with[stage.name] = expanded_operations(stage, sizes);
     for (const std::string &name : state.readers(stage.name)) {
-        if (expanded_operations(state.stage(name).def, with) > most_operations) return false;
+        if (expanded_operations(state.stage(name).def, with) > max_operations) return false;
     }
     int64_t once = operations;
     // other tensors are loaded once per row

@@ -196,22 +196,21 @@ private:
         constexpr int64_t ways_of_l1 = 8;
         const bool crowded = vectors == 1 && contiguous_in(r_.a, r_.k) &&
                              l1_sets_used(K_ * op_.find_input(r_.a.tensor)->type.bytes()) == 1;
-        const int64_t most_rows =
-            std::min<int64_t>(crowded ? ways_of_l1 - 1 : sums / vectors, std::max<int64_t>(M_, 1));
+        const int64_t max_rows = std::min<int64_t>(crowded ? ways_of_l1 - 1 : sums / vectors, std::max<int64_t>(M_, 1));
         for (int64_t n = 1; n <= std::min<int64_t>({registers, 16, std::max<int64_t>(M_, 1)}); n++)
             row_choices.push_back(n);
         for (int64_t n = 1; n <= std::min<int64_t>(4, needed); n++) vector_choices.push_back(n);
-        p_.rows = Tile::nearest(most_rows, row_choices);
+        p_.rows = Tile::nearest(max_rows, row_choices);
         p_.vectors = Tile::nearest(vectors, vector_choices);
         columns_ = vectors * lanes;
         // A matrix of a few tiles uses tiles of equal height, three vectors wide if these are all
         // columns. Otherwise tiles have a row less, which leaves registers for unrolled steps.
         constexpr int64_t few_tiles = 6;
-        few_ = r_.M && r_.N && r_.K && M_ <= few_tiles * most_rows && needed <= 4 && product_.group == 1;
+        few_ = r_.M && r_.N && r_.K && M_ <= few_tiles * max_rows && needed <= 4 && product_.group == 1;
         if (!few_) return;
         const bool whole = needed == 3 && !wide_ && registers >= 12;
         if (whole) p_.vectors = Tile::nearest(3, vector_choices);
-        const int64_t rows = whole ? registers / 3 : needed == 1 || wide_ ? most_rows : (registers - 2) / vectors;
+        const int64_t rows = whole ? registers / 3 : needed == 1 || wide_ ? max_rows : (registers - 2) / vectors;
         int64_t tile = balanced_block(M_, rows, 1);
         // avoids a shorter last tile
         if (N_ % lanes == 0 && M_ % tile != 0 && tile > 4 && M_ % (tile - 1) == 0) tile--;

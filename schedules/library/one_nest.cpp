@@ -15,7 +15,7 @@ namespace kumiko::library {
 namespace {
 
 // The number of arrays that hardware prefetchers can follow at once.
-constexpr size_t most_arrays = 10;
+constexpr size_t max_arrays = 10;
 
 // Arrays read by the stage and by the stages that are computed in its loops.
 std::set<std::string> arrays_read(const ScheduleState &state, const StageState &stage) {
@@ -164,7 +164,7 @@ bool join_partial_sums(Schedule &schedule, const Stage &stage) {
         std::set<std::string> all = arrays_read(schedule.state(), other);
         const size_t apart_read = all.size() + read.size();
         all.insert(read.begin(), read.end());
-        if (all.size() == apart_read || all.size() >= most_arrays) continue;
+        if (all.size() == apart_read || all.size() >= max_arrays) continue;
         Schedule joined = schedule;
         StageHandle S = joined.stage(stage.name);
         const std::string outer = other.def.reduction_axes.back().name();
@@ -206,7 +206,7 @@ void share_nests(Schedule &schedule, const std::set<std::string> &left_out) {
             all.insert(read.begin(), read.end());
             const bool common = all.size() < g.arrays.size() + read.size();
             all.insert(name);
-            return common && all.size() <= most_arrays && common_or_none(g.calls, calls) &&
+            return common && all.size() <= max_arrays && common_or_none(g.calls, calls) &&
                    g.registers + registers < schedule.machine().vector_registers &&
                    same_parts(schedule.state(), name, g.leader) &&
                    !(loop = shared_loop(schedule.state(), name, g.leader, g.loops)).empty();

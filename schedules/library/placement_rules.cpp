@@ -99,7 +99,7 @@ std::map<std::string, RowsOfPart> hold_stages(Schedule &s, const std::set<std::s
         for (const std::string &name : held->rows) parts[name] = {host, held->loop, rows_of_block};
     }
     // compute_with requires equal kinds of loops
-    if (!held->beside.empty() && parallel && work(h) >= fewest_parallel_elements) {
+    if (!held->beside.empty() && parallel && work(h) >= min_parallel_elements) {
         s.stage(host).parallel(h.axes[0].name());
         for (const std::string &name : held->beside) s.stage(name).parallel(h.axes[0].name());
     }
@@ -131,7 +131,7 @@ bool computes_planes(const Schedule &s, const std::string &stage, const LoopName
 
 void roll_padding(Schedule &s, const Stage &padding, const ElementwiseParameters &p) {
     // Rows of a ring; each ring recomputes its border rows.
-    constexpr int64_t fewest_rows = 8, most_rows = 64;
+    constexpr int64_t min_rows = 8, max_rows = 64;
     constexpr int64_t rings_of_thread = 4;
     const auto consumers = s.state().consumers(padding.name);
     if (padding.type.bits() >= 32 || consumers.size() != 1) return;
@@ -161,7 +161,7 @@ void roll_padding(Schedule &s, const Stage &padding, const ElementwiseParameters
     const std::string rows = reader.axes[last - 1].name();
     const int64_t n = constant_extent(reader.axes[last - 1]).value_or(1 << 20),
                   shared = p.parallel ? n / (rings_of_thread * threads_of(s.machine())) : n;
-    const auto [o, i] = s.stage(reader.name).split(rows, std::clamp(shared, fewest_rows, most_rows));
+    const auto [o, i] = s.stage(reader.name).split(rows, std::clamp(shared, min_rows, max_rows));
     s.stage(padding.name).store_at(reader.name, o).compute_at(reader.name, i);
 }
 

@@ -35,7 +35,7 @@ bool divides_values(const Stage &stage) {
 } // namespace
 
 std::vector<size_t> record_ranks(const Stage &stage, const Machine &machine) {
-    constexpr int64_t fewest_operations = 6; // per element, besides its strided store
+    constexpr int64_t min_operations = 6; // per element, besides its strided store
     std::vector<size_t> ranks;
     if (stage.is_reduction() || !stage.strides.empty()) return ranks;
     int64_t elements = 1;
@@ -43,8 +43,7 @@ std::vector<size_t> record_ranks(const Stage &stage, const Machine &machine) {
         const auto n = constant_extent(stage.axes[stage.axes.size() - rank]);
         if (!n) break;
         elements *= *n;
-        if (rank == 1 ? elements > shuffled_step
-                      : elements > elements_of_record || operations(stage) < fewest_operations)
+        if (rank == 1 ? elements > shuffled_step : elements > elements_of_record || operations(stage) < min_operations)
             break;
         const auto records = constant_extent(stage.axes[stage.axes.size() - rank - 1]);
         const bool pays = machine.vector_bits >= 512 || (machine.vector_bits >= 256 && divides_values(stage));
@@ -91,14 +90,14 @@ std::optional<LoopName> vectorize_across_records(Schedule &s, StageHandle S, con
 }
 
 void unroll_record(StageHandle S, const Stage &stage) {
-    constexpr int64_t most_operations = 512;
+    constexpr int64_t max_operations = 512;
     if (stage.is_reduction()) return;
     int64_t elements = 1;
     for (size_t d = stage.axes.size(); d-- > 0;) {
         const std::string &axis = stage.axes[d].name();
         const auto n = constant_extent(stage.axes[d]);
         elements *= n.value_or(1);
-        if (!n || elements > elements_of_record || elements * operations(stage) > most_operations ||
+        if (!n || elements > elements_of_record || elements * operations(stage) > max_operations ||
             !S.state().has_loop(axis) || S.state().order[d] != axis)
             return;
         if (d > 0) S.unroll(axis);

@@ -49,7 +49,7 @@ struct TransposedCopy {
 std::optional<std::map<std::string, TransposedCopy>> transposed_for_vectors(const Op &op, const Stage &stage,
                                                                             const std::string &rows) {
     // With the columns of a tile, at most half of L2.
-    constexpr int64_t most_elements = 2048, unknown_extent = 8;
+    constexpr int64_t max_elements = 2048, unknown_extent = 8;
     const std::string &last = stage.axes.back().name();
     std::map<std::string, TransposedCopy> copies;
     std::map<std::string, std::set<Expr, Halide::Internal::IRDeepCompare>> places;
@@ -65,10 +65,10 @@ std::optional<std::map<std::string, TransposedCopy>> transposed_for_vectors(cons
                 if (!v || v->name == rows || !axes.insert(v->name).second) return std::nullopt;
                 if (v->name == last) copy.dimension = d;
                 for (const Axis &a : stage.reduction_axes) {
-                    if (a.name() == v->name) copy.elements *= constant_extent(a).value_or(most_elements + 1);
+                    if (a.name() == v->name) copy.elements *= constant_extent(a).value_or(max_elements + 1);
                 }
             }
-            if (copy.elements > most_elements) return std::nullopt;
+            if (copy.elements > max_elements) return std::nullopt;
             for (const Axis &a : stage.axes) {
                 if (axes.count(a.name())) continue;
                 copy.times *= constant_extent(a).value_or(unknown_extent);
@@ -153,13 +153,13 @@ std::string rows_of_tile(const Stage &stage) {
 }
 
 // A transposed copy pays from so many reads of each element on.
-static constexpr int64_t fewest_reads = 8;
+static constexpr int64_t min_reads = 8;
 
 bool pays_to_tile(const Op &op, const Stage &stage) {
     const std::string rows = rows_of_tile(stage);
     const auto copies = rows.empty() ? std::nullopt : transposed_for_vectors(op, stage, rows);
-    return copies && std::all_of(copies->begin(), copies->end(),
-                                 [](const auto &copy) { return copy.second.times >= fewest_reads; });
+    return copies &&
+           std::all_of(copies->begin(), copies->end(), [](const auto &copy) { return copy.second.times >= min_reads; });
 }
 
 bool gets_tile(const Op &op, const Stage &stage, const Machine &machine) {

@@ -198,7 +198,7 @@ Sizes sizes_of(const Op &op, const Rings &rings) {
 } // namespace
 
 bool roll_stages(Schedule &s, const std::set<std::string> &apart, bool parallel) {
-    constexpr int64_t fewest_planes = 8; // per border plane of a strip
+    constexpr int64_t min_planes = 8; // per border plane of a strip
     constexpr int64_t strips_of_thread = 4;
     const Op op = s.op();
     if (op.stages().size() < 2 || op.stages().size() > most_stages) return false;
@@ -216,14 +216,14 @@ bool roll_stages(Schedule &s, const std::set<std::string> &apart, bool parallel)
         const int64_t l2 = cache_bytes(s.machine(), "L2", 512 << 10), l3 = cache_bytes(s.machine(), "L3", 0);
         if (2 * sizes.largest <= l2) return false; // the next stage finds it in L2
         const int64_t planes = std::max<int64_t>(1, constant_extent(host.axes[axis]).value_or(1 << 10)),
-                      least = fewest_planes * rings.border;
+                      least = min_planes * rings.border;
         StageHandle H = s.stage(host.name);
         LoopName kept = host.axes[axis].name(), computed = kept;
         int64_t bytes = sizes.rings;
         std::optional<int64_t> strip; // of the next axis
         if (const auto across = constant_extent(host.axes[axis + 1]);
             bytes > l2 && across && axis + 2 < host.axes.size()) {
-            const int64_t border = search.along(axis + 1).border, fewest = std::max<int64_t>(1, fewest_planes * border),
+            const int64_t border = search.along(axis + 1).border, fewest = std::max<int64_t>(1, min_planes * border),
                           shared = parallel ? *across / (strips_of_thread * threads_of(s.machine())) : *across,
                           most = std::max(std::min(*across * l2 / bytes - border, shared), fewest);
             if (most < *across) {

@@ -112,18 +112,18 @@ bool selects_by(const Stage &stage, const std::string &axis) {
 // Rows to unroll: rows that read the same elements, as in a stencil, so that each element is loaded
 // once, or rows that take different branches.
 std::optional<RowsOfBlock> rows_that_share(const Schedule &s, const Stage &stage, const Reads &reads) {
-    constexpr double worth = 0.8;            // at most this fraction of the loads may remain
-    constexpr double worth_twice = 0.9;      // of the loads that half as many rows leave
-    constexpr int64_t most_operations = 256; // of all rows
+    constexpr double worth = 0.8;           // at most this fraction of the loads may remain
+    constexpr double worth_twice = 0.9;     // of the loads that half as many rows leave
+    constexpr int64_t max_operations = 256; // of all rows
     // On Emerald Rapids rows of 260 to 320 f32 that begin within lines are as fast either way.
     constexpr int64_t long_row = 1 << 10;    // bytes
     constexpr double pays_for_partial = 4.0; // loads that must be saved per store of a long row
     constexpr double pays_anyway = 0.3;      // this fraction of the loads suffices anyway
     // Hardware prefetchers follow few streams. Beyond L2 several rows of more streams than this are
     // slower than one row (wave of the suite own-ops on Zen 3).
-    constexpr int64_t most_streams = 12;
+    constexpr int64_t max_streams = 12;
     const int64_t of_element = std::max<int64_t>(operations(stage), 2 * static_cast<int64_t>(reads.size()));
-    const int64_t most = std::min<int64_t>(s.machine().vector_registers / 4, most_operations / of_element);
+    const int64_t most = std::min<int64_t>(s.machine().vector_registers / 4, max_operations / of_element);
     if (most < 2) return std::nullopt;
     const bool root = s.state().stage(stage.name).placement.kind == Placement::Kind::Root;
     const bool partial = root && stores_partial_lines(stage, s.machine());
@@ -154,7 +154,7 @@ std::optional<RowsOfBlock> rows_that_share(const Schedule &s, const Stage &stage
             const double n = static_cast<double>(rows), left = together / (n * alone);
             if (left >= least * (best && best->axis == axis ? worth_twice : 1)) continue;
             const RowsOfArrays arrays = rows_of_arrays(s, stage, reads, d, rows);
-            if (arrays.conflicting > ways || (beyond_l2 && arrays.all > most_streams)) continue;
+            if (arrays.conflicting > ways || (beyond_l2 && arrays.all > max_streams)) continue;
             if (partial && is_long && alone - together / n < pays_for_partial && left > pays_anyway) continue;
             least = left;
             best = {axis, rows, true, true, vectors};
@@ -173,7 +173,7 @@ std::optional<RowsOfBlock> rows_that_share(const Schedule &s, const Stage &stage
 // two places or more. Rows inside of a block of columns then load these, and compute from them,
 // once.
 std::optional<RowsOfBlock> rows_of_pairs(const Stage &stage, const Reads &reads) {
-    constexpr int64_t fewest_rows = 8, rows_of_block = 32;
+    constexpr int64_t min_rows = 8, rows_of_block = 32;
     const std::string &rows = stage.axes[stage.axes.size() - 2].name(), &last = stage.axes.back().name();
     Reads along;
     for (const auto &[tensor, indices] : reads) {
@@ -186,7 +186,7 @@ std::optional<RowsOfBlock> rows_of_pairs(const Stage &stage, const Reads &reads)
         along.emplace_back(tensor, indices);
     }
     if (elements_read(along, last, 1).size() < 2 ||
-        constant_extent(*find_axis(stage, rows)).value_or(fewest_rows) < fewest_rows)
+        constant_extent(*find_axis(stage, rows)).value_or(min_rows) < min_rows)
         return std::nullopt;
     return RowsOfBlock{rows, rows_of_block, false, true};
 }

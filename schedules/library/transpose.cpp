@@ -12,8 +12,8 @@ namespace kumiko::library {
 
 namespace {
 
-constexpr int64_t least_of_line = 16, most_of_line = 32; // bytes of a line in a non-temporal store
-constexpr int64_t rows_at_once = 8;                      // rows written piece by piece
+constexpr int64_t min_of_line = 16, max_of_line = 32; // bytes of a line in a non-temporal store
+constexpr int64_t rows_at_once = 8;                   // rows written piece by piece
 
 // The axis along which the output is contiguous (`along`), and the one along which an input is
 // (`across`). If one of them is shorter than four elements, it is `few`, and vectors run along the
@@ -121,7 +121,7 @@ RowPieces pieces_of_rows(const TransposeRoles &r, const Machine &machine, int64_
     const bool many = bytes > 1 && r.few.empty() && across.value_or(0) >= rows_at_once;
     if (!many || !along || !exceeds_caches(r.bytes(), machine)) return {};
     RowPieces p{std::gcd(*along * bytes, line_bytes), 1024}; // each input row on a page of its own
-    if (p.bytes < least_of_line || p.bytes > most_of_line) return {};
+    if (p.bytes < min_of_line || p.bytes > max_of_line) return {};
     constexpr int64_t ways = 8;
     const int64_t way = cache_bytes(machine, "L2", 512 << 10) / ways, stride = *across * bytes;
     while (p.length > line_bytes && p.length * std::gcd(stride, way) > ways / 2 * way) p.length /= 2;
@@ -165,7 +165,7 @@ TransposeParameters transpose_parameters(const Op &op, const Machine &machine) {
     // Large arrays with long rows write four rows along, and prefetch the next line of 256 input
     // rows, which L1 holds.
     const int64_t piece = std::gcd(along.value_or(1) * bytes, line_bytes), l2 = cache_bytes(machine, "L2", 512 << 10);
-    const bool splits_lines = bytes > 1 && piece >= least_of_line && piece <= most_of_line && piece / bytes < p.lanes;
+    const bool splits_lines = bytes > 1 && piece >= min_of_line && piece <= max_of_line && piece / bytes < p.lanes;
     if (has_slow_l3(machine) && splits_lines && *along * bytes >= 4 * line_bytes && 2 * r.bytes() > l2) {
         constexpr int64_t rows = 16, columns_along = 4, length = 256;
         p.lanes = Tile::nearest(piece / bytes, up_to(line_bytes / bytes));
@@ -252,7 +252,7 @@ Schedule schedule_one(const Op &op, const Machine &machine, const TransposeRoles
         for (const std::string &tensor : r.transposed)
             Y.prefetch(tensor, group, std::max<int64_t>(1, line_bytes / bytes / p.columns), Y.name(), ahead);
     }
-    stream_large_outputs(s, p.length > 0 ? least_of_line : line_bytes);
+    stream_large_outputs(s, p.length > 0 ? min_of_line : line_bytes);
     return s;
 }
 

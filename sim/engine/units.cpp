@@ -11,7 +11,7 @@ namespace kumiko::sim {
 
 namespace {
 
-constexpr size_t most_waiting = 32; // steps; each needs some KiB of one block's data
+constexpr size_t max_waiting = 32; // steps; each needs some KiB of one block's data
 
 } // namespace
 
@@ -34,7 +34,7 @@ void Runner::run_units(const PlannedWord &p) {
             run_steps({&now_, 1});
         } else {
             waiting_.push_back(now_);
-            if (waiting_.size() == most_waiting) run_waiting();
+            if (waiting_.size() == max_waiting) run_waiting();
         }
     }
     if (w.l2.op == L2Op::None || is_upward(w.l2.op)) return;

@@ -44,7 +44,7 @@ int64_t smallest_arena(const std::vector<ArenaBuffer> &buffers) {
     return best;
 }
 
-int64_t most_live_bytes(const std::vector<ArenaBuffer> &buffers) {
+int64_t max_live_bytes(const std::vector<ArenaBuffer> &buffers) {
     int64_t most = 0;
     for (int64_t step = 0; step < 64; step++) {
         int64_t live = 0;
@@ -176,7 +176,7 @@ TEST_CASE("placement of up to 7 buffers is optimal") {
         REQUIRE(plan.bytes == smallest_arena(buffers));
         REQUIRE(plan.bytes >= plan.bound);
         REQUIRE(plan.optimal);
-        if (!mixed) REQUIRE(plan.bound == most_live_bytes(buffers));
+        if (!mixed) REQUIRE(plan.bound == max_live_bytes(buffers));
         above_bound += plan.bytes > plan.bound;
         above_greedy += plan.bytes < plan_arena(buffers, 0).bytes;
     }

@@ -377,7 +377,7 @@ TEST_CASE("the least possible time counts what every schedule executes") {
     const auto least = [](const Tensor &result, const std::vector<Tensor> &inputs) {
         const Work w = count_work(Op("op", inputs, {result}), {});
         CHECK(w.operations > 0);
-        return w.least_operations;
+        return w.min_operations;
     };
     CHECK(least(compute("Y", {i, j}, max(S(i, j), 0.0f) + 1.0f), {A, B}) == all);
     CHECK(least(compute("Y", {j, i}, select(S(i, j) > 0.0f, 1.0f, 0.0f)), {A, B}) == all);

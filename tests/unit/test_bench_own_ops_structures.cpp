@@ -41,7 +41,7 @@ private:
     const StructureOf::Facts wanted_;
     std::vector<std::string> best_ = {"a legal schedule"};
     bool begun_ = false;
-    static constexpr int most_tried = 3000;
+    static constexpr int max_tried = 3000;
 
     std::optional<std::vector<std::string>> missing_of(const Point &point) {
         if (!space_.reason_against(point).empty()) return std::nullopt;
@@ -79,7 +79,7 @@ private:
                     others.push_back(next);
             });
         }
-        for (size_t n = 0; n < others.size() && !found && tried < most_tried; n++)
+        for (size_t n = 0; n < others.size() && !found && tried < max_tried; n++)
             found = better(others[n], than, steps - 1);
         return found;
     }

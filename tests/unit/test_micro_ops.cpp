@@ -15,7 +15,7 @@ namespace {
 const Config small = Config::load("small");
 
 int distance(const char *first, const char *second) {
-    return least_distance(assemble_word(first), assemble_word(second), small).value_or(-1);
+    return min_distance(assemble_word(first), assemble_word(second), small).value_or(-1);
 }
 MicroOp op(const char *line, const char *next = nullptr) {
     MicroOp m(assemble_word(line));

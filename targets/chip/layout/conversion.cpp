@@ -18,7 +18,7 @@ int units_at(int rank, const sim::Config &c) {
 
 // The number of elements that a unit of `rank` requires in or below it but lacks there: the maximum
 // over the units. `have` may be null.
-int64_t most_lacking(int rank, const Contents *have, const Contents &want, int64_t elements, const sim::Config &c) {
+int64_t max_lacking(int rank, const Contents *have, const Contents &want, int64_t elements, const sim::Config &c) {
     const int units = units_at(rank, c);
     if (want.units() < units) return 0;
     std::vector<int32_t> there(size_t(elements), -1), counted(size_t(elements), -1);
@@ -65,7 +65,7 @@ ConversionBound conversion_bound(const Placement &from, const Placement &to, con
         start = from.memory == Memory::Dram ? c.moves.dram_start : c.moves.pdm_start;
     }
     if (to.memory <= Memory::Pdm) {
-        const int64_t most = most_lacking(0, nullptr, destination, elements, c);
+        const int64_t most = max_lacking(0, nullptr, destination, elements, c);
         add(to.memory == Memory::Dram ? "DRAM write" : "PDM write", most,
             to.memory == Memory::Dram ? off_rate : pdm_rate);
         start += to.memory == Memory::Dram ? c.moves.dram_start : c.moves.pdm_start;
@@ -76,7 +76,7 @@ ConversionBound conversion_bound(const Placement &from, const Placement &to, con
     for (int rank = 1; rank <= rank_of(to.memory); rank++) {
         // A source above this rank holds nothing at it.
         const int64_t most =
-            most_lacking(rank, rank_of(from.memory) >= rank ? &source : nullptr, destination, elements, c);
+            max_lacking(rank, rank_of(from.memory) >= rank ? &source : nullptr, destination, elements, c);
         add(links[rank], most, rates[rank]);
     }
     for (const auto &p : bound.parts) bound.cycles = std::max(bound.cycles, p.cycles);

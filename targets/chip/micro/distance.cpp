@@ -28,7 +28,7 @@ std::optional<int> distance_of(const Access &a, const Access &b, const Config &c
 
 } // namespace
 
-std::optional<int> least_distance(const Accesses &first, const Accesses &second, const Config &c) {
+std::optional<int> min_distance(const Accesses &first, const Accesses &second, const Config &c) {
     std::optional<int> least;
     for (const Access &a : first) {
         for (const Access &b : second) {
@@ -39,11 +39,11 @@ std::optional<int> least_distance(const Accesses &first, const Accesses &second,
     return least;
 }
 
-std::optional<int> least_distance(const Word &first, const Word &second, const Config &config) {
+std::optional<int> min_distance(const Word &first, const Word &second, const Config &config) {
     Accesses a, b;
     accesses(first, config, a);
     accesses(second, config, b);
-    return least_distance(a, b, config);
+    return min_distance(a, b, config);
 }
 
 } // namespace kumiko::chip

@@ -37,7 +37,7 @@ std::vector<Word> emit_in_order(const std::vector<MicroOp> &ops, const Config &c
         int64_t step = last;
         for (const Placed &p : recent)
             for (size_t k = 0; k < parts; k++)
-                if (const auto d = least_distance(p.accesses, own[k], config))
+                if (const auto d = min_distance(p.accesses, own[k], config))
                     step = std::max(step, p.step + *d - int64_t(k));
         for (;; step++) { // until every word can be merged
             std::vector<std::pair<size_t, Word>> merged;

@@ -66,7 +66,7 @@ struct Loop {
 };
 
 // Selects the loops from left to right, at each position the one that saves most words.
-std::vector<Loop> find_loops(const std::vector<Item> &items, int most_words, const std::atomic<bool> *stop) {
+std::vector<Loop> find_loops(const std::vector<Item> &items, int max_words, const std::atomic<bool> *stop) {
     std::vector<Loop> loops;
     for (size_t at = 0; at < items.size();) {
         end_when_stopped(stop, "compiling");
@@ -75,7 +75,7 @@ std::vector<Loop> find_loops(const std::vector<Item> &items, int most_words, con
         for (size_t length = 1; at + 2 * length <= items.size(); length++) {
             const Item &last = items[at + length - 1];
             words += last.words.size();
-            if (int(words) > most_words || last.whole || items[at].whole) break;
+            if (int(words) > max_words || last.whole || items[at].whole) break;
             if (items[at].shape != items[at + length].shape) continue;
             const uint32_t n = repeats(items, at, length);
             const size_t saved = (n - 1) * words;

@@ -9,7 +9,7 @@
 // Micro-ops are in program order. The list means what it would do if each started after all results
 // of the earlier ones had arrived. A packer may reorder and merge if, for every pair in which the
 // second depends on the first,
-//   step(second) − step(first) ≥ least_distance(first, second)
+//   step(second) − step(first) ≥ min_distance(first, second)
 #pragma once
 
 #include "sim/accesses.h"
@@ -52,8 +52,8 @@ private:
 //   read after write 1 + gap; write after write 1; write after read 0 (of a face 1); a move and its
 //   wait 1; a wait and its dependents 0; moves as far apart as the machine issues them.
 //   Forwards do not count: the parts of a micro-op express them.
-std::optional<int> least_distance(const sim::Word &first, const sim::Word &second, const sim::Config &config);
-std::optional<int> least_distance(const sim::Accesses &first, const sim::Accesses &second, const sim::Config &config);
+std::optional<int> min_distance(const sim::Word &first, const sim::Word &second, const sim::Config &config);
+std::optional<int> min_distance(const sim::Accesses &first, const sim::Accesses &second, const sim::Config &config);
 
 // The words of a program that contains only these micro-ops, in order: each goes into the earliest
 // step, not before that of its predecessor, in which its words merge and every distance is kept.

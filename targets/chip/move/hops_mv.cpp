@@ -125,7 +125,7 @@ void moves(const std::vector<Run> &runs, Memory memory, bool load, int tag, cons
                             all.size(), load ? "mv.bcast" : "mv.gather");
 }
 
-constexpr int64_t most_blocks = 65535; // of 64 LW in one block
+constexpr int64_t max_blocks = 65535; // of 64 LW in one block
 
 } // namespace
 
@@ -149,7 +149,7 @@ std::optional<Made> Hops::match_in(const State &from, const State &to) {
                 for (const int64_t b : finder.find(g, want.at(u, a))) {
                     if ((from.base + b) % granule) continue;
                     int64_t n = 0;
-                    while (a + n < want.words() && n < block * most_blocks && from.base + b + n < size &&
+                    while (a + n < want.words() && n < block * max_blocks && from.base + b + n < size &&
                            want.at(u, a + n)[0] != untouched &&
                            (!requires_element(want.at(u, a + n), lanes) ||
                             (b + n < have.words() && satisfies(want.at(u, a + n), have.at(g, b + n), lanes))))
@@ -194,7 +194,7 @@ std::optional<Made> Hops::match_out(const State &from, const State &to) {
                     const int64_t a = x - (b - at);
                     if (from.base + a < 0) continue;
                     int64_t n = 0;
-                    while (at + n < want.words() && n < block * most_blocks && from.base + a + n < config.sizes.l2bm &&
+                    while (at + n < want.words() && n < block * max_blocks && from.base + a + n < config.sizes.l2bm &&
                            want.at(g, at + n)[0] != untouched &&
                            (!requires_element(want.at(g, at + n), lanes) ||
                             (a + n >= 0 && a + n < have.words() &&
@@ -425,7 +425,7 @@ std::vector<Made> push_across(const State &from, int64_t base, std::optional<int
     if (!tag) return {};
     const int lanes = from.table.lanes(), units = c.total_l2bs();
     const int64_t words = round_up(from.table.words(), c.moves.block);
-    if (from.base + words > c.sizes.l2bm || words / c.moves.block > most_blocks) return {};
+    if (from.base + words > c.sizes.l2bm || words / c.moves.block > max_blocks) return {};
     Made made{{Memory::L2bm, base, Contents(Memory::L2bm, units, words * units, lanes)}, {}, ""};
     int count = 0;
     for (int u = 0; u < units; u++) {

@@ -138,17 +138,17 @@ void ProductPlanner::begin_memory() {
     m_.lag = f_.stage.write_back.empty() ? 0 : slots - 1;
     if (end) m_.epilogue_loads = Ring(plan.take(Bank::L2bm, end, "epilogue operands"), end);
     const int64_t spare = plan.free_words(Bank::L2bm) - slots * result - w;
-    const int64_t most_x = std::clamp<int64_t>(spare / x / (m_.ahead > 1 ? 2 : 1), 1, 4) * x;
-    m_.whole_x_blocks = std::min(m_.whole_x_blocks, most_x / (f_.vectors * block_words));
-    m_.x_loads = Ring(plan.take(Bank::L2bm, most_x, "rows of " + f_.x.access.tensor), most_x);
+    const int64_t max_x = std::clamp<int64_t>(spare / x / (m_.ahead > 1 ? 2 : 1), 1, 4) * x;
+    m_.whole_x_blocks = std::min(m_.whole_x_blocks, max_x / (f_.vectors * block_words));
+    m_.x_loads = Ring(plan.take(Bank::L2bm, max_x, "rows of " + f_.x.access.tensor), max_x);
     const int64_t begin = plan.take(Bank::L2bm, slots * result, "rows of " + f_.y.access.tensor);
     m_.results = Ring(begin, slots * result);
-    const int64_t most_w = std::max<int64_t>(1, plan.free_words(Bank::L2bm) / w) * w;
-    const int64_t at = plan.take(Bank::L2bm, most_w, "rows of " + f_.w.access.tensor);
+    const int64_t max_w = std::max<int64_t>(1, plan.free_words(Bank::L2bm) / w) * w;
+    const int64_t at = plan.take(Bank::L2bm, max_w, "rows of " + f_.w.access.tensor);
     // Columns loaded before the tiles, not during them, may also use the results' room.
-    const int64_t w_room2 = m_.ahead > 1 ? most_w : (at + most_w - begin) / w * w;
+    const int64_t w_room2 = m_.ahead > 1 ? max_w : (at + max_w - begin) / w * w;
     m_.w_loads = Ring(m_.ahead > 1 ? at : begin, w_room2);
-    m_.late_loads = Ring(at, most_w);
+    m_.late_loads = Ring(at, max_w);
     if (f_.w.across) return;
     // Moves carry more rows than fit in L1BM if L2BM holds those of all L1Bs twice.
     m_.w_rows = m_.l1_rows;
