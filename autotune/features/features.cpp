@@ -94,6 +94,52 @@ bool inside_parallel(const LoopTree &tree, int node) {
 
 constexpr size_t described_bodies = 3;
 
+// The memory accesses of the body of a loop, as concurrent streams.
+void describe_streams(Table &t, const std::string &p, const LoopTree &tree, const LoopNode &loop, int node,
+                      const Machine &machine) {
+    double streams = 0, far = 0, near = 0, still = 0, aliased = 0, unaligned = 0;
+    const double vector = machine.vector_bits / 8.0;
+    for (const Access &a : loop.accesses) {
+        // Strides of whole pages map to the same L1 sets; unaligned vectors cross cache lines.
+        bool all_aligned = std::fmod(a.index.constant * a.bytes, vector) == 0;
+        for (const auto &[l, c] : a.index.terms) {
+            const double bytes = std::abs(c) * a.bytes;
+            if (std::fmod(bytes, 4096) == 0 && tree.loops[static_cast<size_t>(l)].extent >= 4) aliased += 1;
+            all_aligned = all_aligned && std::fmod(bytes, vector) == 0;
+        }
+        for (size_t i = 1; i < a.constants.size(); i++)
+            aliased += std::fmod((a.constants[i] - a.constants[i - 1]) * a.bytes, 4096) == 0;
+        if (!all_aligned && a.elements > static_cast<double>(a.constants.size())) unaligned += a.times;
+        const double step = std::abs(a.index.coefficient(node)) * a.bytes;
+        streams += 1;
+        if (step == 0)
+            still += 1;
+        else if (step <= 2.0 * machine.vector_bits / 8 || step <= (a.past - a.lowest) * a.bytes)
+            near += 1;
+        else
+            far += static_cast<double>(std::max<size_t>(1, a.constants.size()));
+    }
+    t.add(p + "streams", log_of(streams));
+    t.add(p + "still", log_of(still));
+    t.add(p + "near", log_of(near));
+    t.add(p + "far", log_of(far));
+    t.add(p + "aliased", log_of(aliased));
+    t.add(p + "unaligned", log_of(unaligned));
+}
+
+// The working sets of a loop (-1: none) and of those around it.
+void describe_working_sets(Table &t, const std::string &p, const LoopTree &tree, int node, const Core &core) {
+    double touched[4] = {0, 0, 0, 0}, pages[4] = {0, 0, 0, 0};
+    for (int level = 0; level < 4 && node >= 0; level++, node = tree.loops[static_cast<size_t>(node)].parent)
+        touched[level] = 64 * touched_lines(tree, node), pages[level] = touched_lines(tree, node, 4096);
+    for (int level = 0; level < 4; level++) {
+        t.add(p + "touched." + std::to_string(level), log_of(touched[level]));
+        t.add(p + "pages." + std::to_string(level), log_of(pages[level]));
+    }
+    t.add(p + "touched_to_l1", ratio(touched[0], core.capacities[0]));
+    t.add(p + "touched_to_l2", ratio(touched[1], core.capacities[1]));
+}
+
 void describe_body(Table &t, const std::string &p, const LoopTree &tree, const Body *b, double all_cycles,
                    const Core &core, const Machine &machine) {
     static const LoopNode none;
@@ -130,35 +176,7 @@ void describe_body(Table &t, const std::string &p, const LoopTree &tree, const B
     t.add(p + "branches", log_of(w.branches));
     t.add(p + "prefetches", log_of(w.prefetches));
     t.add(p + "body_accesses", log_of(w.loads + w.stores));
-    // The body's memory accesses, as concurrent streams.
-    double streams = 0, far = 0, near = 0, still = 0, aliased = 0, unaligned = 0;
-    const double vector = machine.vector_bits / 8.0;
-    for (const Access &a : loop.accesses) {
-        // Strides of whole pages map to the same L1 sets; unaligned vectors cross cache lines.
-        bool all_aligned = std::fmod(a.index.constant * a.bytes, vector) == 0;
-        for (const auto &[l, c] : a.index.terms) {
-            const double bytes = std::abs(c) * a.bytes;
-            if (std::fmod(bytes, 4096) == 0 && tree.loops[static_cast<size_t>(l)].extent >= 4) aliased += 1;
-            all_aligned = all_aligned && std::fmod(bytes, vector) == 0;
-        }
-        for (size_t i = 1; i < a.constants.size(); i++)
-            aliased += std::fmod((a.constants[i] - a.constants[i - 1]) * a.bytes, 4096) == 0;
-        if (!all_aligned && a.elements > static_cast<double>(a.constants.size())) unaligned += a.times;
-        const double step = std::abs(a.index.coefficient(b->node)) * a.bytes;
-        streams += 1;
-        if (step == 0)
-            still += 1;
-        else if (step <= 2.0 * machine.vector_bits / 8 || step <= (a.past - a.lowest) * a.bytes)
-            near += 1;
-        else
-            far += static_cast<double>(std::max<size_t>(1, a.constants.size()));
-    }
-    t.add(p + "streams", log_of(streams));
-    t.add(p + "still", log_of(still));
-    t.add(p + "near", log_of(near));
-    t.add(p + "far", log_of(far));
-    t.add(p + "aliased", log_of(aliased));
-    t.add(p + "unaligned", log_of(unaligned));
+    describe_streams(t, p, tree, loop, b->node, machine);
     // The relative cost of the enclosing body.
     const LoopNode *around =
         loop.parent >= 0 && b != &nothing ? &tree.loops[static_cast<size_t>(loop.parent)] : nullptr;
@@ -166,17 +184,7 @@ void describe_body(Table &t, const std::string &p, const LoopTree &tree, const B
           around ? share(body_cycles(tree, loop.parent, core).cycles(), cycles * loop.extent + 1e-9) : 0.f);
     t.add(p + "around_stores",
           around ? share(around->work.stores + around->work.masked_stores, cycles * loop.extent + 1e-9) : 0.f);
-    // The working sets of the enclosing loops.
-    double touched[4] = {0, 0, 0, 0}, pages[4] = {0, 0, 0, 0};
-    int node = b == &nothing ? -1 : b->node;
-    for (int level = 0; level < 4 && node >= 0; level++, node = tree.loops[static_cast<size_t>(node)].parent)
-        touched[level] = 64 * touched_lines(tree, node), pages[level] = touched_lines(tree, node, 4096);
-    for (int level = 0; level < 4; level++) {
-        t.add(p + "touched." + std::to_string(level), log_of(touched[level]));
-        t.add(p + "pages." + std::to_string(level), log_of(pages[level]));
-    }
-    t.add(p + "touched_to_l1", ratio(touched[0], core.capacities[0]));
-    t.add(p + "touched_to_l2", ratio(touched[1], core.capacities[1]));
+    describe_working_sets(t, p, tree, b == &nothing ? -1 : b->node, core);
 }
 
 // Sums over the bodies of all loops.

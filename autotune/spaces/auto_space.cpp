@@ -44,6 +44,12 @@ std::vector<int64_t> up_to(std::vector<int64_t> values, int64_t limit) {
     return values;
 }
 
+// Inserts a value into ascending ones if they lack it.
+void insert_sorted(std::vector<int64_t> &values, int64_t value) {
+    const auto at = std::lower_bound(values.begin(), values.end(), value);
+    if (at == values.end() || *at != value) values.insert(at, value);
+}
+
 // Rows of a tile: at most `most`, and a divisor of the extent if that costs little.
 int64_t rows_in(int64_t extent, int64_t most) {
     for (int64_t rows = std::min(most, extent); rows >= 1 && 5 * rows >= 3 * most; rows--) {
@@ -166,10 +172,26 @@ private:
                            const std::vector<std::string> &held) const;
     void add(const std::string &stage, const std::string &what, const Json &values, const Json &wish, bool ordered);
     void add_number(const std::string &stage, const std::string &what, std::vector<int64_t> values, int64_t wish);
+    // Whether a reduction has several sums in registers.
+    bool has_tiles() const {
+        return std::any_of(sketches_.begin(), sketches_.end(),
+                           [](const StageSketch &s) { return s.stage->is_reduction() && !s.tiles.empty(); });
+    }
     void place_stages();
+    void find_holder();
+    size_t default_depth(const std::vector<std::string> &shared) const;
+    void add_holders(const std::vector<std::string> &shared, size_t depth);
+    void add_place(const Stage &s, size_t depth);
     void shorten(const StageSketch &s, const std::string &what);
     void make_legal();
     void add_reduction(const StageSketch &s);
+    struct RegisterTile;
+    RegisterTile register_tile(const StageSketch &s) const;
+    void add_multiply(const StageSketch &s);
+    void add_tile(const StageSketch &s, const RegisterTile &tile);
+    int64_t add_steps(const StageSketch &s, const RegisterTile &tile);
+    void add_blocks(const StageSketch &s, const RegisterTile &tile, int64_t depth);
+    void add_copies(const StageSketch &s, const RegisterTile &tile);
     void add_points(const StageSketch &s);
     const StageSketch &sketch(const std::string &stage) const {
         return *std::find_if(sketches_.begin(), sketches_.end(),
@@ -321,17 +343,12 @@ bool AutoSpace::may_hold(const StageSketch &s) const {
                        [&](const std::string &r) { return sketch(r).kind != StageSketch::Kind::Whole; });
 }
 
-// Adds the parameters for where stages are computed.
-void AutoSpace::place_stages() {
-    const std::vector<Stage> &stages = op().stages();
-    std::map<std::string, std::vector<std::string>> &readers = readers_;
-    const ScheduleState state = Schedule(op(), machine()).state();
-    for (const Stage &s : stages) readers[s.name] = state.readers(s.name);
-
+// Finds the stage that holds others, and the consumers that can be fused into reductions.
+void AutoSpace::find_holder() {
     if (op().outputs().size() == 1 && !reads_before_update(op()) && !has_extern(op())) holder_ = op().outputs()[0];
-    for (const Stage &s : stages) {
-        if (!s.is_reduction() || op().is_output(s.name) || readers[s.name].size() != 1) continue;
-        const std::string consumer = readers[s.name][0];
+    for (const Stage &s : op().stages()) {
+        if (!s.is_reduction() || op().is_output(s.name) || readers_[s.name].size() != 1) continue;
+        const std::string consumer = readers_[s.name][0];
         if (op().stage(consumer).kind != Stage::Kind::Pointwise) continue;
         if (!legal(op(), machine(), [&](Schedule &t) { t.stage(s.name).finish_in(consumer); })) continue;
         // A consumer is fused into the last reduction that it reads.
@@ -341,28 +358,27 @@ void AutoSpace::place_stages() {
     for (const auto &[reduction, consumer] : finished_in_) {
         if (consumer == holder_) holder_ = reduction;
     }
-    size_t kept = 0; // stages that always have loops of their own
-    bool tiles = false;
-    for (const StageSketch &s : sketches_) {
-        kept += s.stage->is_reduction();
-        tiles = tiles || (s.stage->is_reduction() && !s.tiles.empty());
-    }
-    std::vector<std::string> shared; // leading axes of the last stage that can hold others
-    if (!holder_.empty() && stages.size() > 1 && !op().stage(holder_).takes_steps())
-        shared = holder_named(holder_).axes;
-    const bool several =
-        kept > 1 || (kept == 1 && !op().stage(holder_.empty() ? stages.back().name : holder_).is_reduction());
-    size_t depth = several ? shared.size() : 0;
-    if (!shared.empty()) {
-        // Not along the vectors of a product.
-        for (size_t d = 0; d < depth; d++) {
-            for (const StageSketch &s : sketches_) {
-                if (s.stage->is_reduction() && !s.vector_axes.empty() && s.vector_axes[0] == shared[d])
-                    depth = std::min(depth, d);
-            }
+}
+
+// How many of the holder's leading axes hold other stages by default: none if there is nothing to
+// hold, and none from the axis of a product's vectors on.
+size_t AutoSpace::default_depth(const std::vector<std::string> &shared) const {
+    const auto reductions =
+        std::count_if(sketches_.begin(), sketches_.end(), [](const StageSketch &s) { return s.stage->is_reduction(); });
+    const Stage &last = holder_.empty() ? op().stages().back() : op().stage(holder_);
+    if (reductions == 0 || (reductions == 1 && last.is_reduction())) return 0;
+    size_t depth = 0;
+    for (; depth < shared.size(); depth++) {
+        for (const StageSketch &s : sketches_) {
+            if (s.stage->is_reduction() && !s.vector_axes.empty() && s.vector_axes[0] == shared[depth]) return depth;
         }
     }
-    // Also in other stages, under the name "stage.axis".
+    return depth;
+}
+
+// Adds the parameters for the loops that hold others: the first axes of the holder, or those of
+// another stage under the name "stage.axis".
+void AutoSpace::add_holders(const std::vector<std::string> &shared, size_t depth) {
     Json loops = {by_rules, "none"};
     int64_t rows = 0; // of the longest axis
     const auto offer = [&](const Holder &h, const std::string &prefix) {
@@ -379,39 +395,53 @@ void AutoSpace::place_stages() {
         const std::string &name = s.stage->name;
         if (name != holder_ && !has_extern(op()) && may_hold(s)) offer(holder_named(name), name + ".");
     }
-    if (!holds_.empty()) {
-        const std::string wish = depth > 0 ? shared[depth - 1] : shared.empty() ? by_rules : "none";
-        add("", "hold", loops, wish, false);
-        const auto blocks = [](int64_t n) { return up_to({1, 4, 8, 16, 32, 64, 128}, std::max<int64_t>(1, n - 1)); };
-        const int64_t most = shared.empty() ? 1 : blocks(extent_of(op().stage(holder_), shared.back())).back();
-        add_number("", "hold_block", blocks(rows), std::min<int64_t>(most, tiles ? 32 : 1));
+    if (holds_.empty()) return;
+    const std::string wish = depth > 0 ? shared[depth - 1] : shared.empty() ? by_rules : "none";
+    add("", "hold", loops, wish, false);
+    const auto blocks = [](int64_t n) { return up_to({1, 4, 8, 16, 32, 64, 128}, std::max<int64_t>(1, n - 1)); };
+    const int64_t most = shared.empty() ? 1 : blocks(extent_of(op().stage(holder_), shared.back())).back();
+    add_number("", "hold_block", blocks(rows), std::min<int64_t>(most, has_tiles() ? 32 : 1));
+}
+
+// Adds the parameter for where a stage is computed.
+void AutoSpace::add_place(const Stage &s, size_t depth) {
+    if (sketch(s.name).kind == StageSketch::Kind::Whole) return;
+    // Computed whole, or where another stage holds it.
+    if (op().is_output(s.name) || s.name == holder_) {
+        const bool other = std::any_of(holds_.begin(), holds_.end(),
+                                       [&](const auto &h) { return read_by(h.second.stage).count(s.name) != 0; });
+        if (other) add(s.name, "at", Json::array({by_rules, "held"}), by_rules, false);
+        return;
     }
-    for (const Stage &s : stages) {
-        if (sketch(s.name).kind == StageSketch::Kind::Whole) continue;
-        // Computed whole, or where another stage holds it.
-        if (op().is_output(s.name) || s.name == holder_) {
-            const bool other = std::any_of(holds_.begin(), holds_.end(),
-                                           [&](const auto &h) { return read_by(h.second.stage).count(s.name) != 0; });
-            if (other) add(s.name, "at", Json::array({by_rules, "held"}), by_rules, false);
-            continue;
-        }
-        std::vector<std::string> places = {by_rules};
-        std::string wish = depth == 0 ? "root" : "held";
-        if (!s.is_reduction() && legal(op(), machine(), [&](Schedule &t) { t.stage(s.name).inline_into(); })) {
-            places.push_back("inline");
-            const auto heavy = [&](const std::string &r) { return op().stage(r).is_reduction(); };
-            const bool again = std::any_of(readers[s.name].begin(), readers[s.name].end(), heavy) && tiles;
-            const bool costly = library::calls_functions(s) && readers[s.name].size() > 1;
-            if (s.kind == Stage::Kind::Padding ? !again : (!again && !costly)) wish = "inline";
-            if (wish == "held" && s.kind == Stage::Kind::Padding) wish = "root";
-        }
-        places.push_back("root");
-        if (!holds_.empty()) places.push_back("held");
-        add(s.name, "at", places, wish, false);
+    const std::vector<std::string> &readers = readers_[s.name];
+    std::vector<std::string> places = {by_rules};
+    std::string wish = depth == 0 ? "root" : "held";
+    if (!s.is_reduction() && legal(op(), machine(), [&](Schedule &t) { t.stage(s.name).inline_into(); })) {
+        places.push_back("inline");
+        const auto heavy = [&](const std::string &r) { return op().stage(r).is_reduction(); };
+        const bool again = std::any_of(readers.begin(), readers.end(), heavy) && has_tiles();
+        const bool costly = library::calls_functions(s) && readers.size() > 1;
+        if (s.kind == Stage::Kind::Padding ? !again : (!again && !costly)) wish = "inline";
+        if (wish == "held" && s.kind == Stage::Kind::Padding) wish = "root";
     }
-    for (const auto &[reduction, consumer] : finished_in_) {
+    places.push_back("root");
+    if (!holds_.empty()) places.push_back("held");
+    add(s.name, "at", places, wish, false);
+}
+
+// Adds the parameters for where stages are computed.
+void AutoSpace::place_stages() {
+    const ScheduleState state = Schedule(op(), machine()).state();
+    for (const Stage &s : op().stages()) readers_[s.name] = state.readers(s.name);
+    find_holder();
+    std::vector<std::string> shared; // leading axes of the holder that can hold other stages
+    if (!holder_.empty() && op().stages().size() > 1 && !op().stage(holder_).takes_steps())
+        shared = holder_named(holder_).axes;
+    const size_t depth = default_depth(shared);
+    add_holders(shared, depth);
+    for (const Stage &s : op().stages()) add_place(s, depth);
+    for (const auto &[reduction, consumer] : finished_in_)
         add(reduction, "finish", Json::array({false, true}), true, false);
-    }
 }
 
 void AutoSpace::add_points(const StageSketch &s) {
@@ -422,98 +452,130 @@ void AutoSpace::add_points(const StageSketch &s) {
         add_number(name, "tile_" + a, {1, 2, 4, 8}, functions ? library::vectors_of_functions : 2);
 }
 
-void AutoSpace::add_reduction(const StageSketch &s) {
-    const Stage &stage = *s.stage;
-    const std::string &name = stage.name;
-    const int64_t lanes = vector_lanes(machine(), stage.type), bytes = stage.type.bytes();
-    const int64_t registers =
-        std::max<int64_t>(1, accumulator_registers(machine()) / static_cast<int64_t>(stage.components.size()));
-    if (const library::MatrixProduct *p = product_of(stage)) {
-        std::vector<std::string> strategies = library::multiply_strategies(p->contraction, op(), p->a, p->b, machine());
-        // Tiles in memory keep nothing in registers.
-        std::erase_if(strategies, [&](const std::string &strategy) {
-            return library::product(strategy, p->contraction, op(), p->a, p->b, machine()).tiles();
-        });
-        add(name, "multiply", strategies, strategies.front(), false);
-    }
-    if (s.vector_axes.size() > 1) add(name, "vector", s.vector_axes, s.vector_axes[0], false);
-    const auto along = [&](const std::string &a) { return s.reduces(a); };
-    if (std::any_of(s.vector_axes.begin(), s.vector_axes.end(), along))
-        add_number(name, "accumulators", {1, 2, 4, 8}, stage.axes.empty() ? 8 : 4);
-
-    // The tile: vectors along one axis, rows along the axis that shares the most reads.
-    const std::string v = s.vector_axes.empty() || along(s.vector_axes[0]) ? "" : s.vector_axes[0];
-    std::map<std::string, int64_t> wishes;
-    int64_t vectors = 1;
-    if (!v.empty()) {
-        const int64_t needed = (extent_of(stage, v) + lanes - 1) / lanes;
-        const bool alone = s.tiles.empty() || (s.tiles.size() == 1 && s.tiles[0] == v);
-        vectors = std::min<int64_t>(needed, alone ? 4 : 2);
-        if (!alone && needed % 2 && needed % 3 == 0 && registers / 3 >= 3) vectors = 3;
-        wishes[v] = vectors;
-    }
-    const std::string t = rows_of_tile(s, v, vectors, registers);
-    if (!t.empty()) wishes[t] = rows_in(extent_of(stage, t), std::max<int64_t>(1, registers / vectors));
+// The register tile of a reduction: vectors along one axis, rows along the axis that shares the
+// most reads. `axes` are those along which a tile may have several elements.
+struct AutoSpace::RegisterTile {
+    std::string vector, rows;              // axes; "": none
+    int64_t vectors = 1;                   // wished
+    int64_t registers = 1;                 // of each component's sums
+    std::map<std::string, int64_t> wishes; // elements by axis
     std::vector<std::string> axes;
+};
+
+AutoSpace::RegisterTile AutoSpace::register_tile(const StageSketch &s) const {
+    const Stage &stage = *s.stage;
+    const int64_t lanes = vector_lanes(machine(), stage.type);
+    RegisterTile tile;
+    tile.registers =
+        std::max<int64_t>(1, accumulator_registers(machine()) / static_cast<int64_t>(stage.components.size()));
+    if (!s.vector_axes.empty() && !s.reduces(s.vector_axes[0])) tile.vector = s.vector_axes[0];
+    if (!tile.vector.empty()) {
+        const int64_t needed = (extent_of(stage, tile.vector) + lanes - 1) / lanes;
+        const bool alone = s.tiles.empty() || (s.tiles.size() == 1 && s.tiles[0] == tile.vector);
+        tile.vectors = std::min<int64_t>(needed, alone ? 4 : 2);
+        if (!alone && needed % 2 && needed % 3 == 0 && tile.registers / 3 >= 3) tile.vectors = 3;
+        tile.wishes[tile.vector] = tile.vectors;
+    }
+    tile.rows = rows_of_tile(s, tile.vector, tile.vectors, tile.registers);
+    if (!tile.rows.empty())
+        tile.wishes[tile.rows] =
+            rows_in(extent_of(stage, tile.rows), std::max<int64_t>(1, tile.registers / tile.vectors));
     for (const Axis &a : stage.axes) {
         const bool vector = std::find(s.vector_axes.begin(), s.vector_axes.end(), a.name()) != s.vector_axes.end();
-        const bool tile = std::find(s.tiles.begin(), s.tiles.end(), a.name()) != s.tiles.end();
-        if (vector || tile) axes.push_back(a.name());
+        const bool shares = std::find(s.tiles.begin(), s.tiles.end(), a.name()) != s.tiles.end();
+        if (vector || shares) tile.axes.push_back(a.name());
     }
-    for (const std::string &a : axes) {
-        std::vector<int64_t> sizes =
-            up_to({1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16}, std::min(extent_of(stage, a), registers));
-        const auto wish = wishes.find(a);
-        if (wish != wishes.end() && std::find(sizes.begin(), sizes.end(), wish->second) == sizes.end()) {
-            sizes.push_back(wish->second);
-            std::sort(sizes.begin(), sizes.end());
-        }
-        add_number(name, "tile_" + a, sizes, wish == wishes.end() ? 1 : wish->second);
-    }
-    if (axes.size() > 1) add(name, "inner", axes, t.empty() ? axes.back() : t, false);
+    return tile;
+}
 
+void AutoSpace::add_multiply(const StageSketch &s) {
+    const library::MatrixProduct *p = product_of(*s.stage);
+    if (!p) return;
+    std::vector<std::string> strategies = library::multiply_strategies(p->contraction, op(), p->a, p->b, machine());
+    // Tiles in memory keep nothing in registers.
+    std::erase_if(strategies, [&](const std::string &strategy) {
+        return library::product(strategy, p->contraction, op(), p->a, p->b, machine()).tiles();
+    });
+    add(s.stage->name, "multiply", strategies, strategies.front(), false);
+}
+
+void AutoSpace::add_tile(const StageSketch &s, const RegisterTile &tile) {
+    const std::string &name = s.stage->name;
+    for (const std::string &a : tile.axes) {
+        const auto wish = tile.wishes.find(a);
+        std::vector<int64_t> sizes =
+            up_to({1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16}, std::min(extent_of(*s.stage, a), tile.registers));
+        if (wish != tile.wishes.end()) insert_sorted(sizes, wish->second);
+        add_number(name, "tile_" + a, sizes, wish == tile.wishes.end() ? 1 : wish->second);
+    }
+    if (tile.axes.size() > 1) add(name, "inner", tile.axes, tile.rows.empty() ? tile.axes.back() : tile.rows, false);
+}
+
+// Adds the parameters of the reduction's loops. Returns the steps of a block by default, such that
+// the vectors of a block stay in L1; 0: no blocks.
+int64_t AutoSpace::add_steps(const StageSketch &s, const RegisterTile &tile) {
+    const Stage &stage = *s.stage;
     const int64_t K = extent_of(stage, s.depth);
-    const int64_t panel = vectors * lanes * bytes;
+    const int64_t panel = tile.vectors * vector_lanes(machine(), stage.type) * stage.type.bytes();
     const int64_t fits =
         std::max<int64_t>(64, cache_bytes(machine(), "L1", 32 << 10) * 3 / 4 / std::max<int64_t>(panel, 1));
-    const bool deep = !t.empty() && K > 2 * fits;
+    const int64_t depth = !tile.rows.empty() && K > 2 * fits ? balanced_block(K, fits, 8) : 0;
+    if (tile.axes.empty()) return depth;
     std::vector<int64_t> depths = up_to({32, 64, 128, 192, 256, 384, 512, 768, 1024}, K - 1);
-    const int64_t depth = deep ? balanced_block(K, fits, 8) : 0;
-    if (depth > 0 && depth < K && std::find(depths.begin(), depths.end(), depth) == depths.end()) {
-        depths.push_back(depth);
-        std::sort(depths.begin(), depths.end());
-    }
+    if (depth > 0 && depth < K) insert_sorted(depths, depth);
     depths.insert(depths.begin(), 0);
-    if (!axes.empty()) {
-        add_number(name, "depth", depths, depth);
-        if (depths.size() > 1) add(name, "rounds", {"reload", "join"}, "reload", false);
-        add_number(name, "unroll", up_to({1, 2, 4, 8}, K), K >= 4 ? 4 : 1);
-    }
-    if (!s.window.empty() && !axes.empty()) {
-        add(name, "window", {"outside", "inside"}, "outside", false);
-        if (extent_of(stage, s.window.back()) <= 11)
-            add(name, "unroll_window", Json::array({false, true}), false, false);
-    }
+    add_number(stage.name, "depth", depths, depth);
+    if (depths.size() > 1) add(stage.name, "rounds", {"reload", "join"}, "reload", false);
+    add_number(stage.name, "unroll", up_to({1, 2, 4, 8}, K), K >= 4 ? 4 : 1);
+    if (s.window.empty()) return depth;
+    add(stage.name, "window", {"outside", "inside"}, "outside", false);
+    if (extent_of(stage, s.window.back()) <= 11)
+        add(stage.name, "unroll_window", Json::array({false, true}), false, false);
+    return depth;
+}
+
+// Adds the parameters of blocks along the first two long axes.
+void AutoSpace::add_blocks(const StageSketch &s, const RegisterTile &tile, int64_t depth) {
+    const Stage &stage = *s.stage;
+    const int64_t steps = depth ? depth : extent_of(stage, s.depth);
     size_t blocks = 0;
-    for (const std::string &a : axes) {
+    for (const std::string &a : tile.axes) {
         if (extent_of(stage, a) < 64 || blocks++ == 2) continue;
         std::vector<int64_t> sizes = up_to({32, 64, 128, 256, 512}, extent_of(stage, a) - 1);
         sizes.insert(sizes.begin(), 0);
         // Rows whose copy fills half of L2.
         const int64_t rows =
-            cache_bytes(machine(), "L2", 512 << 10) / 2 / bytes / std::max<int64_t>(1, depth ? depth : K);
-        const bool large = a == t && extent_of(stage, a) > rows;
-        add_number(name, "block_" + a, sizes, large ? std::max<int64_t>(rows, 32) : 0);
+            cache_bytes(machine(), "L2", 512 << 10) / 2 / stage.type.bytes() / std::max<int64_t>(1, steps);
+        const bool large = a == tile.rows && extent_of(stage, a) > rows;
+        add_number(stage.name, "block_" + a, sizes, large ? std::max<int64_t>(rows, 32) : 0);
     }
+}
+
+void AutoSpace::add_copies(const StageSketch &s, const RegisterTile &tile) {
+    const Stage &stage = *s.stage;
+    const std::string &v = tile.vector, &t = tile.rows;
     for (const SketchRead *r : packable_reads(s)) {
-        int64_t size = bytes;
+        int64_t size = stage.type.bytes();
         for (const std::string &a : r->axes) size *= extent_of(stage, a);
         const bool scattered = !v.empty() && r->plain(v) && r->step(v) != 1;
-        const bool often = !t.empty() && !r->uses(t) && extent_of(stage, t) >= 4 * wishes[t] &&
+        const bool often = !t.empty() && !r->uses(t) && extent_of(stage, t) >= 4 * tile.wishes.at(t) &&
                            size > cache_bytes(machine(), "L1", 32 << 10);
         const bool kept = !v.empty() && r->plain(v) && (scattered || often);
-        add(name, "pack_" + r->tensor, {"none", "near", "far"}, kept ? "near" : "none", false);
+        add(stage.name, "pack_" + r->tensor, {"none", "near", "far"}, kept ? "near" : "none", false);
     }
+}
+
+void AutoSpace::add_reduction(const StageSketch &s) {
+    const std::string &name = s.stage->name;
+    add_multiply(s);
+    if (s.vector_axes.size() > 1) add(name, "vector", s.vector_axes, s.vector_axes[0], false);
+    if (std::any_of(s.vector_axes.begin(), s.vector_axes.end(), [&](const std::string &a) { return s.reduces(a); }))
+        add_number(name, "accumulators", {1, 2, 4, 8}, s.stage->axes.empty() ? 8 : 4);
+    const RegisterTile tile = register_tile(s);
+    add_tile(s, tile);
+    const int64_t depth = add_steps(s, tile);
+    add_blocks(s, tile, depth);
+    add_copies(s, tile);
 }
 
 // The stages that are computed in the holder's loops, as far as the decisions determine. A stage

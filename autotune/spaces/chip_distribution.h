@@ -43,8 +43,13 @@ struct ChipDistribution {
     int64_t padded(const ChipFormula &f, size_t axis) const; // elements including padding
 
 private:
+    using UnitShares = std::map<std::string, std::pair<size_t, int64_t>>; // level → axis, units
     void cut(size_t axis, int64_t factor, const std::string &name, const std::string &level, bool inside,
              bool always = false);
+    void cut_lanes(const ChipTree &tree, const Decisions &decisions);
+    void cut_units(size_t axis, const UnitShares &shares, const std::string &level, bool inside);
+    void cut_shared(size_t axis, int64_t tile, int64_t smallest, const UnitShares &shares, bool near);
+    void cut_steps(size_t axis, int64_t most, const UnitShares &shares);
 };
 
 // Iterations in time of a stage below the loop at which it is computed, with or without its

@@ -99,58 +99,66 @@ bool numbered_inside(const ChipDistribution &d, size_t b, size_t a, bool all) {
     return false;
 }
 
-} // namespace
+// The checks of a distribution, each with the reason against it or "".
 
-bool host_packs(const ChipFormula &f, const ChipDistribution &d, const ChipFormula::Read &r) {
-    return r.last() != d.lanes || !r.windows.empty() || f.lanes * r.bytes != 8 || short_rows(f, d);
-}
-
-std::string reason_against(const ChipFormula &f, const ChipTree &tree, const ChipDistribution &d,
-                           const Decisions &decisions) {
-    const size_t l = d.lanes;
+std::string reason_against_reductions(const ChipFormula &f, const ChipTree &tree, const ChipDistribution &d) {
     for (size_t a = 0; a < f.axes.size(); a++) {
-        std::map<std::string, int> levels;
-        bool ends = d.padded(f, a) != f.axes[a].extent, tree_units = false;
-        for (const ChipDistribution::Cut &c : d.cuts[a]) {
-            if (c.level.empty()) continue;
-            levels[c.level]++;
-            tree_units = tree_units || c.level != "PE";
-        }
         if (!f.axes[a].reduced) continue;
+        std::map<std::string, int> levels; // number of cuts
+        for (const ChipDistribution::Cut &c : d.cuts[a]) {
+            if (!c.level.empty()) levels[c.level]++;
+        }
+        const bool tree_units = levels.size() > levels.count("PE");
         if (tree_units && !f.axes[a].by_tree) return "the tree of units cannot reduce products";
+        if (d.padded(f, a) == f.axes[a].extent) continue;
         for (const auto &[level, n] : levels) {
-            if (ends && n > 1) return "a reduction ends inside a level that divides two axes";
-            if (ends && level == "group" && !levels.count("L2B") && tree.of("L2B") > 1 && tree.of("group") > 1)
+            if (n > 1) return "a reduction ends inside a level that divides two axes";
+            if (level == "group" && !levels.count("L2B") && tree.of("L2B") > 1 && tree.of("group") > 1)
                 return "a reduction ends inside groups but not inside their L2Bs";
         }
     }
+    return "";
+}
+
+// Whether units divide an axis of a window inside of its tile.
+bool units_inside_window(const ChipDistribution &d, const std::vector<std::pair<size_t, int64_t>> &window) {
+    if (window.size() < 2) return false; // loops that share reads
+    for (const auto &[a, step] : window) {
+        bool unit = false;
+        for (const ChipDistribution::Cut &c : d.cuts[a]) {
+            if (unit && c.level.empty() && c.factor > 1) return true;
+            unit = unit || !c.level.empty();
+        }
+        if (unit && d.step[a] > 1) return true;
+    }
+    return false;
+}
+
+// Whether the output's last axis runs along the lanes.
+bool stored_along_lanes(const ChipFormula &f, const ChipDistribution &d) {
+    const ChipFormula::Member &out = f.output();
+    return !out.stage->axes.empty() && out.axes.at(out.stage->axes.back().name()) == d.lanes;
+}
+
+std::string reason_against_transfers(const ChipFormula &f, const ChipTree &tree, const ChipDistribution &d, bool near) {
     for (const ChipFormula::Member &m : f.members) {
         for (const ChipFormula::Read &r : m.reads) {
             if (!host_packs(f, d, r) && !takes_blocks(f, tree, d, m, r.at)) return "units get parts of a block of DRAM";
             for (const auto &window : r.windows) {
-                if (window.size() < 2) continue; // loops that share reads
-                for (const auto &[a, step] : window) {
-                    bool unit = false;
-                    for (const ChipDistribution::Cut &c : d.cuts[a]) {
-                        if (unit && c.level.empty() && c.factor > 1) return "units inside of a window's tile";
-                        unit = unit || !c.level.empty();
-                    }
-                    if (unit && d.step[a] > 1) return "units inside of a window's tile";
-                }
+                if (units_inside_window(d, window)) return "units inside of a window's tile";
             }
         }
     }
     const ChipFormula::Member &out = f.output();
-    if (!out.stage->axes.empty() && out.axes.at(out.stage->axes.back().name()) == l && f.lanes * out.bytes() == 8 &&
-        !short_rows(f, d)) {
-        if (!takes_blocks(f, tree, d, out, out.indices())) return "units get parts of a block of DRAM";
-    }
-    const bool near = decisions.choice("L1B", "") == "near";
-    if (near && d.units(l, "L1B") < tree.of("L1B")) return "a row too short for near L1Bs";
-    // Ownership of results: units are numbered only by a stage's own loops, which must be the inner
-    // ones.
-    int64_t mabs = 1;
-    for (size_t a = 0; a < f.axes.size(); a++) mabs *= f.axes[a].kept ? d.units(a, "MAB") : 1;
+    const bool blocks = stored_along_lanes(f, d) && f.lanes * out.bytes() == 8 && !short_rows(f, d);
+    if (blocks && !takes_blocks(f, tree, d, out, out.indices())) return "units get parts of a block of DRAM";
+    if (near && d.units(d.lanes, "L1B") < tree.of("L1B")) return "a row too short for near L1Bs";
+    return "";
+}
+
+// Units are numbered only by a stage's own loops, which must be the inner ones.
+std::string reason_against_owners(const ChipFormula &f, const ChipTree &tree, const ChipDistribution &d) {
+    const ChipFormula::Member &out = f.output();
     for (const ChipFormula::Member &m : f.members) {
         for (size_t a = 0; a < f.axes.size(); a++) {
             for (size_t b = 0; b < f.axes.size(); b++) {
@@ -160,15 +168,22 @@ std::string reason_against(const ChipFormula &f, const ChipTree &tree, const Chi
             }
         }
     }
-    const bool along = !out.stage->axes.empty() && out.axes.at(out.stage->axes.back().name()) == l;
-    if (along && mabs < tree.of("MAB") && takes_blocks(f, tree, d, out, out.indices()))
+    int64_t mabs = 1;
+    for (size_t a = 0; a < f.axes.size(); a++) mabs *= f.axes[a].kept ? d.units(a, "MAB") : 1;
+    if (stored_along_lanes(f, d) && mabs < tree.of("MAB") && takes_blocks(f, tree, d, out, out.indices()))
         return "MABs that store the same elements as others";
     for (const char *level : {"MAB", "L1B", "L2B", "group"}) {
         int64_t used = 1;
         for (size_t a = 0; a < f.axes.size(); a++) used *= d.units(a, level);
         if (used > tree.of(level)) return "more iterations than units";
     }
-    int64_t lm0 = 0, lm1 = 0, grf1 = 0, sums = 0;
+    return "";
+}
+
+std::string reason_against_memory(const ChipFormula &f, const ChipTree &tree, const ChipDistribution &d,
+                                  const Decisions &decisions) {
+    const size_t l = d.lanes;
+    int64_t lm0 = 0, lm1 = 0, grf1 = 0, sums = 0; // LW
     bool wide = false;
     std::set<ChipFormula::Read> counted;
     for (const ChipFormula::Member &m : f.members) {
@@ -196,6 +211,21 @@ std::string reason_against(const ChipFormula &f, const ChipTree &tree, const Chi
     const int64_t work = !wide ? 16 : std::min<int64_t>(two ? 96 : 48, tree.grf * (two ? 7 : 6) / 8);
     if (sums + work > tree.grf || grf1 + work > tree.grf) return "more sums than registers";
     return "";
+}
+
+} // namespace
+
+bool host_packs(const ChipFormula &f, const ChipDistribution &d, const ChipFormula::Read &r) {
+    return r.last() != d.lanes || !r.windows.empty() || f.lanes * r.bytes != 8 || short_rows(f, d);
+}
+
+std::string reason_against(const ChipFormula &f, const ChipTree &tree, const ChipDistribution &d,
+                           const Decisions &decisions) {
+    std::string reason = reason_against_reductions(f, tree, d);
+    if (reason.empty()) reason = reason_against_transfers(f, tree, d, decisions.choice("L1B", "") == "near");
+    if (reason.empty()) reason = reason_against_owners(f, tree, d);
+    if (reason.empty()) reason = reason_against_memory(f, tree, d, decisions);
+    return reason;
 }
 
 } // namespace kumiko

@@ -242,6 +242,38 @@ void store_queries_inside(const AttentionRoles &r, StageHandle T, const Stage &s
     T.layout(order);
 }
 
+// Copies the queries of a block of the scores so that queries are contiguous, if a cache holds two
+// copies. Each iteration of `block` copies `rows` queries.
+std::optional<StageHandle> copy_queries(Schedule &s, const AttentionRoles &r, int lanes, int64_t rows,
+                                        const LoopName &block) {
+    const Machine &machine = s.machine();
+    const int64_t bytes = rows * extent(*r.score, r.d).value_or(64) * s.state().type_of(r.queries).bytes();
+    const char *level = 2 * bytes <= cache_bytes(machine, "L1", 0) ? "L1" : "L2";
+    if (2 * bytes > cache_bytes(machine, level, 0)) return std::nullopt;
+    const AttentionAxes &of_score = r.of(*r.score);
+    StageHandle Q = s.place_in(r.queries, level, r.score->name, block);
+    std::map<std::string, std::string> copied; // axes of the copy, by axes of the scores
+    for (const Operand &o : factors(*r.score)) {
+        for (size_t d = 0; o.tensor == r.queries && d < o.indices.size(); d++)
+            copied[o.indices[d].as<Halide::Internal::Variable>()->name] = Q.state().def.axes[d].name();
+    }
+    const std::string queries_inside = copied.at(of_score.queries);
+    std::vector<std::string> order;
+    for (const Axis &a : Q.state().def.axes) {
+        if (a.name() != queries_inside) order.push_back(a.name());
+    }
+    order.push_back(queries_inside);
+    Q.layout(order);
+    std::vector<std::string> outside;
+    for (const std::string &axis : of_score.outside) {
+        if (copied.count(axis)) outside.push_back(copied.at(axis));
+    }
+    auto [d_outer, d] = Q.split(copied.at(r.d), lanes);
+    auto [i_outer, i] = Q.split(queries_inside, lanes);
+    Q.reorder(after(outside, {i_outer, d_outer, d, i})).unroll(d).vectorize(i);
+    return Q;
+}
+
 // Schedules the scores and the stages derived from them, with queries contiguous in memory and in
 // vectors. `task`: the loop of the mix at which they, or blocks of them, are computed.
 void schedule_rows_of_queries(Schedule &s, const AttentionRoles &r, int lanes, const AttentionParameters &p,
@@ -255,35 +287,9 @@ void schedule_rows_of_queries(Schedule &s, const AttentionRoles &r, int lanes, c
     auto [io, ii] = S.split(rows, std::min<int64_t>(p.vectors * lanes, p.rows));
     S.reorder(after(of_score.outside, {block, jo, io, r.d, ji, ii})).unroll(ji).vectorize(ii, lanes);
     s.accumulate_in(S.name(), "registers", io);
-    const int64_t bytes = p.rows * extent(*r.score, r.d).value_or(64) * s.state().type_of(r.queries).bytes();
-    const Machine &machine = s.machine();
-    const char *level = 2 * bytes <= cache_bytes(machine, "L1", 0) ? "L1" : "L2";
     const bool online = s.state().find(r.mixed->name)->online.has_value();
-    std::optional<StageHandle> queries;
-    if (2 * bytes <= cache_bytes(machine, level, 0)) { // queries contiguous here too
-        StageHandle Q = s.place_in(r.queries, level, S.name(), block);
-        std::map<std::string, std::string> copied; // axes of the copy, by axes of the scores
-        for (const Operand &o : factors(*r.score)) {
-            for (size_t d = 0; o.tensor == r.queries && d < o.indices.size(); d++)
-                copied[o.indices[d].as<Halide::Internal::Variable>()->name] = Q.state().def.axes[d].name();
-        }
-        const std::string queries_inside = copied.at(of_score.queries);
-        std::vector<std::string> order;
-        for (const Axis &a : Q.state().def.axes) {
-            if (a.name() != queries_inside) order.push_back(a.name());
-        }
-        order.push_back(queries_inside);
-        Q.layout(order);
-        std::vector<std::string> outside;
-        for (const std::string &axis : of_score.outside) {
-            if (copied.count(axis)) outside.push_back(copied.at(axis));
-        }
-        auto [d_outer, d] = Q.split(copied.at(r.d), lanes);
-        auto [i_outer, i] = Q.split(queries_inside, lanes);
-        Q.reorder(after(outside, {i_outer, d_outer, d, i})).unroll(d).vectorize(i);
-        if (online) Q.compute_at(r.mixed->name, task); // once for all blocks of keys
-        queries = Q;
-    }
+    std::optional<StageHandle> queries = copy_queries(s, r, lanes, p.rows, block);
+    if (queries && online) queries->compute_at(r.mixed->name, task); // once for all blocks of keys
     const auto sum_rows = [&](StageHandle T, const std::string &queries, int64_t vectors = 2) {
         const std::vector<std::string> loops =
             T.state().order; // a block's own index comes before the loop of the reduction

@@ -12,7 +12,7 @@ namespace kumiko::library {
 namespace {
 
 // Constants of the estimate that the data paths do not determine: approximations of simulated
-// cycles. The estimate only ranks points.
+// cycles (`kumiko bench chip-conv`). The estimate only ranks points.
 struct DepthwiseEstimate {
     // Per tap, before it adds to the same sums again.
     static constexpr int64_t min_steps = 4;

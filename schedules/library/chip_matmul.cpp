@@ -97,102 +97,140 @@ double halved_cycles(const ChipMatmulRoles &r, const ChipMatmulNumbers &n, const
     return (kept ? flow(share, 1, 0) : std::max(w / rate, dram_w / dram)) + flow(1 - share, 0, 1) + ends;
 }
 
+// Sizes that follow from a point whose L1Bs all have the whole reduction.
+struct ChipMatmulSizes {
+    int64_t side, sum_words; // of a matrix; LW of a sum in a PE
+    int64_t of_l1b, of_mab;  // matrices of an L1B, of a MAB
+    // Sets of 16 elements of the reduction for each MAB of a side: all, of a step, of a block.
+    int64_t sets, sets_of_step, sets_of_block;
+    int64_t blocks, rows_of_step;
+    int64_t result_row; // LW of a row of a tile, over the L1Bs
+    int64_t columns;    // LW of B in a PE
+    int64_t sums;       // of a PE
+    bool reloads_sums;  // wide sums are reloaded into the PEs
+
+    ChipMatmulSizes(const ChipMatmulRoles &r, const ChipMatmulNumbers &n, const ChipMatmulPoint &p)
+        : side(r.side()), sum_words(r.single ? 1 : 2), of_l1b(p.pieces * r.of_piece()), of_mab(of_l1b / p.sides),
+          sets_of_step(n.sets_of_step(p.sides)), sets_of_block(n.sets_of_block(p.sides)),
+          rows_of_step(n.rows_of_step(p.sides)), result_row(p.pieces * 8 * n.l1bs), sums(p.vectors * of_mab),
+          reloads_sums(r.end || p.sides > 1) {
+        const int64_t alternate = p.sides > 1 ? 2 : 1; // a step loads two sets
+        sets = ceil_div(r.K, alternate * side * n.mabs / p.sides) * alternate;
+        blocks = ceil_div(sets, sets_of_block);
+        columns = ceil_div(sets, sets_of_step) * sets_of_step * of_mab * side;
+    }
+};
+
+// Whether the memories hold the tiles, and the tree can distribute them.
+bool fits(const ChipMatmulRoles &r, const ChipMatmulNumbers &n, const ChipMatmulPoint &p, const ChipMatmulSizes &z) {
+    const int64_t half = std::max<int64_t>(1, n.mabs / 2);
+    const int64_t apart = r.narrow == 2 ? half / std::gcd(p.pieces, half) : 1;
+    const int64_t joined = r.narrow == 2 ? 2 * 4 * apart * p.pieces / half : z.reloads_sums ? 8 * p.sides : 0;
+    if (p.vectors % (4 * apart)) return false;
+    if (z.sum_words * z.sums + r.end_words > n.grf || p.vectors * z.sets_of_step + joined + r.end_words > n.grf)
+        return false;
+    if (z.columns * (p.twice ? 2 : 1) > n.lm) return false;
+    const int64_t l1_sums = p.vectors * z.of_l1b * 4;
+    const int64_t l1_joined = r.narrow == 2 ? l1_sums : z.reloads_sums ? l1_sums * z.sum_words : 0;
+    const int64_t l1_columns = r.across ? 128 * n.across_at_a_time(p.pieces) : z.rows_of_step * 64;
+    if (l1_sums * z.sum_words + l1_joined + l1_columns > n.l1bm) return false;
+    const int64_t unit = 64 * std::max(p.vectors, 16 * n.l1bs), results = p.vectors * z.result_row;
+    if (std::max(unit, r.end ? results : 0) + results > n.l2bm) return false;
+    if (z.result_row % 64 && (n.groups > 1 || z.result_row % 16)) return false;
+    return !r.across || n.takes_across(p.pieces);
+}
+
+// The work of each resource in the whole product.
+struct ChipMatmulWork {
+    double row_tiles, panels; // of an L2B; panels: tiles of columns
+    double matrix;            // cycles of the matrix units
+    double rate, dram;        // LW per cycle to an L2B, and from DRAM to all
+    double x, w, out;         // LW of rows, columns and results of an L2B
+    double dram_x, dram_w, dram_out;
+    double l2_x, l2_w, l2_out, l1_x, l1_w, l1_out; // steps
+    double groups, drained_groups;                 // those to which rows drain at a time
+    // Tiles whose sums are spilled to LM1 while columns arrive.
+    double kept;
+
+    ChipMatmulWork(const ChipMatmulRoles &r, const ChipMatmulNumbers &n, const ChipMatmulPoint &p,
+                   const ChipMatmulSizes &z);
+    double tiles() const { return row_tiles * panels; }
+    // Cycles until the columns of a panel have arrived.
+    double panel_cycles() const { return std::max({w / rate, dram_w / dram, 4 * l2_w, 4 * l1_w}) / panels; }
+    // Cycles of the busiest resource for these shares of the rows, columns and results.
+    double busiest(double rows, double columns, double results) const {
+        return std::max({rows * matrix * lost_steps, (rows * x + columns * w) / rate,
+                         (rows * dram_x + columns * dram_w + results * dram_out * groups / drained_groups) / dram,
+                         4 * (rows * l2_x + columns * l2_w + results * l2_out),
+                         4 * (rows * l1_x + columns * l1_w + results * l1_out)});
+    }
+};
+
+ChipMatmulWork::ChipMatmulWork(const ChipMatmulRoles &r, const ChipMatmulNumbers &n, const ChipMatmulPoint &p,
+                               const ChipMatmulSizes &z)
+    : rate(std::min(group_port_rate, n.dram * n.groups)), dram(n.groups * n.dram), groups(double(n.groups)) {
+    const int64_t column_parts = p.groups * p.l2bs, row_parts = n.groups * n.l2bs / column_parts;
+    row_tiles = double(ceil_div(r.M, p.vectors * row_parts)) * (r.batched ? 1 : r.batch);
+    panels = double(ceil_div(r.N, z.side * z.of_l1b * n.l1bs * column_parts)) * (r.batched ? r.batch : 1);
+    const double vectors = tiles() * p.vectors, k_words = 64.0 * z.blocks;
+    const double panel_columns = panels * z.of_l1b * z.side;
+    x = vectors * k_words;
+    w = panel_columns * n.l1bs * k_words;
+    out = vectors * z.result_row * (z.result_row % 64 ? 2 : 1);
+    dram_x = x * row_parts, dram_w = w * column_parts, dram_out = out * n.groups * n.l2bs;
+
+    const double room =
+        p.sides > 1 && !p.twice ? std::floor(double(n.lm - std::max(n.lm / 2, z.columns)) / (z.sum_words * z.sums)) : 0;
+    kept = room < 2 || z.blocks < 2 ? 0 : std::min(row_tiles, room);
+
+    // A sum is available three steps later. Loading a matrix takes two steps, or four with `sides`.
+    const double block = std::max(p.vectors / (r.single ? 2.0 : 4.0), z.side / (p.sides > 1 ? 4.0 : 8.0)) +
+                         (p.vectors < (p.sides > 1 ? 32 : 16) ? 0.3 : 0); // steps of a matrix
+    matrix = tiles() * z.sets * 4 * std::max(z.of_mab * block, 3.0);
+    // f32 rows drain before the next
+    if (r.narrow == 1 && 2 * z.sum_words * z.sums > n.grf) matrix += tiles() * z.sums;
+
+    const double steps = z.sets / double(z.sets_of_step); // of L1 for a row
+    l2_x = vectors * z.blocks * (z.sets_of_block / z.sets_of_step);
+    l2_w = w / (r.across ? 256 : kept ? 128 : 64);
+    l2_out = vectors * p.pieces / 4;
+    l1_x = tiles() * steps * p.vectors / z.rows_of_step;
+    l1_w = panel_columns * (r.across ? z.sets * n.mabs / 4.0 : steps / z.rows_of_step);
+    l1_out = vectors * z.of_l1b * (r.narrow == 2 ? 0.5 : z.reloads_sums ? 0.75 : 0.25);
+    // Sixteen neighbouring rows belong to one group; the rows of three tiles drain at a time.
+    drained_groups = double(std::min(n.groups, row_parts * ceil_div(3 * p.vectors, 16)));
+}
+
 double cycles(const ChipMatmulRoles &r, const ChipMatmulNumbers &n, const ChipMatmulPoint &p) {
     if (p.halves) return halved_cycles(r, n, p);
     if (64 % (4 * n.mabs) || (r.narrow == 2 && n.mabs < 2)) return INFINITY;
-    const int64_t side = r.side(), sum = r.single ? 1 : 2; // of a matrix; LW of a sum in a PE
-    const int64_t of_l1b = p.pieces * r.of_piece(), half = std::max<int64_t>(1, n.mabs / 2);
-    if (p.sides > 1 && (n.mabs % p.sides || of_l1b % p.sides || r.single || r.across)) return INFINITY;
-    const int64_t matrices = of_l1b / p.sides; // of a MAB
-    const int64_t apart = r.narrow == 2 ? half / std::gcd(p.pieces, half) : 1;
-    const int64_t alternate = p.sides > 1 ? 2 : 1; // a step loads two sets
-    const int64_t sets = ceil_div(r.K, alternate * side * n.mabs / p.sides) * alternate, gs = n.sets_of_step(p.sides),
-                  of_block = n.sets_of_block(p.sides), blocks = ceil_div(sets, of_block),
-                  rows_of_step = n.rows_of_step(p.sides);
-    const int64_t padded = ceil_div(sets, gs) * gs, row = p.pieces * 8 * n.l1bs; // LW
-    // Capacities.
-    const int64_t sums = p.vectors * matrices;
-    const bool back = r.end || p.sides > 1; // wide sums are reloaded into the PEs
-    const int64_t joined = r.narrow == 2 ? 2 * 4 * apart * p.pieces / half : back ? 8 * p.sides : 0;
-    if (p.vectors % (4 * apart)) return INFINITY;
-    if (sum * sums + r.end_words > n.grf || p.vectors * gs + joined + r.end_words > n.grf) return INFINITY;
-    const int64_t columns = padded * matrices * side;
-    if (columns * (p.twice ? 2 : 1) > n.lm) return INFINITY;
-    const int64_t l1_sums = p.vectors * of_l1b * 4;
-    if (l1_sums * sum +
-            (r.narrow == 2 ? l1_sums
-             : back        ? l1_sums * sum
-                           : 0) +
-            (r.across ? 128 * n.across_at_a_time(p.pieces) : rows_of_step * 64) >
-        n.l1bm)
-        return INFINITY;
-    const int64_t unit = 64 * std::max(p.vectors, 16 * n.l1bs);
-    if (std::max(unit, r.end ? p.vectors * row : 0) + p.vectors * row > n.l2bm) return INFINITY;
-    if (row % 64 && (n.groups > 1 || row % 16)) return INFINITY;
-    if (r.across && !n.takes_across(p.pieces)) return INFINITY;
-    // Traffic.
-    const int64_t column_parts = p.groups * p.l2bs, row_parts = n.groups * n.l2bs / column_parts;
-    const double it = double(ceil_div(r.M, p.vectors * row_parts)) * (r.batched ? 1 : r.batch);
-    const double jt = double(ceil_div(r.N, side * of_l1b * n.l1bs * column_parts)) * (r.batched ? r.batch : 1);
-    const double tiles = it * jt, rate = std::min(group_port_rate, n.dram * n.groups), k_words = 64.0 * blocks;
-    // Per L2B, in LW.
-    const double x = tiles * p.vectors * k_words, w = jt * of_l1b * side * n.l1bs * k_words;
-    const double out = tiles * p.vectors * row * (row % 64 ? 2 : 1);
-    // Number of tiles whose sums are spilled to LM1 while columns arrive.
-    const double room =
-        p.sides > 1 && !p.twice ? std::floor(double(n.lm - std::max(n.lm / 2, columns)) / (sum * sums)) : 0;
-    const double kept = room < 2 || blocks < 2 ? 0 : std::min(it, room);
-    // A sum is available three steps later. Loading a matrix takes two steps, or four with `sides`.
-    const double block = std::max(p.vectors / (r.single ? 2.0 : 4.0), side / (p.sides > 1 ? 4.0 : 8.0)) +
-                         (p.vectors < (p.sides > 1 ? 32 : 16) ? 0.3 : 0); // steps of a matrix
-    double matrix = tiles * sets * 4 * std::max(matrices * block, 3.0);
-    // f32 rows drain before the next
-    if (r.narrow == 1 && 2 * sum * sums > n.grf) matrix += tiles * sums;
-    const double dram_w = w * column_parts, dram_x = x * row_parts, dram_out = out * n.groups * n.l2bs;
-    const double l2_x = tiles * p.vectors * blocks * (of_block / gs),
-                 l2_w = w / (r.across ? 256
-                             : kept   ? 128
-                                      : 64),
-                 l2_out = tiles * p.vectors * p.pieces / 4;
-    const double l1_x = tiles * (sets / double(gs)) * p.vectors / rows_of_step,
-                 l1_w = jt * of_l1b * side * (r.across ? sets * n.mabs / 4.0 : sets / double(gs) / rows_of_step),
-                 l1_out = tiles * p.vectors * of_l1b *
-                          (r.narrow == 2 ? 0.5
-                           : back        ? 0.75
-                                         : 0.25);
-    // The columns.
-    const double first = std::max({w / rate, dram_w / (n.groups * n.dram), 4 * l2_w, 4 * l1_w}) / jt;
-    const double rest = 1 - 1 / jt;
-    // Sixteen neighbouring rows belong to one group; the rows of three tiles drain at a time.
-    const double spread = double(std::min(n.groups, row_parts * ceil_div(3 * p.vectors, 16)));
-    // Time for these fractions of the rows, columns and results.
-    const auto flow = [&](double rows, double columns, double results) {
-        return std::max(
-            {rows * matrix * lost_steps, (rows * x + columns * w) / rate,
-             (rows * dram_x + columns * dram_w + results * dram_out * n.groups / spread) / (n.groups * n.dram),
-             4 * (rows * l2_x + columns * l2_w + results * l2_out),
-             4 * (rows * l1_x + columns * l1_w + results * l1_out)});
-    };
+    if (p.sides > 1 && (n.mabs % p.sides || p.pieces * r.of_piece() % p.sides || r.single || r.across)) return INFINITY;
+    const ChipMatmulSizes z(r, n, p);
+    if (!fits(r, n, p, z)) return INFINITY;
+    const ChipMatmulWork work(r, n, p, z);
+    const double tiles = work.tiles();
     // Prologue and epilogue: the first rows are loaded, the last ones drained.
-    const double ends = x / tiles / rate + matrix / tiles + dram_out / tiles / (n.groups * n.dram) + l1_out / tiles * 8;
-    if (kept) {
-        const double share = kept / it;
+    const double ends =
+        work.x / tiles / work.rate + work.matrix / tiles + work.dram_out / tiles / work.dram + work.l1_out / tiles * 8;
+    if (work.kept) {
+        const double share = work.kept / work.row_tiles;
         // A port that loads rows loads no columns meanwhile.
-        const double come = share * x / rate + std::max(w / rate, dram_w / (n.groups * n.dram));
-        return std::max(flow(share, 1, 0), come) * spilled_tiles + flow(1 - share, 0, 1) + ends + start_and_end;
+        const double arrive = share * work.x / work.rate + std::max(work.w / work.rate, work.dram_w / work.dram);
+        return std::max(work.busiest(share, 1, 0), arrive) * spilled_tiles + work.busiest(1 - share, 0, 1) + ends +
+               start_and_end;
     }
     // A quarter of the columns may arrive while tiles run on the others, if rows arrive fast
     // enough.
-    const double work = late_share * matrix / tiles,
-                 rows = x / tiles * std::max(1 / rate, row_parts / (n.groups * n.dram));
-    const bool late = !p.twice && p.sides == 1 && !r.across && p.pieces % 4 == 0 &&
-                      p.pieces / 4 * 8 * n.l1bs % 64 == 0 && work > rows &&
-                      it > 3 * (late_columns * first / (work - rows) + 2);
+    const double panel = work.panel_cycles(), compute = late_share * work.matrix / tiles,
+                 rows = std::max(work.x / work.rate, work.dram_x / work.dram) / tiles;
+    const bool late = !p.twice && p.sides == 1 && !r.across && p.pieces % 4 == 0 && z.result_row / 4 % 64 == 0 &&
+                      compute > rows && work.row_tiles > 3 * (late_columns * panel / (compute - rows) + 2);
     // Columns after the first arrive during the work (double-buffered) or between tiles. Between
     // tiles, the memories in transit are full of rows. During tiles, column moves delay rows.
-    const double between = p.twice ? 0 : between_tiles * first * (jt - 1);
-    const double shared = p.twice && jt > 1 ? shared_moves : 1;
-    return first * (late ? late_share : 1) + between + flow(1, p.twice ? rest : 0, 1) * shared + ends + start_and_end;
+    const double between = p.twice ? 0 : between_tiles * panel * (work.panels - 1);
+    const double shared = p.twice && work.panels > 1 ? shared_moves : 1;
+    const double columns = p.twice ? 1 - 1 / work.panels : 0;
+    return panel * (late ? late_share : 1) + between + work.busiest(1, columns, 1) * shared + ends + start_and_end;
 }
 
 std::optional<ChipMatmulPoint> best_of(const ChipMatmulRoles &r, const ChipMatmulNumbers &n) {

@@ -11,7 +11,7 @@ namespace kumiko::library {
 namespace {
 
 // Constants of the estimate that the data paths do not determine: approximations of simulated
-// cycles. The estimate only ranks points.
+// cycles (`kumiko bench chip-gemm`). The estimate only ranks points.
 struct PackedEstimate {
     // The share by which the second busiest resource delays the busiest one if it is as busy; less
     // by a power of their ratio otherwise.

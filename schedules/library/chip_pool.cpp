@@ -4,6 +4,7 @@
 #include "schedules/library/structure.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace kumiko::library {
 
@@ -136,104 +137,154 @@ ChipPoolParameters chip_pool_parameters(const Op &op, const Machine &machine) {
     return p;
 }
 
+namespace {
+
+// The output's loops while they are split.
+class OutputLoops {
+public:
+    OutputLoops(StageHandle stage, const Windows &w) : stage_(std::move(stage)), axes_(w.output->axes) {
+        for (size_t d = 0; d < axes_.size(); d++) {
+            rest_.push_back(axes_[d].name());
+            extents_.push_back(w.extent(d));
+        }
+    }
+
+    // Splits an inner loop with `factor` iterations off an axis.
+    std::string split(size_t axis, int64_t factor, const std::string &name) {
+        const std::string loop = unit_loop(axis, name);
+        stage_.split(rest_[axis], factor, {loop + ".o", loop});
+        rest_[axis] = loop + ".o";
+        extents_[axis] = (extents_[axis] + factor - 1) / factor;
+        return loop;
+    }
+    // Splits a loop off an axis for the units of a level.
+    void distribute(size_t axis, int64_t units, const std::string &level) {
+        bound_.push_back({split(axis, units, level), level});
+    }
+    // Distributes axes over all units of a level that they fill, the longest axis first; over MABs,
+    // the channels come before.
+    void distribute_over(const std::string &level, int64_t units, size_t channel) {
+        if (level == "MAB") distribute_part(channel, units, level);
+        std::vector<size_t> axes(extents_.size());
+        std::iota(axes.begin(), axes.end(), 0);
+        while (units > 1) {
+            const auto longest = std::max_element(axes.begin(), axes.end(),
+                                                  [&](size_t a, size_t b) { return extents_[a] < extents_[b]; });
+            if (longest == axes.end() || extents_[*longest] == 1) break;
+            const size_t axis = *longest;
+            axes.erase(longest);
+            const auto same = [&](const auto &b) { return b.first == unit_loop(axis, level); };
+            if (std::none_of(bound_.begin(), bound_.end(), same)) distribute_part(axis, units, level);
+        }
+    }
+    // The loops over units, outermost first.
+    std::vector<LoopName> unit_loops() const {
+        std::vector<LoopName> loops;
+        for (const char *level : {"group", "L2B", "L1B", "MAB", "PE"}) {
+            for (size_t b = bound_.size(); b-- > 0;) {
+                if (bound_[b].second == level) loops.push_back(bound_[b].first);
+            }
+        }
+        return loops;
+    }
+    void bind() {
+        for (const auto &[loop, level] : bound_) stage_.bind(loop, level);
+    }
+    // The loop over what is not split off an axis.
+    const std::string &rest(size_t axis) const { return rest_[axis]; }
+    size_t rank() const { return rest_.size(); }
+
+private:
+    std::string unit_loop(size_t axis, const std::string &level) const { return axes_[axis].name() + "." + level; }
+    // Distributes an axis over a power of two of the units, and divides their number by it.
+    void distribute_part(size_t axis, int64_t &units, const std::string &level) {
+        int64_t n = 1;
+        while (2 * n <= units && n < extents_[axis]) n *= 2;
+        if (n == 1) return;
+        distribute(axis, n, level);
+        units /= n;
+    }
+
+    StageHandle stage_;
+    const std::vector<Axis> &axes_;
+    std::vector<std::string> rest_;                          // of each axis
+    std::vector<int64_t> extents_;                           // of `rest_`
+    std::vector<std::pair<std::string, std::string>> bound_; // loop, level; innermost first
+};
+
+// The loops over a tile and over the window.
+struct TileLoops {
+    std::string row, column, lanes;
+    std::vector<std::string> window;
+    int64_t around; // number of window loops outside the copy of the image
+
+    // Appends all but the lanes to `loops`. Returns the loop of the copy; `outer` if no window loop
+    // is around it.
+    std::string append_to(std::vector<LoopName> &loops, std::string outer) const {
+        loops.insert(loops.end(), window.begin(), window.begin() + around);
+        loops.push_back(row);
+        loops.push_back(column);
+        loops.insert(loops.end(), window.begin() + around, window.end());
+        return around ? window[size_t(around - 1)] : outer;
+    }
+};
+
+// Computes the reduction in the output's loop `at`, one tile at a time. Returns the loop of the
+// copy of the image.
+std::string reduce_in_output(StageHandle S, const Windows &w, const TileLoops &tile, const std::string &at,
+                             const ChipPoolParameters &p) {
+    const std::string output = w.output->name;
+    const auto axis = [&](size_t d) { return w.output->axes[d].name(); };
+    S.compute_at(output, at);
+    S.split(axis(w.channel), w.lanes, {axis(w.channel) + ".w", tile.lanes});
+    S.split(axis(w.row), p.rows, {axis(w.row) + ".o", tile.row});
+    S.split(axis(w.column), p.columns, {axis(w.column) + ".o", tile.column});
+    std::vector<LoopName> order;
+    for (size_t d = 0; d < w.output->axes.size(); d++)
+        order.push_back(axis(d) + (d == w.channel ? ".w" : d == w.row || d == w.column ? ".o" : ""));
+    const std::string copied = tile.append_to(order, order.back().name);
+    order.push_back(tile.lanes);
+    S.reorder(order).vectorize(tile.lanes).place_in("GRF1");
+    return copied;
+}
+
+} // namespace
+
 Schedule schedule_chip_pool(const Op &op, const Machine &machine, const ChipPoolParameters &p) {
     const Windows w = *windows(op);
     Schedule s(op, machine);
     StageHandle Y = s.stage(w.output->name);
-    std::vector<std::string> rest;
-    std::vector<int64_t> extent;
-    for (size_t d = 0; d < w.output->axes.size(); d++) {
-        rest.push_back(w.output->axes[d].name());
-        extent.push_back(w.extent(d));
+    OutputLoops loops(Y, w);
+    TileLoops tile;
+    tile.lanes = loops.split(w.channel, w.lanes, "v");
+    tile.column = loops.split(w.column, p.columns, "t");
+    tile.row = loops.split(w.row, p.rows, "t");
+    for (const Axis &k : w.reduction->reduction_axes) tile.window.push_back(k.name());
+    tile.around = loops_around(w, machine.level("LM0").bytes / 8, w.lanes * op.inputs()[0].type.bytes() / 8);
+    loops.distribute(w.channel, machine.unit("PE").count, "PE");
+    for (const char *level : {"MAB", "L1B", "L2B", "group"})
+        loops.distribute_over(level, machine.unit(level).count, w.channel);
+
+    std::vector<LoopName> order = loops.unit_loops();
+    for (size_t d = 0; d < loops.rank(); d++) {
+        if (d != w.column) order.push_back(loops.rest(d));
     }
-    const auto cut = [&](size_t axis, int64_t factor, const std::string &name) {
-        const std::string loop = w.output->axes[axis].name() + "." + name;
-        Y.split(rest[axis], factor, {loop + ".o", loop});
-        rest[axis] = loop + ".o";
-        extent[axis] = (extent[axis] + factor - 1) / factor;
-        return loop;
-    };
-    std::vector<std::pair<std::string, std::string>> bound; // loop, level; innermost first
-    const auto deal = [&](size_t axis, int64_t &left, const std::string &level) {
-        int64_t n = 1;
-        while (2 * n <= left && n < extent[axis]) n *= 2;
-        if (n == 1) return;
-        bound.push_back({cut(axis, n, level), level});
-        left /= n;
-    };
-    const std::string lanes = cut(w.channel, w.lanes, "v");
-    const std::string column = cut(w.column, p.columns, "t"), row = cut(w.row, p.rows, "t");
-    bound.push_back({cut(w.channel, machine.unit("PE").count, "PE"), "PE"});
-    for (const char *level : {"MAB", "L1B", "L2B", "group"}) {
-        int64_t left = machine.unit(level).count;
-        if (std::string(level) == "MAB") deal(w.channel, left, level);
-        std::vector<size_t> axes;
-        for (size_t d = 0; d < extent.size(); d++) axes.push_back(d);
-        while (left > 1) { // longest axis first
-            const auto most =
-                std::max_element(axes.begin(), axes.end(), [&](size_t a, size_t b) { return extent[a] < extent[b]; });
-            if (most == axes.end() || extent[*most] == 1) break;
-            const size_t axis = *most;
-            axes.erase(most);
-            if (std::any_of(bound.begin(), bound.end(), [&](const auto &b) {
-                    return b.second == level && b.first == w.output->axes[axis].name() + "." + level;
-                }))
-                continue;
-            deal(axis, left, level);
-        }
-    }
-    std::vector<LoopName> order;
-    for (const char *level : {"group", "L2B", "L1B", "MAB", "PE"}) {
-        for (size_t b = bound.size(); b-- > 0;) {
-            if (bound[b].second == level) order.push_back(bound[b].first);
-        }
-    }
-    for (size_t d = 0; d < rest.size(); d++) {
-        if (d != w.column) order.push_back(rest[d]);
-    }
-    const std::string at = rest[w.column];
+    const std::string at = loops.rest(w.column);
     order.push_back(at);
-    const bool whole = w.output == w.reduction;
-    std::vector<std::string> taps;
-    for (const Axis &k : w.reduction->reduction_axes) taps.push_back(k.name());
-    const int64_t around = loops_around(w, machine.level("LM0").bytes / 8, w.lanes * op.inputs()[0].type.bytes() / 8);
-    // Appends the loops over taps, rows and columns; returns the loop of the copy.
-    const auto inside = [&](std::vector<LoopName> &loops, std::string outside) {
-        loops.insert(loops.end(), taps.begin(), taps.begin() + around);
-        loops.push_back(row);
-        loops.push_back(column);
-        loops.insert(loops.end(), taps.begin() + around, taps.end());
-        return around ? taps[size_t(around - 1)] : outside;
-    };
     std::string copied;
-    if (whole) {
-        copied = inside(order, at);
-    } else {
-        order.push_back(row);
-        order.push_back(column);
-    }
-    order.push_back(lanes);
+    if (w.output == w.reduction)
+        copied = tile.append_to(order, at);
+    else
+        order.insert(order.end(), {tile.row, tile.column});
+    order.push_back(tile.lanes);
     Y.reorder(order);
-    for (const auto &[loop, level] : bound) Y.bind(loop, level);
-    Y.vectorize(lanes);
-    if (whole) {
+    loops.bind();
+    Y.vectorize(tile.lanes);
+    if (w.output == w.reduction)
         s.accumulate_in(Y.name(), "GRF0", at);
-        s.place_in(w.image, "LM0", Y.name(), copied).double_buffer();
-        return s;
-    }
-    StageHandle S = s.stage(w.reduction->name);
-    S.compute_at(Y.name(), at);
-    const auto axis = [&](size_t d) { return w.output->axes[d].name(); };
-    S.split(axis(w.channel), w.lanes, {axis(w.channel) + ".w", lanes});
-    S.split(axis(w.row), p.rows, {axis(w.row) + ".o", row});
-    S.split(axis(w.column), p.columns, {axis(w.column) + ".o", column});
-    std::vector<LoopName> own;
-    for (size_t d = 0; d < rest.size(); d++)
-        own.push_back(d == w.channel ? axis(d) + ".w" : d == w.row || d == w.column ? axis(d) + ".o" : axis(d));
-    copied = inside(own, own.back().name);
-    own.push_back(lanes);
-    S.reorder(own).vectorize(lanes).place_in("GRF1");
-    s.place_in(w.image, "LM0", S.name(), copied).double_buffer();
+    else
+        copied = reduce_in_output(s.stage(w.reduction->name), w, tile, at, p);
+    s.place_in(w.image, "LM0", w.reduction->name, copied).double_buffer();
     return s;
 }
 

@@ -26,6 +26,47 @@ std::string padded_input(const Stage &padding) {
     return reads.empty() ? "" : reads.back()->name;
 }
 
+// Finds the roles of the sum's axes by which operands use them: `pixels` are those along which
+// windows move, `taps` those of the window. Returns false if two axes have one role.
+bool assign_axes(ChipConvolution &r, const Stage &sum, std::vector<std::string> &pixels,
+                 std::vector<std::string> &taps) {
+    const auto plain_in_image = [&](const std::string &axis) {
+        return std::any_of(r.image.indices.begin(), r.image.indices.end(), [&](const Expr &e) {
+            const auto *v = e.as<Halide::Internal::Variable>();
+            return v && v->name == axis;
+        });
+    };
+    const auto assign = [](std::string &role, const std::string &axis) {
+        if (!role.empty()) return false;
+        role = axis;
+        return true;
+    };
+    for (const Axis &a : sum.axes) {
+        const std::string name = a.name();
+        const bool in_image = r.image.axes.count(name), in_weights = r.weights.axes.count(name);
+        if (in_image && in_weights) {
+            if (!plain_in_image(name)) return false;
+            r.groups.push_back(name);
+            r.G *= *constant_extent(a);
+        } else if (in_weights) {
+            if (!assign(r.o, name)) return false;
+        } else if (in_image && plain_in_image(name)) {
+            if (!assign(r.n, name)) return false;
+        } else {
+            pixels.push_back(name);
+        }
+    }
+    for (const Axis &a : sum.reduction_axes) {
+        const std::string name = a.name();
+        if (!r.image.axes.count(name) || !r.weights.axes.count(name)) return false;
+        if (!plain_in_image(name))
+            taps.push_back(name);
+        else if (!assign(r.c, name))
+            return false;
+    }
+    return true;
+}
+
 } // namespace
 
 int64_t ChipDirection::reach(int64_t outputs) const {
@@ -61,43 +102,10 @@ std::optional<ChipConvolution> find_chip_convolution(const Op &op) {
     if (!input || !weights || input->type != weights->type) return std::nullopt;
     if (input->type != f16 && input->type != f32) return std::nullopt;
     r.single = input->type == f32;
-    const auto extent = [&](const std::string &axis) { return *constant_extent(*find_axis(sum, axis)); };
     std::vector<std::string> pixels, taps;
-    const auto plain_in_image = [&](const std::string &axis) {
-        for (const Expr &e : r.image.indices) {
-            const auto *v = e.as<Halide::Internal::Variable>();
-            if (v && v->name == axis) return true;
-        }
-        return false;
-    };
-    for (const Axis &a : sum.axes) {
-        const std::string name = a.name();
-        const bool in_image = r.image.axes.count(name), in_weights = r.weights.axes.count(name);
-        if (in_image && in_weights) {
-            if (!plain_in_image(name)) return std::nullopt;
-            r.groups.push_back(name);
-            r.G *= extent(name);
-        } else if (in_weights) {
-            if (!r.o.empty()) return std::nullopt;
-            r.o = name;
-        } else if (in_image && plain_in_image(name)) {
-            if (!r.n.empty()) return std::nullopt;
-            r.n = name;
-        } else {
-            pixels.push_back(name);
-        }
-    }
-    for (const Axis &a : sum.reduction_axes) {
-        const std::string name = a.name();
-        if (!r.image.axes.count(name) || !r.weights.axes.count(name)) return std::nullopt;
-        if (!plain_in_image(name)) {
-            taps.push_back(name);
-        } else {
-            if (!r.c.empty()) return std::nullopt;
-            r.c = name;
-        }
-    }
+    if (!assign_axes(r, sum, pixels, taps)) return std::nullopt;
     if (pixels.size() != 2 || taps.size() != 2 || r.n.empty() || r.o.empty() != r.c.empty()) return std::nullopt;
+    const auto extent = [&](const std::string &axis) { return *constant_extent(*find_axis(sum, axis)); };
     for (const int d : {0, 1}) {
         ChipDirection &to = d ? r.x : r.y;
         to = {pixels[size_t(d)],

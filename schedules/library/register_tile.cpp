@@ -169,6 +169,49 @@ bool gets_tile(const Op &op, const Stage &stage, const Machine &machine) {
     return lanes > 1 && (!extent || *extent >= lanes) && pays_to_tile(op, stage);
 }
 
+namespace {
+
+// Loops of a register tile. Each iteration of `columns` has a panel of `width` columns.
+struct TileNest {
+    LoopName columns, outermost;
+    int64_t width;
+};
+
+// Copies tensors that are read across their rows, one panel per block of columns.
+void copy_transposed(Schedule &s, const Stage &stage, const std::map<std::string, TransposedCopy> &copies,
+                     const TileNest &loops, const std::optional<RowsOfPart> &part) {
+    const Machine &machine = s.machine();
+    for (const auto &[tensor, copy] : copies) {
+        const std::string level =
+            smallest_level(machine, copy.elements * loops.width * s.state().type_of(tensor).bytes());
+        const std::vector<Axis> axes = s.state().axes_of(tensor);
+        const std::string &x = axes[copy.dimension].name(), w = std::to_string(loops.width);
+        std::vector<std::string> layout = {x + "/" + w};
+        for (const Axis &a : axes) {
+            if (a.name() != x) layout.push_back(a.name());
+        }
+        layout.push_back(x + "%" + w);
+        const bool far = part && loops.outermost.name != loops.columns.name;
+        StageHandle made = s.place_in(tensor, level, stage.name, far ? loops.outermost : loops.columns).layout(layout);
+        if (far) made.compute_at(part->host, part->outside);
+        const Input *in = s.op().find_input(tensor);
+        if (copy.again && !part && in && !in->inout) made.compute_root();
+        const std::string &along = axes.back().name();
+        constexpr int64_t across_lanes = 8, run = 4; // a block that is transposed in registers
+        if (along == x || constant_extent(axes.back()).value_or(run) < run) continue;
+        auto [xo, xi] = made.split(x, across_lanes);
+        auto [ao, ai] = made.split(along, run);
+        std::vector<LoopName> loops;
+        for (const Axis &a : axes) {
+            if (a.name() != x && a.name() != along) loops.push_back(a.name());
+        }
+        loops.insert(loops.end(), {xo, ao, ai, xi});
+        made.reorder(loops).unroll(ai).vectorize(xi);
+    }
+}
+
+} // namespace
+
 LoopName tile_in_registers(Schedule &s, StageHandle S, const Stage &stage, int lanes,
                            const std::optional<RowsOfPart> &part) {
     const std::string rows = rows_of_tile(stage);
@@ -231,32 +274,7 @@ LoopName tile_in_registers(Schedule &s, StageHandle S, const Stage &stage, int l
     if (vectors > 1) S.unroll(lane.name + ".o");
     S.unroll(row);
     s.accumulate_in(S.name(), "registers", inner);
-    for (const auto &[tensor, copy] : copies) { // one panel per block of columns
-        const std::string level = smallest_level(machine, copy.elements * width * s.state().type_of(tensor).bytes());
-        const std::vector<Axis> axes = s.state().axes_of(tensor);
-        const std::string &x = axes[copy.dimension].name(), w = std::to_string(width);
-        std::vector<std::string> layout = {x + "/" + w};
-        for (const Axis &a : axes) {
-            if (a.name() != x) layout.push_back(a.name());
-        }
-        layout.push_back(x + "%" + w);
-        const bool far = part && outermost.name != j.name;
-        StageHandle made = s.place_in(tensor, level, stage.name, far ? outermost : j).layout(layout);
-        if (far) made.compute_at(part->host, part->outside);
-        const Input *in = s.op().find_input(tensor);
-        if (copy.again && !part && in && !in->inout) made.compute_root();
-        const std::string &along = axes.back().name();
-        constexpr int64_t across_lanes = 8, run = 4; // a block that is transposed in registers
-        if (along == x || constant_extent(axes.back()).value_or(run) < run) continue;
-        auto [xo, xi] = made.split(x, across_lanes);
-        auto [ao, ai] = made.split(along, run);
-        std::vector<LoopName> loops;
-        for (const Axis &a : axes) {
-            if (a.name() != x && a.name() != along) loops.push_back(a.name());
-        }
-        loops.insert(loops.end(), {xo, ao, ai, xi});
-        made.reorder(loops).unroll(ai).vectorize(xi);
-    }
+    copy_transposed(s, stage, copies, {j, outermost, width}, part);
     return outermost;
 }
 
