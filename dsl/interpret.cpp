@@ -42,102 +42,129 @@ struct Outcome {
     std::vector<std::string> unsure;
 };
 
-Outcome evaluate(const Op &op, const std::vector<Buffer<>> &buffers, const InterpretOptions &options, bool with_bounds,
-                 const std::set<std::string> &exact = {}) {
-    const size_t n_inputs = op.inputs().size(), n_outputs = op.outputs().size(), n_own = op.separate_outputs().size();
-    if (buffers.size() != n_inputs && buffers.size() != n_inputs + n_own) {
-        throw UserError("op \"" + op.name() + "\" takes " + std::to_string(n_inputs) + " inputs and " +
-                        std::to_string(n_own) + " outputs, but " + std::to_string(buffers.size()) +
-                        " buffers were given");
-    }
-    std::vector<const halide_buffer_t *> raw;
-    for (const Buffer<> &b : buffers) raw.push_back(b.raw_buffer());
-    Context context;
-    context.op = &op;
-    context.sizes = solve_sizes(op, raw, options.sizes);
-    check_requirements(op, context.sizes);
-    context.in_double = options.in_double;
-    const auto add = [&](Array array) {
-        context.array_of[array.name] = static_cast<int>(context.arrays.size());
-        context.arrays.push_back(std::move(array));
-        return static_cast<int>(context.arrays.size()) - 1;
-    };
-    for (size_t i = 0; i < n_inputs; i++) {
-        check_input(op, op.inputs()[i], raw[i], context.sizes);
-        add(array_of(op.inputs()[i].name, buffers[i]));
-    }
-    const auto value_type = [&](Type t) { return options.in_double && t.is_float() ? Float(64) : t; };
+// Evaluates an op on arrays.
+class Evaluation {
+public:
+    Evaluation(const Op &op, const std::vector<Buffer<>> &buffers, const InterpretOptions &options, bool with_bounds)
+        : op_(op), buffers_(buffers), options_(options), with_bounds_(with_bounds) {}
 
-    Outcome outcome;
-    outcome.values.resize(n_outputs);
-    if (with_bounds) outcome.bounds.resize(n_outputs);
-    size_t given = n_inputs; // the next output array
-    for (size_t o = 0; o < n_outputs; o++) {
-        const Stage &s = op.stage(op.outputs()[o]);
-        if (!s.updates.empty() && !options.in_double) {
-            // The arrays of inputs are in their order.
-            outcome.values[o] = buffers[context.array_of.at(s.updates)];
-        } else if (buffers.size() == n_inputs || !s.updates.empty()) {
-            outcome.values[o] = Buffer<>(value_type(s.type), evaluate_extents(s.axes, context.sizes));
-        } else {
-            if (value_type(s.type) == s.type) {
-                check_output(op, s.name, raw[given], context.sizes);
-            } else if (buffers[given].type() != halide_type_t(Float(64)) ||
-                       buffers[given].extents() != evaluate_extents(s.axes, context.sizes)) {
-                throw UserError("output \"" + s.name +
-                                "\" is evaluated in double: give a buffer of f64 with its extents");
-            }
-            outcome.values[o] = buffers[given++];
+    // `exact`: stages whose bounds are set to 0.
+    Outcome run(const std::set<std::string> &exact) {
+        add_inputs();
+        add_outputs();
+        for (const Stage &s : op_.stages()) {
+            if (s.kind != Stage::Kind::Padding) add_stage(s); // paddings are evaluated at each read
         }
-        if (with_bounds) outcome.bounds[o] = Buffer<>(f64, outcome.values[o].extents());
+        interpreter::share_earlier(context_);
+        for (const auto &group : groups_of_steps(op_.stages())) {
+            const Stage &last = *group.back();
+            if (last.kind == Stage::Kind::Padding) continue;
+            if (is_extern(last)) {
+                if (!interpreter::run_extern(context_, last, targets_.at(last.name), with_bounds_))
+                    outcome_.unsure.push_back(last.name);
+                continue;
+            }
+            interpreter::run_group(context_, group, targets_, with_bounds_);
+            for (const Stage *s : group) {
+                for (const int t : targets_.at(s->name)) {
+                    const Array &array = context_.arrays[t];
+                    if (array.bound && exact.contains(array.name))
+                        std::fill_n(array.bound, elements(array.extents), 0.0);
+                }
+            }
+        }
+        return std::move(outcome_);
     }
 
-    std::vector<Memory> memory;
-    std::map<std::string, std::vector<int>> targets; // by stage, one per component
-    for (const Stage &s : op.stages()) {
-        if (s.kind == Stage::Kind::Padding) continue; // evaluated at each read
-        const std::vector<int64_t> extents = evaluate_extents(s.axes, context.sizes);
-        const size_t n_components = std::max<size_t>(s.components.size(), 1);
-        for (size_t c = 0; c < n_components; c++) {
+private:
+    int add(Array array) {
+        context_.array_of[array.name] = static_cast<int>(context_.arrays.size());
+        context_.arrays.push_back(std::move(array));
+        return static_cast<int>(context_.arrays.size()) - 1;
+    }
+    Type value_type(Type t) const { return options_.in_double && t.is_float() ? Float(64) : t; }
+
+    // Checks the buffers and binds the sizes.
+    void add_inputs() {
+        const size_t inputs = op_.inputs().size(), own = op_.separate_outputs().size();
+        if (buffers_.size() != inputs && buffers_.size() != inputs + own) {
+            throw UserError("op \"" + op_.name() + "\" takes " + std::to_string(inputs) + " inputs and " +
+                            std::to_string(own) + " outputs, but " + std::to_string(buffers_.size()) +
+                            " buffers were given");
+        }
+        std::vector<const halide_buffer_t *> raw;
+        for (const Buffer<> &b : buffers_) raw.push_back(b.raw_buffer());
+        context_.op = &op_;
+        context_.sizes = solve_sizes(op_, raw, options_.sizes);
+        check_requirements(op_, context_.sizes);
+        context_.in_double = options_.in_double;
+        for (size_t i = 0; i < inputs; i++) {
+            check_input(op_, op_.inputs()[i], raw[i], context_.sizes);
+            add(array_of(op_.inputs()[i].name, buffers_[i]));
+        }
+    }
+
+    // Takes the given buffers of outputs, or allocates them.
+    void add_outputs() {
+        size_t given = op_.inputs().size(); // the next output buffer
+        for (const std::string &name : op_.outputs()) {
+            const Stage &s = op_.stage(name);
+            Buffer<> values;
+            // The arrays of inputs are in their order.
+            if (!s.updates.empty() && !options_.in_double)
+                values = buffers_[context_.array_of.at(s.updates)];
+            else if (buffers_.size() == op_.inputs().size() || !s.updates.empty())
+                values = Buffer<>(value_type(s.type), evaluate_extents(s.axes, context_.sizes));
+            else
+                values = checked_output(s, buffers_[given++]);
+            outcome_.values.push_back(values);
+            if (with_bounds_) outcome_.bounds.push_back(Buffer<>(f64, values.extents()));
+        }
+    }
+    const Buffer<> &checked_output(const Stage &s, const Buffer<> &buffer) const {
+        if (value_type(s.type) == s.type) {
+            check_output(op_, s.name, buffer.raw_buffer(), context_.sizes);
+        } else if (buffer.type() != halide_type_t(Float(64)) ||
+                   buffer.extents() != evaluate_extents(s.axes, context_.sizes)) {
+            throw UserError("output \"" + s.name + "\" is evaluated in double: give a buffer of f64 with its extents");
+        }
+        return buffer;
+    }
+
+    // An array for each component: the output's, or a temporary one.
+    void add_stage(const Stage &s) {
+        const std::vector<int64_t> extents = evaluate_extents(s.axes, context_.sizes);
+        for (size_t c = 0; c < std::max<size_t>(s.components.size(), 1); c++) {
             const std::string name = c ? s.components[c].tensor : s.name;
             const Type type = value_type(c ? s.components[c].type : s.type);
             Array array{name, type, extents, dense_strides(extents), nullptr, nullptr};
-            for (size_t o = 0; o < n_outputs; o++) {
-                if (op.outputs()[o] != name) continue;
-                array = array_of(name, outcome.values[o]);
-                if (with_bounds)
-                    array.bound = static_cast<double *>(static_cast<void *>(outcome.bounds[o].raw_buffer()->host));
+            for (size_t o = 0; o < op_.outputs().size(); o++) {
+                if (op_.outputs()[o] != name) continue;
+                array = array_of(name, outcome_.values[o]);
+                if (with_bounds_)
+                    array.bound = static_cast<double *>(static_cast<void *>(outcome_.bounds[o].raw_buffer()->host));
             }
             if (!array.data) {
-                memory.push_back(allocate(elements(extents) * type.bytes()));
-                array.data = static_cast<uint8_t *>(memory.back().get());
-                if (with_bounds) {
-                    memory.push_back(allocate(elements(extents) * 8));
-                    array.bound = static_cast<double *>(memory.back().get());
+                memory_.push_back(allocate(elements(extents) * type.bytes()));
+                array.data = static_cast<uint8_t *>(memory_.back().get());
+                if (with_bounds_) {
+                    memory_.push_back(allocate(elements(extents) * 8));
+                    array.bound = static_cast<double *>(memory_.back().get());
                 }
             }
-            targets[s.name].push_back(add(std::move(array)));
+            targets_[s.name].push_back(add(std::move(array)));
         }
     }
-    interpreter::share_earlier(context);
-    for (const auto &group : groups_of_steps(op.stages())) {
-        const Stage &last = *group.back();
-        if (last.kind == Stage::Kind::Padding) continue;
-        if (is_extern(last)) {
-            if (!interpreter::run_extern(context, last, targets.at(last.name), with_bounds))
-                outcome.unsure.push_back(last.name);
-            continue;
-        }
-        interpreter::run_group(context, group, targets, with_bounds);
-        for (const Stage *s : group) {
-            for (const int t : targets.at(s->name)) {
-                const Array &array = context.arrays[t];
-                if (array.bound && exact.contains(array.name)) std::fill_n(array.bound, elements(array.extents), 0.0);
-            }
-        }
-    }
-    return outcome;
-}
+
+    const Op &op_;
+    const std::vector<Buffer<>> &buffers_;
+    const InterpretOptions &options_;
+    bool with_bounds_;
+    Context context_;
+    Outcome outcome_;
+    std::vector<Memory> memory_;
+    std::map<std::string, std::vector<int>> targets_; // by stage, one per component
+};
 
 template<typename F>
 auto guarded(const Op &op, F f) {
@@ -151,13 +178,13 @@ auto guarded(const Op &op, F f) {
 } // namespace
 
 Results interpret(const Op &op, const std::vector<Buffer<>> &buffers, const InterpretOptions &options) {
-    return guarded(op, [&] { return evaluate(op, buffers, options, false).values; });
+    return guarded(op, [&] { return Evaluation(op, buffers, options, false).run({}).values; });
 }
 
 Bounded interpret_with_bound(const Op &op, const std::vector<Buffer<>> &inputs, const Sizes &sizes,
                              const std::set<std::string> &exact) {
     return guarded(op, [&] {
-        Outcome o = evaluate(op, inputs, {sizes, true}, true, exact);
+        Outcome o = Evaluation(op, inputs, {sizes, true}, true).run(exact);
         return Bounded{std::move(o.values), std::move(o.bounds), std::move(o.unsure)};
     });
 }

@@ -403,7 +403,12 @@ private:
             Expr d = Sub::make(cast(w, args[0]), cast(w, args[1]));
             return compile(cast(c->type, Select::make(LT::make(d, make_zero(w)), Sub::make(make_zero(w), d), d)), mask);
         }
+        return compile_function(c, mask);
+    }
 
+    // A call by name, of a function of libm or of a predicate.
+    int compile_function(const Call *c, int mask) {
+        const auto &args = c->args;
         std::string name = c->name;
         for (const char *suffix : {"_bf16", "_f16", "_f32", "_f64"}) {
             if (c->call_type == Call::PureExtern && name.ends_with(suffix)) {
@@ -438,22 +443,38 @@ double row_cost(double total, int64_t extent, double element) {
     return total / lanes * 80 + total * element;
 }
 
-} // namespace
-
-Program compile(const Context &context, const Stage &stage, const std::vector<int64_t> &extents,
-                const std::vector<int64_t> &reduction_extents, const std::vector<int64_t> &begins) {
-    Program p;
-    const auto pure_loop = [&](size_t d) {
-        return Loop{stage.axes[d].name(), extents[d], begins.empty() ? 0 : begins[d]};
+// The instruction that folds a term into the accumulator; Move if there is none.
+Code fold_of(const Stage &stage) {
+    if (stage.components.size() != 1) return Code::Move;
+    const Expr &c = stage.components[0].combined;
+    const std::string acc = accumulator_variable(0), term = term_variable(0);
+    const auto folds = [&](const auto *n, const std::string &first, const std::string &second) {
+        if (!n) return false;
+        const auto *a = n->a.template as<Variable>();
+        const auto *b = n->b.template as<Variable>();
+        return a && b && a->name == first && b->name == second;
     };
-    p.stage = stage.name;
+    if (folds(c.as<Add>(), acc, term)) return Code::Add;
+    if (folds(c.as<Mul>(), acc, term)) return Code::Mul;
+    if (folds(c.as<Min>(), term, acc)) return Code::Min;
+    if (folds(c.as<Max>(), term, acc)) return Code::Max;
+    return Code::Move;
+}
+
+// Which loop runs in lanes: along an axis (−1: none), or along the innermost reduction axis.
+struct RowLoop {
+    int axis = -1;
+    bool folds = false;
+};
+
+// Lanes run along the cheapest pure axis, or along the innermost reduction axis if that is much
+// cheaper.
+RowLoop choose_row_loop(const Stage &stage, const std::vector<int64_t> &extents,
+                        const std::vector<int64_t> &reduction_extents, Code fold) {
     double total = 1;
     for (int64_t e : extents) total *= static_cast<double>(e);
     for (int64_t e : reduction_extents) total *= static_cast<double>(e);
-
-    // Lanes run along the cheapest pure axis, or along the innermost reduction axis if that is much
-    // cheaper.
-    int row_axis = -1;
+    RowLoop row;
     double best = std::numeric_limits<double>::infinity();
     const std::string named = scatter_axis(stage);
     for (size_t d = extents.size(); d-- > 0;) {
@@ -461,55 +482,23 @@ Program compile(const Context &context, const Stage &stage, const std::vector<in
         const double cost = row_cost(total, extents[d], d + 1 == extents.size() ? 1 : 3);
         if (cost < best) {
             best = cost;
-            row_axis = static_cast<int>(d);
+            row.axis = static_cast<int>(d);
         }
     }
-    Code fold = Code::Move;
     if (stage.is_reduction()) {
-        if (stage.components.size() == 1) {
-            const Expr &c = stage.components[0].combined;
-            const std::string acc = accumulator_variable(0), term = term_variable(0);
-            const auto simple = [&](const auto *n, const std::string &first, const std::string &second, Code code) {
-                if (!n) return;
-                const auto *a = n->a.template as<Variable>();
-                const auto *b = n->b.template as<Variable>();
-                if (a && b && a->name == first && b->name == second) fold = code;
-            };
-            simple(c.as<Add>(), acc, term, Code::Add);
-            simple(c.as<Mul>(), acc, term, Code::Mul);
-            simple(c.as<Min>(), term, acc, Code::Min);
-            simple(c.as<Max>(), term, acc, Code::Max);
-        }
         const double cost = row_cost(total, reduction_extents.back(), fold == Code::Move ? 60 : 3);
-        p.fold_lanes = named.empty() && (row_axis < 0 || cost < best);
+        row.folds = named.empty() && (row.axis < 0 || cost < best);
     }
-    // Loop order: pure loops, the row loop last among them; then the reduction loops in formula
-    // order.
-    for (size_t d = 0; d < extents.size(); d++) {
-        if (p.fold_lanes || static_cast<int>(d) != row_axis) p.loops.push_back(pure_loop(d));
-    }
-    if (!p.fold_lanes && row_axis >= 0) {
-        p.loops.push_back(pure_loop(static_cast<size_t>(row_axis)));
-        p.row_level = static_cast<int>(p.loops.size());
-    }
-    p.first_reduction_level = static_cast<int>(p.loops.size()) + 1;
-    for (size_t d = 0; d < reduction_extents.size(); d++) {
-        p.loops.push_back({stage.reduction_axes[d].name(), reduction_extents[d]});
-    }
-    if (p.fold_lanes) p.row_level = static_cast<int>(p.loops.size());
-    const int innermost = static_cast<int>(p.loops.size());
-    p.code.resize(p.loops.size() + 2);
+    return row;
+}
 
-    Compiler compiler(context, p);
-    if (!stage.is_reduction()) {
-        for (const Expr &e : stage.expressions()) p.results.push_back(compiler.compile(e, -1));
-        return p;
-    }
+// Compiles the identities, terms and folds of a reduction, whose loops are set.
+void compile_reduction(Compiler &compiler, Program &p, const Stage &stage) {
     for (const Component &c : stage.components) {
         p.identities.push_back(compiler.compile(c.identity, -1));
         p.terms.push_back(compiler.compile(c.term, -1));
     }
-    const int step = p.fold_lanes ? innermost + 1 : innermost;
+    const int innermost = static_cast<int>(p.loops.size()), step = p.fold_lanes ? innermost + 1 : innermost;
     for (size_t c = 0; c < stage.components.size(); c++) {
         const Type t = stage.components[c].type;
         p.accumulators.push_back(compiler.add_register(t, !p.fold_lanes, step));
@@ -526,7 +515,43 @@ Program compile(const Context &context, const Stage &stage, const std::vector<in
             code.push_back({Code::Move, stage.components[c].type, p.accumulators[c], p.results[c]});
         }
     }
-    if (p.fold_lanes && fold != Code::Move) p.fold_code = static_cast<int>(fold);
+}
+
+} // namespace
+
+Program compile(const Context &context, const Stage &stage, const std::vector<int64_t> &extents,
+                const std::vector<int64_t> &reduction_extents, const std::vector<int64_t> &begins) {
+    Program p;
+    p.stage = stage.name;
+    const auto pure_loop = [&](size_t d) {
+        return Loop{stage.axes[d].name(), extents[d], begins.empty() ? 0 : begins[d]};
+    };
+    const Code fold = stage.is_reduction() ? fold_of(stage) : Code::Move;
+    const RowLoop row = choose_row_loop(stage, extents, reduction_extents, fold);
+    p.fold_lanes = row.folds;
+    // Loop order: pure loops, the row loop last among them; then the reduction loops in formula
+    // order.
+    for (size_t d = 0; d < extents.size(); d++) {
+        if (p.fold_lanes || static_cast<int>(d) != row.axis) p.loops.push_back(pure_loop(d));
+    }
+    if (!p.fold_lanes && row.axis >= 0) {
+        p.loops.push_back(pure_loop(static_cast<size_t>(row.axis)));
+        p.row_level = static_cast<int>(p.loops.size());
+    }
+    p.first_reduction_level = static_cast<int>(p.loops.size()) + 1;
+    for (size_t d = 0; d < reduction_extents.size(); d++) {
+        p.loops.push_back({stage.reduction_axes[d].name(), reduction_extents[d]});
+    }
+    if (p.fold_lanes) p.row_level = static_cast<int>(p.loops.size());
+    p.code.resize(p.loops.size() + 2);
+
+    Compiler compiler(context, p);
+    if (stage.is_reduction()) {
+        compile_reduction(compiler, p, stage);
+        if (p.fold_lanes && fold != Code::Move) p.fold_code = static_cast<int>(fold);
+    } else {
+        for (const Expr &e : stage.expressions()) p.results.push_back(compiler.compile(e, -1));
+    }
     return p;
 }
 

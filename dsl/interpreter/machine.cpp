@@ -211,12 +211,72 @@ void Machine::arithmetic(const Instruction &op) {
     round_row(op.dst);
 }
 
-void Machine::execute_one(const Instruction &op) {
+// Select and Blend.
+void Machine::select(const Instruction &op) {
     const int64_t n = count(op.dst);
+    const Mask *mask = op.code == Code::Blend ? &program_.masks[op.extra] : nullptr;
+    const auto in = mask ? interval(*mask, n) : std::pair<int64_t, int64_t>{0, 0};
+    const int64_t sa = row(op.a) ? 1 : 0, sb = row(op.b) ? 1 : 0, sc = op.c >= 0 && row(op.c) ? 1 : 0;
+    const int64_t *c = op.c >= 0 ? ints(op.c) : nullptr;
+    const auto pick = [&](auto *d, const auto *a, const auto *b) {
+        if (mask) {
+            for (int64_t l = 0; l < n; l++) d[l] = l >= in.first && l < in.second ? a[l * sa] : b[l * sb];
+        } else {
+            for (int64_t l = 0; l < n; l++) d[l] = c[l * sc] ? a[l * sa] : b[l * sb];
+        }
+    };
+    if (program_.registers[op.dst].domain == Domain::Float) {
+        pick(floats(op.dst), floats(op.a), floats(op.b));
+    } else {
+        pick(ints(op.dst), ints(op.a), ints(op.b));
+    }
+}
+
+// Comparisons and classification of floats.
+void Machine::compare(const Instruction &op) {
+    const int64_t n = count(op.dst);
+    const auto compare_as = [&](const auto *a, const auto *b) {
+        using T = std::remove_cvref_t<decltype(*a)>;
+        const bool ra = row(op.a), rb = op.b >= 0 && row(op.b);
+        int64_t *d = ints(op.dst);
+        switch (op.code) {
+        case Code::EQ:
+            map2(d, n, a, ra, b, rb, [](T x, T y) { return int64_t{x == y}; });
+            break;
+        case Code::NE:
+            map2(d, n, a, ra, b, rb, [](T x, T y) { return int64_t{x != y}; });
+            break;
+        case Code::LT:
+            map2(d, n, a, ra, b, rb, [](T x, T y) { return int64_t{x < y}; });
+            break;
+        case Code::LE:
+            map2(d, n, a, ra, b, rb, [](T x, T y) { return int64_t{x <= y}; });
+            break;
+        case Code::IsNan:
+            map1(d, n, a, ra, [](T x) { return int64_t{std::isnan(x)}; });
+            break;
+        case Code::IsInf:
+            map1(d, n, a, ra, [](T x) { return int64_t{std::isinf(x)}; });
+            break;
+        case Code::IsFinite:
+            map1(d, n, a, ra, [](T x) { return int64_t{std::isfinite(x)}; });
+            break;
+        default:
+            throw InternalError("the interpreter has no float comparison of an instruction");
+        }
+    };
+    const int b = op.b >= 0 ? op.b : op.a;
+    if (program_.registers[op.a].domain == Domain::Float)
+        compare_as(floats(op.a), floats(b));
+    else
+        compare_as(doubles(op.a), doubles(b));
+}
+
+void Machine::execute_one(const Instruction &op) {
     switch (op.code) {
     case Code::Affine: {
         const Affine &a = program_.affines[op.extra];
-        const int64_t base = evaluate(a), c = row(op.dst) ? row_coefficient(a) : 0;
+        const int64_t n = count(op.dst), base = evaluate(a), c = row(op.dst) ? row_coefficient(a) : 0;
         for (int64_t l = 0; l < n; l++) ints(op.dst)[l] = base + c * l;
         return;
     }
@@ -228,64 +288,13 @@ void Machine::execute_one(const Instruction &op) {
     case Code::Reinterpret:
         return convert(op);
     case Code::Select:
-    case Code::Blend: {
-        const Mask *mask = op.code == Code::Blend ? &program_.masks[op.extra] : nullptr;
-        const auto in = mask ? interval(*mask, n) : std::pair<int64_t, int64_t>{0, 0};
-        const int64_t sa = row(op.a) ? 1 : 0, sb = row(op.b) ? 1 : 0, sc = op.c >= 0 && row(op.c) ? 1 : 0;
-        const int64_t *c = op.c >= 0 ? ints(op.c) : nullptr;
-        const auto pick = [&](auto *d, const auto *a, const auto *b) {
-            if (mask) {
-                for (int64_t l = 0; l < n; l++) d[l] = l >= in.first && l < in.second ? a[l * sa] : b[l * sb];
-            } else {
-                for (int64_t l = 0; l < n; l++) d[l] = c[l * sc] ? a[l * sa] : b[l * sb];
-            }
-        };
-        if (program_.registers[op.dst].domain == Domain::Float) {
-            pick(floats(op.dst), floats(op.a), floats(op.b));
-        } else {
-            pick(ints(op.dst), ints(op.a), ints(op.b));
-        }
-        return;
-    }
+    case Code::Blend:
+        return select(op);
     default:
         break;
     }
-    const Domain from = program_.registers[op.a].domain, to = program_.registers[op.dst].domain;
-    if (from != Domain::Int && to == Domain::Int) { // comparisons and classification of floats
-        const auto compare = [&](const auto *a, const auto *b) {
-            using T = std::remove_cvref_t<decltype(*a)>;
-            const bool ra = row(op.a), rb = op.b >= 0 && row(op.b);
-            int64_t *d = ints(op.dst);
-            switch (op.code) {
-            case Code::EQ:
-                map2(d, n, a, ra, b, rb, [](T x, T y) { return int64_t{x == y}; });
-                break;
-            case Code::NE:
-                map2(d, n, a, ra, b, rb, [](T x, T y) { return int64_t{x != y}; });
-                break;
-            case Code::LT:
-                map2(d, n, a, ra, b, rb, [](T x, T y) { return int64_t{x < y}; });
-                break;
-            case Code::LE:
-                map2(d, n, a, ra, b, rb, [](T x, T y) { return int64_t{x <= y}; });
-                break;
-            case Code::IsNan:
-                map1(d, n, a, ra, [](T x) { return int64_t{std::isnan(x)}; });
-                break;
-            case Code::IsInf:
-                map1(d, n, a, ra, [](T x) { return int64_t{std::isinf(x)}; });
-                break;
-            case Code::IsFinite:
-                map1(d, n, a, ra, [](T x) { return int64_t{std::isfinite(x)}; });
-                break;
-            default:
-                throw InternalError("the interpreter has no float comparison of an instruction");
-            }
-        };
-        const int b = op.b >= 0 ? op.b : op.a;
-        from == Domain::Float ? compare(floats(op.a), floats(b)) : compare(doubles(op.a), doubles(b));
-        return;
-    }
+    const Domain to = program_.registers[op.dst].domain;
+    if (program_.registers[op.a].domain != Domain::Int && to == Domain::Int) return compare(op);
     switch (to) {
     case Domain::Int:
         return integers(op);

@@ -51,12 +51,17 @@ private:
     // Whether the mask is true in a lane. `in`: interval() of the mask.
     bool open(const Mask &mask, int64_t lane, std::pair<int64_t, int64_t> in);
     void load(const Instruction &op);
+    int64_t checked_uniform_offset(const Access &access, std::pair<int64_t, int64_t> in);
+    std::vector<int64_t> lane_offsets(const Access &access, const Mask *mask, std::pair<int64_t, int64_t> in,
+                                      int64_t n);
     [[noreturn]] void throw_outside(const Array &array, size_t axis, int64_t index);
     template<typename T>
     void arithmetic(const Instruction &op);
     void integers(const Instruction &op);
     void convert(const Instruction &op);
     void execute_one(const Instruction &op);
+    void select(const Instruction &op);
+    void compare(const Instruction &op);
     void round_row(int reg);
     void propagate(const Instruction &op); // dsl/interpreter/bounds.cpp
 };

@@ -49,51 +49,63 @@ void Machine::throw_outside(const Array &array, size_t axis, int64_t index) {
                     std::to_string(array.extents[axis]) + (at.empty() ? "" : " (at " + at + ")"));
 }
 
+// Checks affine indices at the first and the last active lane. Returns what uniform indices add to
+// the offset.
+int64_t Machine::checked_uniform_offset(const Access &access, std::pair<int64_t, int64_t> in) {
+    const Array &array = context_.arrays[access.array];
+    int64_t offset = 0;
+    for (const Access::Dimension &d : access.checked) {
+        int64_t low, high;
+        if (d.reg >= 0) {
+            low = high = *ints(d.reg);
+            offset += low * array.strides[d.axis];
+        } else {
+            const int64_t at = evaluate(d.index), c = row_coefficient(d.index);
+            low = at + c * in.first;
+            high = at + c * (in.second - 1);
+        }
+        const Range held = array.held(d.axis);
+        if (low < held.begin || low >= held.end) throw_outside(array, d.axis, low);
+        if (high < held.begin || high >= held.end) throw_outside(array, d.axis, high);
+    }
+    return offset;
+}
+
+// The checked offset of each of `n` lanes; −1 for masked-off lanes.
+std::vector<int64_t> Machine::lane_offsets(const Access &access, const Mask *mask, std::pair<int64_t, int64_t> in,
+                                           int64_t n) {
+    const Array &array = context_.arrays[access.array];
+    const int64_t base = evaluate(access.address), stride = row_coefficient(access.address);
+    std::vector<int64_t> offsets(static_cast<size_t>(n), -1);
+    for (int64_t l = in.first; l < in.second; l++) {
+        if (mask && !open(*mask, l, in)) continue;
+        int64_t offset = base + stride * l;
+        for (const Access::Dimension &d : access.checked) {
+            const int64_t at =
+                d.reg >= 0 ? ints(d.reg)[row(d.reg) ? l : 0] : evaluate(d.index) + row_coefficient(d.index) * l;
+            const Range held = array.held(d.axis);
+            if (at < held.begin || at >= held.end) throw_outside(array, d.axis, at);
+            if (d.reg >= 0) offset += at * array.strides[d.axis];
+        }
+        offsets[static_cast<size_t>(l)] = offset;
+    }
+    return offsets;
+}
+
 void Machine::load(const Instruction &op) {
     const Access &access = program_.accesses[op.extra];
     const Array &array = context_.arrays[access.array];
     const Register &reg = program_.registers[op.dst];
-    const int64_t n = count(op.dst);
-    int64_t base = evaluate(access.address), stride = row_coefficient(access.address);
-    std::pair<int64_t, int64_t> in = {0, n};
+    const int64_t n = count(op.dst), stride = row_coefficient(access.address);
+    int64_t base = evaluate(access.address);
     const Mask *mask = op.mask >= 0 ? &program_.masks[op.mask] : nullptr;
-    if (mask) in = interval(*mask, n);
-    bool lanewise = access.gather || (mask && mask->reg >= 0);
-
-    // Uniform indices are added to the base. Affine indices are checked at the first and last
-    // active lane.
-    if (in.first < in.second && !lanewise) {
-        for (const Access::Dimension &d : access.checked) {
-            int64_t low, high;
-            if (d.reg >= 0) {
-                low = high = *ints(d.reg);
-                base += low * array.strides[d.axis];
-            } else {
-                const int64_t at = evaluate(d.index), c = row_coefficient(d.index);
-                low = at + c * in.first;
-                high = at + c * (in.second - 1);
-            }
-            const Range held = array.held(d.axis);
-            if (low < held.begin || low >= held.end) throw_outside(array, d.axis, low);
-            if (high < held.begin || high >= held.end) throw_outside(array, d.axis, high);
-        }
-    }
+    const std::pair<int64_t, int64_t> in = mask ? interval(*mask, n) : std::pair<int64_t, int64_t>(0, n);
+    const bool lanewise = access.gather || (mask && mask->reg >= 0);
     std::vector<int64_t> offsets;
-    if (lanewise) { // an offset per lane; −1 for masked-off lanes
-        offsets.assign(static_cast<size_t>(n), -1);
-        for (int64_t l = in.first; l < in.second; l++) {
-            if (mask && !open(*mask, l, in)) continue;
-            int64_t offset = base + stride * l;
-            for (const Access::Dimension &d : access.checked) {
-                const int64_t at =
-                    d.reg >= 0 ? ints(d.reg)[row(d.reg) ? l : 0] : evaluate(d.index) + row_coefficient(d.index) * l;
-                const Range held = array.held(d.axis);
-                if (at < held.begin || at >= held.end) throw_outside(array, d.axis, at);
-                if (d.reg >= 0) offset += at * array.strides[d.axis];
-            }
-            offsets[static_cast<size_t>(l)] = offset;
-        }
-    }
+    if (lanewise)
+        offsets = lane_offsets(access, mask, in, n);
+    else if (in.first < in.second)
+        base += checked_uniform_offset(access, in);
 
     const auto fetch = [&](auto *to, const auto *from) {
         using To = std::remove_pointer_t<decltype(to)>;

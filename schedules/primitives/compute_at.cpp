@@ -93,6 +93,63 @@ std::string uncovered(const ScheduleState &state, const std::string &name, const
 
 namespace {
 
+// A stage that store_at stores at an outer loop is computed at a loop inside of it.
+void compute_stored(ScheduleState &state, const Directive &d, size_t index, StageState &stage, const Placement &place) {
+    const StageState &c = state.stage(place.consumer);
+    const auto broken = [name = stage.name(), place](const ScheduleState &s) {
+        return not_inside(s, name, place.consumer, place.loop);
+    };
+    if (const std::string why = broken(state); !why.empty()) {
+        refuse(state, d, why, &c, place.loop,
+               "a loop of the first stage that reads " + stage.name() +
+                   " where store_at stores it, a serial loop directly inside of the loop of store_at, that loop "
+                   "itself, or compute_root() first, which moves the storage");
+    }
+    stage.computed = place;
+    state.obligations.push_back({index, [=, name = stage.name()](const ScheduleState &s) -> std::string {
+                                     const StageState *stage = s.find(name);
+                                     const bool here = stage && stage->computed &&
+                                                       stage->computed->consumer == place.consumer &&
+                                                       stage->computed->loop == place.loop;
+                                     // Otherwise it has been placed elsewhere.
+                                     return here ? broken(s) : "";
+                                 }});
+}
+
+// Refuses a loop that does not enclose all readers, with the directives that would make it legal.
+[[noreturn]] void refuse_readers(const ScheduleState &state, const Directive &d, const StageState &stage,
+                                 const StageState &c, const std::string &loop, const std::string &why) {
+    std::string readers, missing;
+    for (const std::string &r : state.consumers(stage.name())) {
+        readers += (readers.empty() ? "" : ", ") + r;
+        if (runs_outside(state, r, c, loop).empty() || computed_beside(state, r, c.name(), loop)) continue;
+        missing += missing.empty() ? "" : " and ";
+        const bool at_end = state.stage(r).finished_by == c.name();
+        missing += at_end ? c.name() + ".accumulate_in(level, \"" + loop +
+                                "\") in rounds that follow the order of the steps, with at least one step (assume)"
+                   : state.consumers(r).empty() ? c.name() + ".finish_in(\"" + r + "\")"
+                                                : r + ".compute_at(\"" + c.name() + "\", \"" + loop + "\")";
+    }
+    const std::string cause = "loop " + loop + " does not enclose all that reads " + stage.name() + ": " + why,
+                      legal = "a loop that encloses " + readers +
+                              ", or compute_root(); after store_at, a loop of the first consumer inside of that loop";
+    if (!may_enclose(state, stage.name(), c)) refuse(state, d, cause, &c, loop, legal);
+    refuse_yet(state, d, cause, &c, loop, missing + ", before or after this directive; " + legal);
+}
+
+// What later directives may break; "" if nothing is broken.
+std::string broken_compute_at(const ScheduleState &s, const std::string &name, const std::string &consumer,
+                              const std::string &loop) {
+    const StageState *stage = s.find(name);
+    if (!stage || stage->placement.kind != Placement::Kind::At || stage->placement.consumer != consumer ||
+        stage->placement.loop != loop)
+        return ""; // placed elsewhere since
+    const StageState *c = s.find(consumer);
+    if (c && c->has_loop(loop) && c->loop(loop).kind == LoopKind::Vectorized)
+        return "loop " + loop + " of stage " + consumer + " is now vectorized";
+    return uncovered(s, name, consumer, loop);
+}
+
 void apply_compute_at(ScheduleState &state, const Directive &d, size_t index) {
     StageState &stage = stage_argument(state, d);
     refuse_excluded(state, d, stage, Trait::Moved);
@@ -112,69 +169,23 @@ void apply_compute_at(ScheduleState &state, const Directive &d, size_t index) {
     }
     if (state.consumers(stage.name()).empty())
         refuse(state, d, "no stage reads " + stage.name(), &stage, "", "compute_root()");
-    const bool kept_there = stage.placement.consumer == consumer && stage.placement.loop == loop;
-    if (stage.stored && kept_there) {
+    if (stage.stored && stage.placement.consumer == consumer && stage.placement.loop == loop) {
         stage.computed.reset();
         return; // store_at's obligation remains
     }
-    if (stage.stored) {
-        const auto broken = [name = stage.name(), consumer, loop](const ScheduleState &s) {
-            return not_inside(s, name, consumer, loop);
-        };
-        if (const std::string why = broken(state); !why.empty()) {
-            refuse(state, d, why, &c, loop,
-                   "a loop of the first stage that reads " + stage.name() +
-                       " where store_at stores it, a serial loop directly inside of the loop of store_at, that loop "
-                       "itself, or compute_root() first, which moves the storage");
-        }
-        stage.computed = {Placement::Kind::At, consumer, loop};
-        state.obligations.push_back({index, [=, name = stage.name()](const ScheduleState &s) -> std::string {
-                                         const StageState *stage = s.find(name);
-                                         const bool here = stage && stage->computed &&
-                                                           stage->computed->consumer == consumer &&
-                                                           stage->computed->loop == loop;
-                                         // Otherwise it has been placed elsewhere.
-                                         return here ? broken(s) : "";
-                                     }});
-        return;
-    }
-    if (const std::string why = read_elsewhere(state, stage.name(), c, loop); !why.empty()) {
-        std::string readers, missing; // the directives that would make this one legal
-        for (const std::string &r : state.consumers(stage.name())) {
-            readers += (readers.empty() ? "" : ", ") + r;
-            if (runs_outside(state, r, c, loop).empty() || computed_beside(state, r, c.name(), loop)) continue;
-            missing += missing.empty() ? "" : " and ";
-            const bool at_end = state.stage(r).finished_by == consumer;
-            missing += at_end ? consumer + ".accumulate_in(level, \"" + loop +
-                                    "\") in rounds that follow the order of the steps, with at least one step (assume)"
-                       : state.consumers(r).empty() ? consumer + ".finish_in(\"" + r + "\")"
-                                                    : r + ".compute_at(\"" + consumer + "\", \"" + loop + "\")";
-        }
-        const std::string cause = "loop " + loop + " does not enclose all that reads " + stage.name() + ": " + why,
-                          legal =
-                              "a loop that encloses " + readers +
-                              ", or compute_root(); after store_at, a loop of the first consumer inside of that loop";
-        if (!may_enclose(state, stage.name(), c)) refuse(state, d, cause, &c, loop, legal);
-        refuse_yet(state, d, cause, &c, loop, missing + ", before or after this directive; " + legal);
-    }
+    const Placement place{Placement::Kind::At, consumer, loop};
+    if (stage.stored) return compute_stored(state, d, index, stage, place);
+    if (const std::string why = read_elsewhere(state, stage.name(), c, loop); !why.empty())
+        refuse_readers(state, d, stage, c, loop, why);
     if (const std::string why = uncovered(state, stage.name(), consumer, loop); !why.empty()) {
         refuse(state, d, why, &c, loop,
                "compute_root(), or a loop of a stage at the root where all loops so far are the outer parts of axes at "
                "which it reads " +
                    stage.name());
     }
-    place_stage(state, stage, {Placement::Kind::At, consumer, loop});
-    state.obligations.push_back({index, [name = stage.name(), consumer, loop](const ScheduleState &s) -> std::string {
-                                     const StageState *stage = s.find(name);
-                                     if (!stage || stage->placement.kind != Placement::Kind::At ||
-                                         stage->placement.consumer != consumer || stage->placement.loop != loop) {
-                                         return ""; // placed elsewhere since
-                                     }
-                                     if (s.find(consumer) && s.find(consumer)->has_loop(loop) &&
-                                         s.find(consumer)->loop(loop).kind == LoopKind::Vectorized) {
-                                         return "loop " + loop + " of stage " + consumer + " is now vectorized";
-                                     }
-                                     return uncovered(s, name, consumer, loop);
+    place_stage(state, stage, place);
+    state.obligations.push_back({index, [name = stage.name(), consumer, loop](const ScheduleState &s) {
+                                     return broken_compute_at(s, name, consumer, loop);
                                  }});
 }
 

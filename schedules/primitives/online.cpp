@@ -105,6 +105,51 @@ StageState take_block(StageState &stage, const Blocks &b, const std::string &ins
     return made;
 }
 
+// The factor by which partial sums are rescaled when the maximum grows. `all`: the maximum, then
+// the sums, of which `anchor` is the directive's stage.
+Expr common_factor(const ScheduleState &state, const Directive &d, const std::vector<std::string> &all,
+                   const std::string &anchor) {
+    const std::string &most = all.front();
+    Expr factor;
+    for (const std::string &s : all) {
+        const StageState &at = *state.find(s);
+        if (at.online)
+            refuse(state, d, s + " is online already, at loop " + at.online->loop + " of " + at.online->anchor);
+        refuse_excluded(state, d, at, Trait::Online);
+        if (s == most) continue;
+        std::string why;
+        const Expr one = rescaling_factor(state, at, *state.find(most), why);
+        if (!one.defined())
+            refuse(state, d, s + " cannot be rescaled when " + most + " grows: it " + why, nullptr, "",
+                   "sums along the axis of " + most + " whose terms are exp(s - " + most +
+                       ") times factors that do not use " + most + ", where " + most + " is the maximum of s");
+        if (factor.defined() && !equal(factor, one))
+            refuse(state, d,
+                   "the factors exp(s - " + most + ") of " + s + " and of " + anchor + " are not of the same type");
+        factor = one;
+    }
+    return factor;
+}
+
+// Puts followers before the anchor, and stages that need the last block after it. `all`: the
+// anchor and its followers.
+void order_stages(ScheduleState &state, const std::vector<std::string> &all, const std::string &anchor) {
+    const std::vector<std::string> inside = between(state, anchor);
+    const auto in_block = [&](const StageState &s) {
+        const bool of_block = std::any_of(all.begin(), all.end(), [&](const std::string &f) {
+            return f != anchor && (s.name() == f || s.name() == f + ".block");
+        });
+        return of_block || std::find(inside.begin(), inside.end(), s.name()) != inside.end();
+    };
+    const auto first =
+        std::find_if(state.stages.begin(), state.stages.end(), [&](const StageState &s) { return s.name() == anchor; });
+    std::stable_partition(first, state.stages.end(), in_block);
+    const std::vector<std::string> late = dependent(state, anchor);
+    std::stable_partition(state.stages.begin(), state.stages.end(), [&](const StageState &s) {
+        return std::find(late.begin(), late.end(), s.name()) == late.end();
+    });
+}
+
 void apply_online(ScheduleState &state, const Directive &d, size_t index) {
     const StageState &stage = stage_argument(state, d);
     const LoopState loop = loop_argument(stage, d);
@@ -129,24 +174,9 @@ void apply_online(ScheduleState &state, const Directive &d, size_t index) {
         if (s != name) all.push_back(s);
     }
     const bool itself = std::find(sums.begin(), sums.end(), name) != sums.end();
-    Expr factor;
+    const Expr factor = common_factor(state, d, all, name);
     for (const std::string &s : all) {
         const StageState &at = *state.find(s);
-        if (at.online)
-            refuse(state, d, s + " is online already, at loop " + at.online->loop + " of " + at.online->anchor);
-        refuse_excluded(state, d, at, Trait::Online);
-        if (s != most) {
-            std::string why;
-            const Expr one = rescaling_factor(state, at, max, why);
-            if (!one.defined())
-                refuse(state, d, s + " cannot be rescaled when " + most + " grows: it " + why, nullptr, "",
-                       "sums along the axis of " + most + " whose terms are exp(s - " + most +
-                           ") times factors that do not use " + most + ", where " + most + " is the maximum of s");
-            if (factor.defined() && !equal(factor, one))
-                refuse(state, d,
-                       "the factors exp(s - " + most + ") of " + s + " and of " + name + " are not of the same type");
-            factor = one;
-        }
         if (s != name)
             check_plain(state, d, at, {at.def.reduction_axes[0].name()});
         else if (itself)
@@ -168,21 +198,7 @@ void apply_online(ScheduleState &state, const Directive &d, size_t index) {
         if (s.placement.kind == Placement::Kind::Inline || is_in_block(state, s, name)) continue;
         place_stage(state, s, {Placement::Kind::At, name, at});
     }
-    // Followers come before the anchor; stages that need the last block come after it.
-    const std::vector<std::string> inside = between(state, name);
-    const auto in_block = [&](const StageState &s) {
-        const bool of_block = std::any_of(all.begin(), all.end(), [&](const std::string &f) {
-            return f != name && (s.name() == f || s.name() == f + ".block");
-        });
-        return of_block || std::find(inside.begin(), inside.end(), s.name()) != inside.end();
-    };
-    const auto anchor =
-        std::find_if(state.stages.begin(), state.stages.end(), [&](const StageState &s) { return s.name() == name; });
-    std::stable_partition(anchor, state.stages.end(), in_block);
-    const std::vector<std::string> late = dependent(state, name);
-    std::stable_partition(state.stages.begin(), state.stages.end(), [&](const StageState &s) {
-        return std::find(late.begin(), late.end(), s.name()) == late.end();
-    });
+    order_stages(state, all, name);
     state.obligations.push_back({index, [name](const ScheduleState &s) { return broken_online(s, name); }});
 }
 
