@@ -45,15 +45,11 @@ void print(const char *title, const std::vector<Line> &lines) {
     std::printf("%s\n", table.text().c_str());
 }
 
-} // namespace
-
-int main(int argc, char **argv) {
-    int threads = argc > 1 ? std::atoi(argv[1]) : 1;
-    spinning = threads > 1;
-    std::vector<Line> lines;
+void print_machine(int threads) {
     std::vector<CountedWork> kept;
     for (const std::string &v : fma_vectors()) kept.push_back(fma_peak(threads, v));
     kept.push_back(copy_bandwidth(threads));
+    std::vector<Line> lines;
     for (const CountedWork &w : kept) {
         lines.push_back(
             {w.name, w.flops > 0 ? "GFLOP/s" : "GB/s", "", (w.flops > 0 ? w.flops : w.bytes) * 1e-9, w.run});
@@ -66,14 +62,15 @@ int main(int argc, char **argv) {
         }
         std::printf("%s %s\n", peer->name().c_str(), peer->version().c_str());
     }
+}
 
-    PeerOptions plain{.threads = threads}, packed{.threads = threads, .prepack_weights = true},
-        own{.threads = threads, .prepack_weights = true, .own_activations = true};
-    CountedWork peak = fma_peak(threads);
+void print_matmuls(int threads) {
+    const PeerOptions plain{.threads = threads}, packed{.threads = threads, .prepack_weights = true};
+    const CountedWork peak = fma_peak(threads);
     for (int64_t size : {64, 256, 512, 1024}) {
         MatmulCase s{size, size, size};
         std::vector<float> a = numbers(size * size), b = a, c(size * size);
-        lines = {{"peak", "GFLOP/s", "", peak.flops * 1e-9, peak.run}};
+        std::vector<Line> lines = {{"peak", "GFLOP/s", "", peak.flops * 1e-9, peak.run}};
         for (Peer *peer : peers()) {
             for (const PeerOptions &o : {plain, packed}) {
                 if (auto k = peer->matmul(s, a.data(), b.data(), c.data(), o)) {
@@ -84,7 +81,11 @@ int main(int argc, char **argv) {
         }
         print(fmt::format("matmul {}", size).c_str(), lines);
     }
+}
 
+void print_convolutions(int threads) {
+    const PeerOptions packed{.threads = threads, .prepack_weights = true},
+        own{.threads = threads, .prepack_weights = true, .own_activations = true};
     struct Named {
         const char *name;
         ConvCase shape;
@@ -98,7 +99,7 @@ int main(int argc, char **argv) {
         std::vector<float> src = numbers(s.n * s.c * s.h * s.w),
                            weights = numbers(s.filters * s.c / s.groups * s.r * s.s);
         std::vector<float> dst(s.n * s.filters * s.out_h() * s.out_w());
-        lines.clear();
+        std::vector<Line> lines;
         for (Peer *peer : peers()) {
             for (const PeerOptions &o : {packed, own}) {
                 if (auto k = peer->conv2d(s, src.data(), weights.data(), dst.data(), o)) {
@@ -109,10 +110,13 @@ int main(int argc, char **argv) {
         }
         print(name, lines);
     }
+}
 
+void print_rows(int threads) {
+    const PeerOptions plain{.threads = threads};
     RowsCase rows{"softmax", 1536, 128}, norm{"layer_norm", 512, 768};
     std::vector<float> x = numbers(4 << 20), y(x.size()), scale = numbers(768);
-    lines.clear();
+    std::vector<Line> lines;
     for (Peer *peer : peers()) {
         if (auto k = peer->rows(rows, x.data(), nullptr, nullptr, y.data(), plain)) {
             lines.push_back({peer->name() + " softmax 1536x128", "GB/s", k->note, rows.bytes() * 1e-9, k->work});
@@ -127,4 +131,15 @@ int main(int argc, char **argv) {
         }
     }
     print("rows and elements", lines);
+}
+
+} // namespace
+
+int main(int argc, char **argv) {
+    const int threads = argc > 1 ? std::atoi(argv[1]) : 1;
+    spinning = threads > 1;
+    print_machine(threads);
+    print_matmuls(threads);
+    print_convolutions(threads);
+    print_rows(threads);
 }

@@ -114,86 +114,105 @@ void Moves::footprints(const Mv &m, PendingMove &out) const {
     }
 }
 
-void Moves::copy_data(const Mv &m, bool zero) {
-    const int64_t n = words_of(m, config_), block = config_.moves.block;
-    const auto need_l2bm = [&](int u, int64_t at, int64_t count) {
-        const int64_t missing = zero ? -1 : chip_.l2bm_defined.first_undefined(size_t(u), size_t(at), size_t(count));
+// The words of a move in L2BMs.
+class Moves::L2bmData {
+public:
+    L2bmData(ChipState &chip, const Mv &m, int64_t words, bool zero) : chip_(chip), m_(m), words_(words), zero_(zero) {}
+
+    void append(int unit, int64_t at, int64_t count, std::vector<uint64_t> &to) const {
+        const int64_t missing =
+            zero_ ? -1 : chip_.l2bm_defined.first_undefined(size_t(unit), size_t(at), size_t(count));
         if (missing >= 0)
-            throw UserError(fmt::format("it reads L2BM[{}] of L2B {}, which was never written", missing, u));
-    };
-    const auto put_l2bm = [&](int u, int64_t at, const uint64_t *from, int64_t count) {
-        std::memcpy(chip_.l2bm_words(size_t(u)) + at, from, size_t(count) * 8);
-        chip_.l2bm_defined.set(size_t(u), size_t(at), size_t(count));
-    };
-    const Kernels &k = *baseline_kernels();
+            throw UserError(fmt::format("it reads L2BM[{}] of L2B {}, which was never written", missing, unit));
+        const uint64_t *from = chip_.l2bm_words(size_t(unit)) + at;
+        to.insert(to.end(), from, from + count);
+    }
+    void put(int unit, int64_t at, const uint64_t *from, int64_t count) {
+        std::memcpy(chip_.l2bm_words(size_t(unit)) + at, from, size_t(count) * 8);
+        chip_.l2bm_defined.set(size_t(unit), size_t(at), size_t(count));
+    }
     // Reduces pairs of neighbours level by level; an odd one is passed up.
-    const auto reduce = [&](const std::vector<int> &units) {
+    std::vector<uint64_t> reduce(const std::vector<int> &units) const {
+        const Kernels &k = *baseline_kernels();
         std::vector<std::vector<uint64_t>> level;
-        for (const int u : units) {
-            need_l2bm(u, m.l2bm, n);
-            const uint64_t *from = chip_.l2bm_words(size_t(u)) + m.l2bm;
-            level.emplace_back(from, from + n);
-        }
+        for (const int u : units) append(u, m_.l2bm, words_, level.emplace_back());
         const auto bytes = [](std::vector<uint64_t> &v) { return reinterpret_cast<uint8_t *>(v.data()); };
         while (level.size() > 1) {
             std::vector<std::vector<uint64_t>> above;
             for (size_t i = 0; i < level.size(); i += 2) {
                 if (i + 1 < level.size())
-                    k.combine[int(m.reduction)](bytes(level[i]), bytes(level[i + 1]), bytes(level[i]), size_t(n) * 8);
+                    k.combine[int(m_.reduction)](bytes(level[i]), bytes(level[i + 1]), bytes(level[i]),
+                                                 size_t(words_) * 8);
                 above.push_back(std::move(level[i]));
             }
             level = std::move(above);
         }
         return std::move(level.front());
-    };
+    }
+
+private:
+    ChipState &chip_;
+    const Mv &m_;
+    int64_t words_;
+    bool zero_;
+};
+
+void Moves::copy_data(const Mv &m, bool zero) {
+    L2bmData l2bm(chip_, m, words_of(m, config_), zero);
     if (is_inside(m) && !info(m.op).reduces) {
-        need_l2bm(m.child, m.l2bm, n);
-        const uint64_t *from = chip_.l2bm_words(m.child) + m.l2bm;
-        const std::vector<uint64_t> data(from, from + n);
-        for (const int u : unit_numbers(m.l2bs)) put_l2bm(u, m.to, data.data(), n);
+        std::vector<uint64_t> data;
+        l2bm.append(m.child, m.l2bm, words_of(m, config_), data);
+        for (const int u : unit_numbers(m.l2bs)) l2bm.put(u, m.to, data.data(), int64_t(data.size()));
     } else if (is_inside(m)) {
-        const std::vector<uint64_t> data = reduce(unit_numbers(m.l2bs));
-        put_l2bm(m.child, m.to, data.data(), n);
+        const std::vector<uint64_t> data = l2bm.reduce(unit_numbers(m.l2bs));
+        l2bm.put(m.child, m.to, data.data(), int64_t(data.size()));
     }
     for (const Stream &s : streams(m)) {
-        const int64_t units = int64_t(s.l2bs.size());
-        std::vector<uint64_t> data(static_cast<size_t>(n));
-        if (is_load(m)) {
-            int64_t at = 0;
-            each_block(m, s.group, [&](int64_t address, int64_t count) {
-                const int64_t missing = zero ? -1 : memory_.first_undefined(space_of(m), s.group, address, count);
-                if (missing >= 0)
-                    throw UserError(fmt::format("it reads {}[{}] of group {}, which was never written",
-                                                m.pdm ? "PDM" : "DRAM", missing, s.group));
-                memory_.read(space_of(m), s.group, address, {data.data() + at, size_t(count)});
-                at += count;
-            });
-            for (int64_t u = 0; u < units; u++) {
-                if (!info(m.op).distributes) {
-                    put_l2bm(s.l2bs[size_t(u)], m.l2bm, data.data(), n);
-                    continue;
-                }
-                for (int64_t b = u; b < n / block; b += units)
-                    put_l2bm(s.l2bs[size_t(u)], m.l2bm + b / units * block, data.data() + b * block, block);
-            }
+        if (is_load(m))
+            load_stream(m, s, zero, l2bm);
+        else
+            store_stream(m, s, l2bm);
+    }
+}
+
+void Moves::load_stream(const Mv &m, const Stream &s, bool zero, L2bmData &l2bm) {
+    const int64_t n = words_of(m, config_), block = config_.moves.block, units = int64_t(s.l2bs.size());
+    std::vector<uint64_t> data(static_cast<size_t>(n));
+    int64_t at = 0;
+    each_block(m, s.group, [&](int64_t address, int64_t count) {
+        const int64_t missing = zero ? -1 : memory_.first_undefined(space_of(m), s.group, address, count);
+        if (missing >= 0)
+            throw UserError(fmt::format("it reads {}[{}] of group {}, which was never written", m.pdm ? "PDM" : "DRAM",
+                                        missing, s.group));
+        memory_.read(space_of(m), s.group, address, {data.data() + at, size_t(count)});
+        at += count;
+    });
+    for (int64_t u = 0; u < units; u++) {
+        if (!info(m.op).distributes) {
+            l2bm.put(s.l2bs[size_t(u)], m.l2bm, data.data(), n);
             continue;
         }
-        if (info(m.op).reduces) {
-            data = reduce(s.l2bs);
-        } else {
-            for (int64_t b = 0; b < n / block; b++) {
-                const int u = s.l2bs[size_t(b % units)];
-                const int64_t at = m.l2bm + b / units * block;
-                need_l2bm(u, at, block);
-                std::memcpy(data.data() + b * block, chip_.l2bm_words(size_t(u)) + at, size_t(block) * 8);
-            }
-        }
-        int64_t at = 0;
-        each_block(m, s.group, [&](int64_t address, int64_t count) {
-            memory_.write(space_of(m), s.group, address, {data.data() + at, size_t(count)});
-            at += count;
-        });
+        for (int64_t b = u; b < n / block; b += units)
+            l2bm.put(s.l2bs[size_t(u)], m.l2bm + b / units * block, data.data() + b * block, block);
     }
+}
+
+void Moves::store_stream(const Mv &m, const Stream &s, const L2bmData &l2bm) {
+    const int64_t n = words_of(m, config_), block = config_.moves.block, units = int64_t(s.l2bs.size());
+    std::vector<uint64_t> data;
+    if (info(m.op).reduces) {
+        data = l2bm.reduce(s.l2bs);
+    } else {
+        data.reserve(static_cast<size_t>(n));
+        for (int64_t b = 0; b < n / block; b++)
+            l2bm.append(s.l2bs[size_t(b % units)], m.l2bm + b / units * block, block, data);
+    }
+    data.resize(static_cast<size_t>(n));
+    int64_t at = 0;
+    each_block(m, s.group, [&](int64_t address, int64_t count) {
+        memory_.write(space_of(m), s.group, address, {data.data() + at, size_t(count)});
+        at += count;
+    });
 }
 
 Moves::Traffic Moves::traffic(const Mv &m) const {

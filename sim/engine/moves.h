@@ -47,6 +47,9 @@ private:
     std::vector<int64_t> granules(const Mv &m, int group) const;
     template<typename F>
     void each_block(const Mv &m, int group, F &&f) const; // f(address, words)
+    class L2bmData;
+    void load_stream(const Mv &m, const Stream &s, bool undefined_is_zero, L2bmData &l2bm);
+    void store_stream(const Mv &m, const Stream &s, const L2bmData &l2bm);
 
     const Config &config_;
     ChipState &chip_;

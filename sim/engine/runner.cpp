@@ -16,6 +16,30 @@ namespace kumiko::sim {
 
 namespace {
 
+bool uses_slot(const Word &w, Slot slot) {
+    switch (slot) {
+    case Slot::Control:
+        return !(w.control == Control{});
+    case Slot::Mv:
+        return w.mv.op != MvOp::None;
+    case Slot::L2:
+        return w.l2.op != L2Op::None;
+    case Slot::L1:
+        return w.l1.op != L1Op::None;
+    case Slot::MatrixWrite:
+        return w.mw.on;
+    case Slot::Mau:
+        return w.mau.op != MauOp::None;
+    case Slot::MatrixRead:
+        return w.mr.on;
+    case Slot::Alu:
+        return w.alu.op != AluOp::None;
+    case Slot::Mask:
+        return w.mask.mode != MaskMode::None;
+    }
+    return false;
+}
+
 // Rounding to nearest even with subnormals, whatever mode the caller has set.
 class StandardFloats {
 public:
@@ -82,6 +106,42 @@ Runner::Runner(const Config &config, const SimulateOptions &options, const Kerne
     }
 }
 
+// Sums up the executed words, and waits for the last results and moves.
+void Runner::count_results() {
+    run_.steps = uint64_t(step_);
+    uint64_t end = cycle_;
+    const int64_t settled = hazards_.settled();
+    if (settled > step_) end += uint64_t(settled - step_) * cycles_per_step;
+    uint16_t unwaited = 0;
+    for (const PendingMove &m : hazards_.pending()) {
+        end = std::max(end, m.complete);
+        unwaited |= uint16_t(1 << m.tag);
+    }
+    for (int t = 0; t < 16; t++)
+        if (unwaited >> t & 1)
+            run_.warnings.push_back(
+                fmt::format("no word waits for the last moves with tag {}; the end of the program waited", t));
+    run_.tail_cycles = end - cycle_;
+    run_.idle_cycles[size_t(Idle::Tail)] = run_.tail_cycles;
+    run_.dram_busy_cycles = moves_.dram_busy();
+    for (size_t i = 0; i < program_.words.size(); i++) {
+        const PlannedWord &p = program_.words[i];
+        const uint64_t times = run_.executed[i];
+        const Word &w = p.word;
+        for (int s = 0; s < slot_count; s++) {
+            if (uses_slot(w, Slot(s))) run_.slot_steps[size_t(s)] += times;
+        }
+        const bool f16 = w.mau.precision == Type::F16;
+        if (p.matrix)
+            (f16 ? run_.matrix_f16_steps : run_.matrix_f32_steps) += times;
+        else
+            run_.idle_cycles[size_t(p.idle)] += times * cycles_per_step;
+        if (w.mau.op == MauOp::Vfma || w.mau.op == MauOp::Vmul)
+            (f16 ? run_.vector_f16_steps : run_.vector_f32_steps) += times;
+        if (times) count_links(config_, moves_, p, times, run_);
+    }
+}
+
 Run Runner::run() {
     const StandardFloats standard;
     struct Finish { // also if a word fails: the earlier steps are executed
@@ -122,48 +182,7 @@ Run Runner::run() {
         }
         at = next;
     }
-
-    run_.steps = uint64_t(step_);
-    uint64_t end = cycle_;
-    const int64_t settled = hazards_.settled();
-    if (settled > step_) end += uint64_t(settled - step_) * cycles_per_step;
-    uint16_t unwaited = 0;
-    for (const PendingMove &m : hazards_.pending()) {
-        end = std::max(end, m.complete);
-        unwaited |= uint16_t(1 << m.tag);
-    }
-    for (int t = 0; t < 16; t++)
-        if (unwaited >> t & 1)
-            run_.warnings.push_back(
-                fmt::format("no word waits for the last moves with tag {}; the end of the program waited", t));
-    run_.tail_cycles = end - cycle_;
-    run_.idle_cycles[size_t(Idle::Tail)] = run_.tail_cycles;
-    run_.dram_busy_cycles = moves_.dram_busy();
-    for (size_t i = 0; i < program_.words.size(); i++) {
-        const PlannedWord &p = program_.words[i];
-        const uint64_t times = run_.executed[i];
-        const Word &w = p.word;
-        for (int s = 0; s < slot_count; s++) {
-            const bool on = s == int(Slot::Control)       ? !(w.control == Control{})
-                            : s == int(Slot::Mv)          ? w.mv.op != MvOp::None
-                            : s == int(Slot::L2)          ? w.l2.op != L2Op::None
-                            : s == int(Slot::L1)          ? w.l1.op != L1Op::None
-                            : s == int(Slot::MatrixWrite) ? w.mw.on
-                            : s == int(Slot::Mau)         ? w.mau.op != MauOp::None
-                            : s == int(Slot::MatrixRead)  ? w.mr.on
-                            : s == int(Slot::Alu)         ? w.alu.op != AluOp::None
-                                                          : w.mask.mode != MaskMode::None;
-            if (on) run_.slot_steps[size_t(s)] += times;
-        }
-        const bool f16 = w.mau.precision == Type::F16;
-        if (p.matrix)
-            (f16 ? run_.matrix_f16_steps : run_.matrix_f32_steps) += times;
-        else
-            run_.idle_cycles[size_t(p.idle)] += times * cycles_per_step;
-        if (w.mau.op == MauOp::Vfma || w.mau.op == MauOp::Vmul)
-            (f16 ? run_.vector_f16_steps : run_.vector_f32_steps) += times;
-        if (times) count_links(config_, moves_, p, times, run_);
-    }
+    count_results();
     return std::move(run_);
 }
 

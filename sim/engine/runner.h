@@ -20,6 +20,8 @@ public:
     Run run();
 
 private:
+    void count_results();
+
     // The words that a tree slot reads or writes.
     struct Extent {
         int64_t begin = 0, end = 0;

@@ -97,17 +97,13 @@ private:
     std::map<Key, int> numbers_;
 };
 
-} // namespace
+class Folder {
+public:
+    explicit Folder(const std::vector<Word> &words) : words_(words) {}
 
-std::vector<Word> fold(const std::vector<Word> &words, const Config &config, const std::atomic<bool> *stop) {
-    // Single words as items.
-    std::vector<Item> items;
-    Numbers<std::pair<EncodedWord, std::vector<int>>> codes;
-    Numbers<std::string> shapes;
-    for (size_t i = 0; i < words.size(); i++) {
-        end_when_stopped(stop, "compiling");
+    Item item_of(size_t i) {
         Item item;
-        Word w = words[i]; // becomes the word without its addresses
+        Word w = words_[i]; // becomes the word without its addresses
         item.words = {i};
         item.whole = w.mv.op != MvOp::None || !(w.control == Control{});
         Addresses a{};
@@ -118,12 +114,12 @@ std::vector<Word> fold(const std::vector<Word> &words, const Config &config, con
         size_t k = 0;
         each_address(w, [&](uint16_t &at, auto &) { a[k++] = std::exchange(at, 0); });
         item.addresses = {a};
-        item.shape = codes.of({encode(w), std::move(apart)});
-        items.push_back(std::move(item));
+        item.shape = codes_.of({encode(w), std::move(apart)});
+        return item;
     }
-    if (config.repeat.nest < 1) return words;
 
-    const auto join = [&](const std::vector<Item> &from, const Loop &l) {
+    // The items of a loop's first iteration as one item.
+    Item join(const std::vector<Item> &from, const Loop &l) {
         Item item;
         item.count = l.count;
         std::string key;
@@ -142,27 +138,19 @@ std::vector<Word> fold(const std::vector<Word> &words, const Config &config, con
                 for (const int s : step) key += std::to_string(s) + " ";
             }
         }
-        item.shape = shapes.of(std::to_string(l.count) + ":" + key);
+        item.shape = shapes_.of(std::to_string(l.count) + ":" + key);
         return item;
-    };
-    std::vector<Item> inner;
-    for (const Loop &l : find_loops(items, config.repeat.length, stop)) inner.push_back(join(items, l));
-
-    std::vector<Word> out;
-    std::vector<Loop> outer;
-    if (config.repeat.nest > 1) {
-        outer = find_loops(inner, config.repeat.length, stop);
-    } else {
-        for (size_t i = 0; i < inner.size(); i++) outer.push_back({i, 1, 1});
     }
-    for (const Loop &l : outer) {
+
+    // Appends the words of a loop over inner loops, with both repeat counts.
+    void append(const std::vector<Item> &inner, const Loop &l, std::vector<Word> &out) const {
         const size_t begin = out.size();
         for (size_t k = 0; k < l.length; k++) {
             const Item &item = inner[l.at + k];
             const size_t first = out.size();
             const size_t level = l.count > 1 ? 1 : 0; // index of the inner loop's strides
             for (size_t w = 0; w < item.words.size(); w++) {
-                Word word = words[item.words[w]];
+                Word word = words_[item.words[w]];
                 size_t i = 0;
                 each_address(word, [&](uint16_t &, std::array<int16_t, 2> &repeat) {
                     if (l.count > 1)
@@ -176,6 +164,33 @@ std::vector<Word> fold(const std::vector<Word> &words, const Config &config, con
         }
         if (l.count > 1) out[begin].control.repeat[0] = {l.count, uint8_t(out.size() - begin)};
     }
+
+private:
+    const std::vector<Word> &words_;
+    Numbers<std::pair<EncodedWord, std::vector<int>>> codes_;
+    Numbers<std::string> shapes_;
+};
+
+} // namespace
+
+std::vector<Word> fold(const std::vector<Word> &words, const Config &config, const std::atomic<bool> *stop) {
+    if (config.repeat.nest < 1) return words;
+    Folder folder(words);
+    std::vector<Item> items; // single words
+    for (size_t i = 0; i < words.size(); i++) {
+        end_when_stopped(stop, "compiling");
+        items.push_back(folder.item_of(i));
+    }
+    std::vector<Item> inner;
+    for (const Loop &l : find_loops(items, config.repeat.length, stop)) inner.push_back(folder.join(items, l));
+    std::vector<Loop> outer;
+    if (config.repeat.nest > 1) {
+        outer = find_loops(inner, config.repeat.length, stop);
+    } else {
+        for (size_t i = 0; i < inner.size(); i++) outer.push_back({i, 1, 1});
+    }
+    std::vector<Word> out;
+    for (const Loop &l : outer) folder.append(inner, l, out);
     // A single loop must be in the first position.
     for (Word &w : out)
         if (!w.control.repeat[0].count && w.control.repeat[1].count)

@@ -187,6 +187,116 @@ private:
     std::vector<bool> scattered_; // words that a scatter writes
 };
 
+class L2UpMatcher {
+public:
+    L2UpMatcher(const State &from, const State &to, const Config &config)
+        : from_(from), to_(to), want_(to.table), have_(from.table), finder_(from.table),
+          config_(config), made_{to, {}, ""} {}
+
+    std::optional<Made> match() {
+        for (int64_t b = 0; b < want_.words();) {
+            if (first_wanted(b) < 0)
+                b++;
+            else if (L_ > 1 && gather(b))
+                b += z_.slice * L_;
+            else if (!unicast(b))
+                return std::nullopt;
+        }
+        made_.text = summary(steps_, "l1bm -> l2bm");
+        return made_;
+    }
+
+private:
+    // The first L2B that requires elements at the address; −1: none.
+    int first_wanted(int64_t at) const {
+        for (int u = 0; u < l2bs_; u++)
+            if (requires_element(want_.at(u, at), lanes_)) return u;
+        return -1;
+    }
+    bool has(int l1b, int64_t x, const int32_t *wanted) const {
+        if (wanted[0] == untouched) return false;
+        return !requires_element(wanted, lanes_) ||
+               (x >= 0 && x < have_.words() && satisfies(wanted, have_.at(l1b, x), lanes_));
+    }
+
+    // All L1Bs at once, each from its own address.
+    bool gather(int64_t b) {
+        if (b + z_.slice * L_ > want_.words()) return false;
+        std::map<int64_t, uint32_t> sets;
+        for (int l = 0; l < L_; l++) {
+            bool any = false;
+            const std::optional<int64_t> source = slice_of(l, b, any);
+            if (source) sets[*source] |= 1u << l;
+            if (any && !source) return false;
+        }
+        for (const auto &[a, set] : sets) {
+            made_.ops.push_back(word(L2Op::Gather, to_.base + b, from_.base + a, set, config_));
+            steps_["l2.gather"]++;
+        }
+        return true;
+    }
+    // The address of the slice that an L1B gathers to b, by the first word that is required; `any`:
+    // whether one is.
+    std::optional<int64_t> slice_of(int l, int64_t b, bool &any) {
+        for (int64_t x = 0; x < z_.slice; x++)
+            for (int u = 0; u < l2bs_; u++) {
+                const int32_t *wanted = want_.at(u, b + z_.scatter_source(l, x));
+                if (!requires_element(wanted, lanes_)) continue;
+                any = true;
+                for (const int64_t y : finder_.find(u * L_ + l, wanted))
+                    if (has_slice(l, b, y - x)) return y - x;
+                return std::nullopt;
+            }
+        return std::nullopt;
+    }
+    bool has_slice(int l, int64_t b, int64_t a) const {
+        if (from_.base + a < 0 || from_.base + a + z_.slice > config_.sizes.l1bm) return false;
+        for (int v = 0; v < l2bs_; v++)
+            for (int64_t i = 0; i < z_.slice; i++)
+                if (!has(v * L_ + l, a + i, want_.at(v, b + z_.scatter_source(l, i)))) return false;
+        return true;
+    }
+
+    // From one L1B, as far as possible; b becomes the address behind.
+    bool unicast(int64_t &b) {
+        int64_t at = std::min(b, want_.words() - z_.wide), best = -1, length = 0;
+        int child = 0;
+        if (at < 0) return false;
+        const int u = first_wanted(b);
+        for (int l = 0; l < L_ && length < z_.wide; l++) {
+            for (const int64_t x : finder_.find(u * L_ + l, want_.at(u, b))) {
+                const int64_t a = x - (b - at);
+                if (from_.base + a < 0 || from_.base + a + z_.wide > config_.sizes.l1bm) continue;
+                const int64_t n = run_length(l, a, at);
+                if (n > length) best = a, length = n, child = l;
+            }
+        }
+        if (length <= b - at || (at < b && length < z_.wide)) return false;
+        for (int64_t i = length; i < z_.wide; i++)
+            if (forbidden_anywhere(want_, at + i)) return false;
+        made_.ops.push_back(word(L2Op::UnicastUp, to_.base + at, from_.base + best, 1u << child, config_));
+        steps_["l2.up"]++;
+        b = at + length;
+        return true;
+    }
+    // The words from `a` on in an L1B that all L2Bs accept at `at`.
+    int64_t run_length(int l, int64_t a, int64_t at) const {
+        for (int64_t n = 0; n < z_.wide; n++)
+            for (int v = 0; v < l2bs_; v++)
+                if (!has(v * L_ + l, a + n, want_.at(v, at + n))) return n;
+        return z_.wide;
+    }
+
+    const State &from_, &to_;
+    const Contents &want_, &have_;
+    Finder finder_;
+    const Config &config_;
+    Made made_;
+    std::map<std::string, int> steps_;
+    const Sizes z_{config_};
+    const int lanes_ = want_.lanes(), l2bs_ = config_.total_l2bs(), L_ = config_.l1bs;
+};
+
 } // namespace
 
 std::optional<Made> Hops::match_l2_down(const State &from, const State &to) {
@@ -194,91 +304,7 @@ std::optional<Made> Hops::match_l2_down(const State &from, const State &to) {
 }
 
 std::optional<Made> Hops::match_l2_up(const State &from, const State &to) {
-    const Contents &want = to.table, &have = from.table;
-    const Sizes z(config);
-    const int lanes = want.lanes(), l2bs = config.total_l2bs(), L = config.l1bs;
-    Finder finder(have);
-    Made made{to, {}, ""};
-    std::map<std::string, int> steps;
-    const auto has = [&](int l1b, int64_t x, const int32_t *wanted) {
-        if (wanted[0] == untouched) return false;
-        return !requires_element(wanted, lanes) ||
-               (x >= 0 && x < have.words() && satisfies(wanted, have.at(l1b, x), lanes));
-    };
-    const int64_t all = z.slice * L;
-    for (int64_t b = 0; b < want.words();) {
-        const auto first_wanted = [&](int64_t at) {
-            for (int u = 0; u < l2bs; u++)
-                if (requires_element(want.at(u, at), lanes)) return u;
-            return -1;
-        };
-        if (first_wanted(b) < 0) {
-            b++;
-            continue;
-        }
-        // All L1Bs at once, each from its own address.
-        bool gathered = b + all <= want.words();
-        std::map<int64_t, uint32_t> sets;
-        for (int l = 0; l < L && gathered; l++) {
-            bool any = false, found = false;
-            for (int64_t x = 0; x < z.slice && !found; x++)
-                for (int u = 0; u < l2bs && !found; u++) {
-                    const int32_t *wanted = want.at(u, b + z.scatter_source(l, x));
-                    if (!requires_element(wanted, lanes)) continue;
-                    any = true;
-                    for (const int64_t y : finder.find(u * L + l, wanted)) {
-                        const int64_t a = y - x;
-                        bool fits = from.base + a >= 0 && from.base + a + z.slice <= config.sizes.l1bm;
-                        for (int v = 0; v < l2bs && fits; v++)
-                            for (int64_t i = 0; i < z.slice && fits; i++)
-                                fits = has(v * L + l, a + i, want.at(v, b + z.scatter_source(l, i)));
-                        if (fits) {
-                            sets[a] |= 1u << l;
-                            found = true;
-                            break;
-                        }
-                    }
-                    if (!found) { // the first required word decides
-                        x = z.slice;
-                        break;
-                    }
-                }
-            gathered = found || !any;
-        }
-        if (gathered && L > 1) {
-            for (const auto &[a, set] : sets) {
-                made.ops.push_back(word(L2Op::Gather, to.base + b, from.base + a, set, config));
-                steps["l2.gather"]++;
-            }
-            b += all;
-            continue;
-        }
-        // Otherwise from one L1B, as far as possible.
-        int64_t at = std::min(b, want.words() - z.wide), best = -1, length = 0;
-        int child = 0;
-        if (at < 0) return std::nullopt;
-        for (int l = 0; l < L && length < z.wide; l++) {
-            const int u = first_wanted(b);
-            for (const int64_t x : finder.find(u * L + l, want.at(u, b))) {
-                const int64_t a = x - (b - at);
-                if (from.base + a < 0 || from.base + a + z.wide > config.sizes.l1bm) continue;
-                int64_t n = 0;
-                for (bool good = true; n < z.wide; n++) {
-                    for (int v = 0; v < l2bs && good; v++) good = has(v * L + l, a + n, want.at(v, at + n));
-                    if (!good) break;
-                }
-                if (n > length) best = a, length = n, child = l;
-            }
-        }
-        if (length <= b - at || (at < b && length < z.wide)) return std::nullopt;
-        for (int64_t i = length; i < z.wide; i++)
-            if (forbidden_anywhere(want, at + i)) return std::nullopt;
-        made.ops.push_back(word(L2Op::UnicastUp, to.base + at, from.base + best, 1u << child, config));
-        steps["l2.up"]++;
-        b = at + length;
-    }
-    made.text = summary(steps, "l1bm -> l2bm");
-    return made;
+    return L2UpMatcher(from, to, config).match();
 }
 
 // ---- natural forms -----------------------------------------------------------------------------

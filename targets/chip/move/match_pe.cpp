@@ -387,34 +387,83 @@ private:
         return true;
     }
 
-    bool steps() {
-        // Two words per cycle if both sides are consecutive.
+    // Makes pairs of consecutive words one step of two words per cycle.
+    void widen() {
         Change plain, wide;
         wide.width = 2;
-        if (auto it = found.find(plain); it != found.end()) {
-            std::vector<Pair> narrow, pairs;
-            const std::vector<Pair> &all = it->second;
-            for (size_t i = 0; i < all.size(); i++) {
-                const bool two =
-                    i + 1 < all.size() && all[i + 1].to == all[i].to + 1 && all[i + 1].from == all[i].from + 1;
-                (two ? pairs : narrow).push_back(all[i]);
-                i += two;
-            }
-            // A step with fewer than four saves nothing.
-            while (pairs.size() % 4 && pairs.size() % 4 <= 2) {
-                narrow.push_back(pairs.back());
-                narrow.push_back({pairs.back().to + 1, pairs.back().from + 1});
-                pairs.pop_back();
-            }
-            found.erase(it);
-            if (!narrow.empty()) found[plain] = narrow;
-            if (!pairs.empty()) found[wide] = pairs;
+        const auto it = found.find(plain);
+        if (it == found.end()) return;
+        std::vector<Pair> narrow, pairs;
+        const std::vector<Pair> &all = it->second;
+        for (size_t i = 0; i < all.size(); i++) {
+            const bool two = i + 1 < all.size() && all[i + 1].to == all[i].to + 1 && all[i + 1].from == all[i].from + 1;
+            (two ? pairs : narrow).push_back(all[i]);
+            i += two;
         }
-        std::vector<bool> begun(size_t(want.words())), forbidden(size_t(want.words()));
-        for (int64_t a = 0; a < want.words(); a++) forbidden[size_t(a)] = forbidden_anywhere(want, a);
+        // A step with fewer than four saves nothing.
+        while (pairs.size() % 4 && pairs.size() % 4 <= 2) {
+            narrow.push_back(pairs.back());
+            narrow.push_back({pairs.back().to + 1, pairs.back().from + 1});
+            pairs.pop_back();
+        }
+        found.erase(it);
+        if (!narrow.empty()) found[plain] = narrow;
+        if (!pairs.empty()) found[wide] = pairs;
+    }
+
+    // Addresses for the cycles of a step that have no word to write: free ones, or spare memory.
+    // `taken`: by words of the step.
+    std::optional<std::array<int64_t, 4>> fillers_of(const Change &change, const std::vector<Pair> &four,
+                                                     std::vector<bool> taken) const {
+        const bool by_cycle = change.who >= Who::Lanes; // its masks disable unused cycles
         const Scratch::Range &spare = range_of(s, to_.memory);
+        std::array<int64_t, 4> fillers{};
+        // Constants are at the beginning of the spare range.
+        int64_t next = 0, next_spare = std::max(spare.begin, spare.end - 8);
+        const auto good = [&](int64_t a) {
+            for (int j = 0; j < change.width; j++)
+                if (taken[size_t(a + j)] || (!by_cycle && (forbidden[size_t(a + j)] || begun[size_t(a + j)])))
+                    return false;
+            return true;
+        };
+        for (size_t t = four.size(); t < 4; t++) {
+            while (next + change.width <= want.words() && !good(next)) next++;
+            if (next + change.width <= want.words()) {
+                for (int j = 0; j < change.width; j++) taken[size_t(next + j)] = true;
+                fillers[t] = to_.base + next;
+            } else if (next_spare + change.width <= spare.end) {
+                fillers[t] = next_spare;
+                next_spare += change.width;
+            } else {
+                return std::nullopt;
+            }
+        }
+        return fillers;
+    }
+
+    // Without harmless addresses: a mask by cycle, with addresses that it disables.
+    bool queue_masked(const Change &change, const std::vector<Pair> &four) {
+        if (change.who != Who::All || s.mask_end <= s.mask_begin || change.width != 1 || want.words() < 4) return false;
+        Change masked = change;
+        masked.who = Who::Lanes, masked.lanes = 15;
+        std::vector<bool> taken(size_t(want.words()));
+        for (const Pair &p : four) taken[size_t(p.to)] = true;
+        std::array<int64_t, 4> fillers{};
+        int64_t next = 0;
+        for (size_t t = four.size(); t < 4; t++) {
+            while (taken[size_t(next)]) next++;
+            taken[size_t(next)] = true;
+            fillers[t] = to_.base + next;
+        }
+        emitter.queue(masked, four, fillers);
+        return true;
+    }
+
+    bool steps() {
+        widen();
+        begun.assign(size_t(want.words()), false), forbidden = begun;
+        for (int64_t a = 0; a < want.words(); a++) forbidden[size_t(a)] = forbidden_anywhere(want, a);
         for (const auto &[change, pairs] : found) {
-            const bool by_cycle = change.who >= Who::Lanes; // its masks disable unused cycles
             for (size_t i = 0; i < pairs.size(); i += 4) {
                 const std::vector<Pair> four(pairs.begin() + int64_t(i),
                                              pairs.begin() + int64_t(std::min(i + 4, pairs.size())));
@@ -422,52 +471,17 @@ private:
                 for (const Pair &p : four)
                     for (int j = 0; j < change.width; j++)
                         taken[size_t(p.to + j)] = true, begun[size_t(p.to + j)] = true;
-                std::array<int64_t, 4> fillers{};
-                // Constants are at the beginning of the spare range.
-                int64_t next = 0, next_spare = std::max(spare.begin, spare.end - 8);
-                bool filled = true;
-                for (size_t t = four.size(); t < 4; t++) {
-                    const auto good = [&](int64_t a) {
-                        for (int j = 0; j < change.width; j++)
-                            if (taken[size_t(a + j)] ||
-                                (!by_cycle && (forbidden[size_t(a + j)] || begun[size_t(a + j)])))
-                                return false;
-                        return true;
-                    };
-                    while (next + change.width <= want.words() && !good(next)) next++;
-                    if (next + change.width <= want.words()) {
-                        for (int j = 0; j < change.width; j++) taken[size_t(next + j)] = true;
-                        fillers[t] = to_.base + next;
-                    } else if (next_spare + change.width <= spare.end) {
-                        fillers[t] = next_spare;
-                        next_spare += change.width;
-                    } else {
-                        filled = false;
-                    }
-                }
-                if (filled) {
-                    emitter.queue(change, four, fillers);
-                    continue;
-                }
-                // No harmless address: use a mask by cycle, with addresses that it disables.
-                if (change.who != Who::All || s.mask_end <= s.mask_begin || change.width != 1 || want.words() < 4)
+                if (const auto fillers = fillers_of(change, four, std::move(taken)))
+                    emitter.queue(change, four, *fillers);
+                else if (!queue_masked(change, four))
                     return false;
-                Change masked = change;
-                masked.who = Who::Lanes, masked.lanes = 15;
-                next = 0;
-                std::fill(taken.begin(), taken.end(), false);
-                for (const Pair &p : four) taken[size_t(p.to)] = true;
-                for (size_t t = four.size(); t < 4; t++) {
-                    while (taken[size_t(next)]) next++;
-                    taken[size_t(next)] = true;
-                    fillers[t] = to_.base + next;
-                }
-                emitter.queue(masked, four, fillers);
             }
         }
         emitter.flush();
         return true;
     }
+
+    std::vector<bool> begun, forbidden; // addresses that were written, and those that must not be
 };
 
 } // namespace

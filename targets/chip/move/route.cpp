@@ -226,67 +226,23 @@ private:
                 fmt::format("{} LW of scratch in {}", window, l1 ? "l1bm" : "lm0 or lm1, beside the other data there");
             return false;
         }
-        const int64_t l1bm = by_l2 ? *reserve(Memory::L1bm, chunk) : 0, at = *reserve(show, chunk);
-        const int tops = image.table.units();
-
-        std::vector<bool> missing;
-        const auto each_wanted = [&](auto &&f) {
-            for (int u = 0; u < wanted.table.units(); u++)
-                for (int64_t a = 0; a < wanted.table.words(); a++)
-                    for (int l = 0; l < lanes; l++)
-                        if (wanted.table.at(u, a)[l] >= 0) f(u, a, l);
-        };
-        int32_t last = -1;
-        each_wanted([&](int u, int64_t a, int l) { last = std::max(last, wanted.table.at(u, a)[l]); });
-        missing.resize(size_t(last + 1));
-        each_wanted([&](int u, int64_t a, int l) { missing[size_t(wanted.table.at(u, a)[l])] = true; });
-
+        const std::optional<int64_t> l1bm = by_l2 ? reserve(Memory::L1bm, chunk) : std::nullopt;
+        const int64_t at = *reserve(show, chunk);
+        std::vector<bool> missing = elements_of(wanted.table);
         for (int64_t w = 0; w < image.table.words();) {
-            // The next windows with missing elements.
-            std::vector<int64_t> windows;
             std::vector<bool> here(missing.size());
-            for (; w < image.table.words() && int64_t(windows.size()) < chunk / window; w += window) {
-                bool any = false;
-                for (int64_t a = w; a < std::min(w + window, image.table.words()); a++)
-                    for (int l = 0; l < lanes; l++)
-                        if (const int32_t e = image.table.at(0, a)[l]; e >= 0 && e <= last && missing[size_t(e)])
-                            here[size_t(e)] = true, missing[size_t(e)] = false, any = true;
-                if (any) windows.push_back(w);
-            }
+            std::vector<int64_t> windows; // the next ones with missing elements
+            for (; w < image.table.words() && int64_t(windows.size()) < chunk / window; w += window)
+                if (find_missing(image.table, w, window, missing, here)) windows.push_back(w);
             if (windows.empty()) continue;
-            State shown{show, at, Contents(show, c.total_pes(), int64_t(windows.size()) * window, lanes)};
-            Made down{shown,
-                      {},
-                      fmt::format("l2bm -> l1bm -> {}: {} l2.bcast, {} l1.pe.2", name_of(show), windows.size(),
-                                  windows.size() * size_t(window) / 8)};
-            for (size_t i = 0; i < windows.size(); i++) {
-                const int64_t to = int64_t(i) * window;
-                // The last window ends at the end of the memory.
-                const int64_t first = std::min(image.base + windows[i], size_of(image.memory, c) - window) - image.base;
-                if (by_l2) {
-                    MicroOp op;
-                    op.word().l2.op = sim::L2Op::Broadcast;
-                    op.word().l2.l2bm.at = uint16_t(image.base + first);
-                    op.word().l2.l1bm.at = uint16_t(l1bm + to);
-                    down.ops.push_back(op);
-                } else {
-                    show_window(image.base + first, show, at + to, down);
-                }
-                for (int u = 0; u < shown.table.units(); u++)
-                    for (int64_t x = 0; x < window; x++)
-                        if (first + x >= 0 && first + x < image.table.words())
-                            std::copy_n(image.table.at(u / (c.total_pes() / tops), first + x), lanes,
-                                        shown.table.at(u, to + x));
-            }
-            for (size_t i = 0; i < windows.size() && by_l2; i++)
-                show_window(l1bm + int64_t(i) * window, show, at + int64_t(i) * window, down);
+            const Made down = show_windows(image, windows, show, at, l1bm);
             append(down);
             State want = wanted;
             for (int u = 0; u < want.table.units(); u++)
                 for (int64_t a = 0; a < want.table.words(); a++)
                     for (int l = 0; l < lanes; l++)
                         if (int32_t &e = want.table.at(u, a)[l]; e >= 0 && !here[size_t(e)]) e = untouched;
-            const auto taken = hops.match_pe(shown, want);
+            const auto taken = hops.match_pe(down.state, want);
             if (!taken) {
                 lacking_ =
                     "32 LW of scratch in grf0 or grf1, a mask entry, and 4 LW of scratch in the memories of the PEs";
@@ -297,6 +253,63 @@ private:
         if (std::find(missing.begin(), missing.end(), true) != missing.end())
             throw InternalError("an element of a move's destination is not in its source");
         return true;
+    }
+    // By element, up to the last: whether a unit wants it.
+    static std::vector<bool> elements_of(const Contents &wanted) {
+        std::vector<bool> all;
+        for (int u = 0; u < wanted.units(); u++)
+            for (int64_t a = 0; a < wanted.words(); a++)
+                for (int l = 0; l < wanted.lanes(); l++) {
+                    const int32_t e = wanted.at(u, a)[l];
+                    if (e < 0) continue;
+                    if (size_t(e) >= all.size()) all.resize(size_t(e) + 1);
+                    all[size_t(e)] = true;
+                }
+        return all;
+    }
+    // Marks the missing elements of a window as here. Returns whether there are any.
+    static bool find_missing(const Contents &image, int64_t begin, int64_t window, std::vector<bool> &missing,
+                             std::vector<bool> &here) {
+        bool any = false;
+        for (int64_t a = begin; a < std::min(begin + window, image.words()); a++)
+            for (int l = 0; l < image.lanes(); l++)
+                if (const int32_t e = image.at(0, a)[l]; e >= 0 && size_t(e) < missing.size() && missing[size_t(e)])
+                    here[size_t(e)] = true, missing[size_t(e)] = false, any = true;
+        return any;
+    }
+    // Sends windows of the image to all PEs; from L2BMs through L1BMs, at `l1bm`.
+    Made show_windows(const State &image, const std::vector<int64_t> &windows, Memory show, int64_t at,
+                      std::optional<int64_t> l1bm) {
+        const int64_t window = int64_t(sim::cycles_per_step) * c.links.l2_broadcast;
+        const int lanes = image.table.lanes();
+        State shown{show, at, Contents(show, c.total_pes(), int64_t(windows.size()) * window, lanes)};
+        Made down{shown,
+                  {},
+                  fmt::format("l2bm -> l1bm -> {}: {} l2.bcast, {} l1.pe.2", name_of(show), windows.size(),
+                              windows.size() * size_t(window) / 8)};
+        for (size_t i = 0; i < windows.size(); i++) {
+            const int64_t to = int64_t(i) * window;
+            // The last window ends at the end of the memory.
+            const int64_t first = std::min(image.base + windows[i], size_of(image.memory, c) - window) - image.base;
+            if (l1bm) {
+                MicroOp op;
+                op.word().l2.op = sim::L2Op::Broadcast;
+                op.word().l2.l2bm.at = uint16_t(image.base + first);
+                op.word().l2.l1bm.at = uint16_t(*l1bm + to);
+                down.ops.push_back(op);
+            } else {
+                show_window(image.base + first, show, at + to, down);
+            }
+            Contents &table = down.state.table;
+            for (int u = 0; u < table.units(); u++)
+                for (int64_t x = 0; x < window; x++)
+                    if (first + x >= 0 && first + x < image.table.words())
+                        std::copy_n(image.table.at(u / (c.total_pes() / image.table.units()), first + x), lanes,
+                                    table.at(u, to + x));
+        }
+        for (size_t i = 0; i < windows.size() && l1bm; i++)
+            show_window(*l1bm + int64_t(i) * window, show, at + int64_t(i) * window, down);
+        return down;
     }
     void show_window(int64_t l1bm, Memory show, int64_t at, Made &made) {
         const int64_t window = int64_t(sim::cycles_per_step) * c.links.l2_broadcast;

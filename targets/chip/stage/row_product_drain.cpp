@@ -114,24 +114,24 @@ void ProductDrain::store(TileDrain &d) {
 }
 
 // Reduces sums of rows over the MABs into L1BM. A step reduces four rows of a matrix, or four
-// matrices of a row: [rows collected in a MAB][matrix][row group], or in plain order. The order is
-// that in which the next tile's sums overwrite them.
+// matrices of a row. Steps of four rows are numbered [rows collected in a MAB][matrix][row group]
+// and run matrix by matrix, the order in which the next tile's sums overwrite them.
 void MabDrain::reduce_over_mabs(const TileDrain &d, int64_t first) {
     const bool of_one = f_.narrows || f_.sides > 1;
-    const int64_t matrices = f_.l1b_matrices(), quads = m_.drain_rows * matrices / cycles_per_step,
-                  of_rows = of_one ? f_.apart : quads, turns = quads / of_rows, deinterleaved = of_one ? matrices : 1;
-    for (int64_t n = 0; n < quads; n++) {
-        const int64_t turn = n / of_rows, rows = turns / deinterleaved;
-        const int64_t q = (turn % rows * deinterleaved + turn / rows) * of_rows + n % of_rows;
+    const int64_t matrices = f_.l1b_matrices(), steps = m_.drain_rows * matrices / cycles_per_step,
+                  groups = of_one ? f_.apart : steps, inner = of_one ? matrices : 1, rows = steps / groups / inner;
+    for (int64_t n = 0; n < steps; n++) {
+        const int64_t matrix = n / groups / rows, row = n / groups % rows;
+        const int64_t q = (row * inner + matrix) * groups + n % groups;
         std::array<int, 4> at;
         uint32_t mabs = all_units;
         for (int64_t i = 0; i < cycles_per_step; i++) {
             int64_t v, t;
             if (of_one) {
                 const int64_t o = q % f_.apart;
-                const ProductForm::Matrix &matrix = f_.of_l1b[size_t(q / f_.apart % matrices)];
-                t = matrix.number, v = first + (q / f_.apart / matrices * cycles_per_step + i) * f_.apart + o;
-                if (f_.sides > 1) mabs = f_.mabs_of(matrix.side);
+                const ProductForm::Matrix &own = f_.of_l1b[size_t(q / f_.apart % matrices)];
+                t = own.number, v = first + (q / f_.apart / matrices * cycles_per_step + i) * f_.apart + o;
+                if (f_.sides > 1) mabs = f_.mabs_of(own.side);
             } else {
                 v = first + (q * cycles_per_step + i) / matrices, t = (q * cycles_per_step + i) % matrices;
             }

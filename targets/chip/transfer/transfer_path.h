@@ -202,8 +202,11 @@ private:
     // The moves of a row-major tensor for some words of L2BM.
     void row_moves(Packer &p, int64_t key, int64_t begin, int64_t words, int64_t dram, int64_t l2bm,
                    uint32_t groups) const;
+    struct RowPart;
+    std::vector<RowPart> row_parts(int64_t key, int64_t begin, int64_t words, uint32_t groups) const;
+    void block_moves(const RowPart &part, int64_t dram, int64_t l2bm, std::vector<sim::Mv> &all) const;
     // The position in DRAM of the words at y in L2BM's order; nullopt for a store beyond the
-    // tensor. `has_elements` is set to whether it holds elements.
+    // tensor. `there` is set to whether it holds elements.
     std::optional<DramPlace> block(Values &values, int64_t y, bool &there) const;
     // Moves of granules through a table.
     void granules(const std::vector<std::optional<DramPlace>> &places, sim::Mv move, int64_t dram,

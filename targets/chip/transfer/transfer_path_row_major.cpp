@@ -119,12 +119,16 @@ void TransferPath::granules(const std::vector<std::optional<DramPlace>> &places,
     }
 }
 
-void TransferPath::row_moves(Packer &p, int64_t key, int64_t begin, int64_t words, int64_t dram, int64_t l2bm,
-                             uint32_t groups) const {
-    std::vector<Mv> all;
-    Values values(plan_.loops().size(), 0);
-    // L2Bs that need, or have, the same words.
-    std::map<std::pair<int64_t, int64_t>, uint32_t> units;
+// L2Bs that need, or have, the same words.
+struct TransferPath::RowPart {
+    uint32_t l2bs;
+    std::vector<std::optional<DramPlace>> places; // by block or granule
+    bool beyond = true;                           // the whole part is out of bounds
+};
+
+std::vector<TransferPath::RowPart> TransferPath::row_parts(int64_t key, int64_t begin, int64_t words,
+                                                           uint32_t groups) const {
+    std::map<std::pair<int64_t, int64_t>, uint32_t> units; // by the parts of groups and of L2Bs
     for (int u = 0; u < config_.total_l2bs(); u++) {
         const int g = u / config_.l2bs, l = u % config_.l2bs;
         if (shape_.store) {
@@ -133,14 +137,10 @@ void TransferPath::row_moves(Packer &p, int64_t key, int64_t begin, int64_t word
             units[{plan_.part(shape_.access, Tier::Group, g), plan_.part(shape_.access, Tier::L2b, l)}] |= 1u << u;
         }
     }
-    struct Part {
-        uint32_t l2bs;
-        std::vector<std::optional<DramPlace>> places; // by block or granule
-        bool beyond = true;                           // the whole part is out of bounds
-    };
-    std::vector<Part> parts;
+    Values values(plan_.loops().size(), 0);
+    std::vector<RowPart> parts;
     for (const auto &[id, l2bs] : units) {
-        Part part{l2bs, {}};
+        RowPart part{l2bs, {}};
         const int first = std::countr_zero(l2bs);
         set_key(values, key);
         plan_.set_unit(values, Tier::Group, first / config_.l2bs);
@@ -152,7 +152,7 @@ void TransferPath::row_moves(Packer &p, int64_t key, int64_t begin, int64_t word
         }
         // Undefined out of bounds: use the words that another L2B needs.
         const bool anything = !shape_.zeros && !shape_.clamped;
-        const auto same = [&](const Part &o) {
+        const auto same = [&](const RowPart &o) {
             return !shape_.store && (o.places == part.places || (anything && (o.beyond || part.beyond)));
         };
         const auto other = std::find_if(parts.begin(), parts.end(), same);
@@ -163,42 +163,53 @@ void TransferPath::row_moves(Packer &p, int64_t key, int64_t begin, int64_t word
         if (other->beyond && !part.beyond) other->places = std::move(part.places), other->beyond = false;
         other->l2bs |= l2bs;
     }
-    for (const Part &part : parts) {
-        if (unit_ < 64) {
+    return parts;
+}
+
+// Moves of whole blocks, as many at once as follow each other by one stride.
+void TransferPath::block_moves(const RowPart &part, int64_t dram, int64_t l2bm, std::vector<Mv> &all) const {
+    std::vector<DramPlace> list;
+    int64_t from = 0; // of the list's first block in L2BM
+    const auto put = [&](int64_t next) {
+        for (const BlockRun &run : join_blocks(list)) {
             Mv m;
             m.op = shape_.store ? MvOp::Gather : MvOp::Broadcast;
+            const uint32_t own = ((1u << config_.l2bs) - 1) << (run.at.group * config_.l2bs);
+            m.chip = (part.l2bs & ~own) != 0;
+            m.groups = uint16_t(1u << run.at.group);
             m.l2bs = part.l2bs;
-            m.l2bm = uint16_t(l2bm);
-            granules(part.places, m, dram, all);
+            m.address = uint32_t(dram + run.at.address);
+            m.blocks = uint16_t(run.count);
+            m.size = uint16_t(run.size);
+            m.stride = int32_t(run.stride);
+            m.l2bm = uint16_t(l2bm + from + run.first * 64);
+            all.push_back(m);
+        }
+        list.clear();
+        from = next;
+    };
+    for (int64_t n = 0; n < int64_t(part.places.size()); n++) {
+        if (part.places[size_t(n)])
+            list.push_back(*part.places[size_t(n)]);
+        else // nothing to store
+            put((n + 1) * 64);
+    }
+    put(0);
+}
+
+void TransferPath::row_moves(Packer &p, int64_t key, int64_t begin, int64_t words, int64_t dram, int64_t l2bm,
+                             uint32_t groups) const {
+    std::vector<Mv> all;
+    for (const RowPart &part : row_parts(key, begin, words, groups)) {
+        if (unit_ >= 64) {
+            block_moves(part, dram, l2bm, all);
             continue;
         }
-        std::vector<DramPlace> list;
-        int64_t from = 0;
-        const auto put = [&](int64_t next) {
-            for (const BlockRun &run : join_blocks(list)) {
-                Mv m;
-                m.op = shape_.store ? MvOp::Gather : MvOp::Broadcast;
-                const uint32_t own = ((1u << config_.l2bs) - 1) << (run.at.group * config_.l2bs);
-                m.chip = (part.l2bs & ~own) != 0;
-                m.groups = uint16_t(1u << run.at.group);
-                m.l2bs = part.l2bs;
-                m.address = uint32_t(dram + run.at.address);
-                m.blocks = uint16_t(run.count);
-                m.size = uint16_t(run.size);
-                m.stride = int32_t(run.stride);
-                m.l2bm = uint16_t(l2bm + from + run.first * 64);
-                all.push_back(m);
-            }
-            list.clear();
-            from = next;
-        };
-        for (int64_t n = 0; n < int64_t(part.places.size()); n++) {
-            if (part.places[size_t(n)])
-                list.push_back(*part.places[size_t(n)]);
-            else // nothing to store
-                put((n + 1) * 64);
-        }
-        put(words);
+        Mv m;
+        m.op = shape_.store ? MvOp::Gather : MvOp::Broadcast;
+        m.l2bs = part.l2bs;
+        m.l2bm = uint16_t(l2bm);
+        granules(part.places, m, dram, all);
     }
     if (!all.empty()) p.place(all);
 }
