@@ -171,21 +171,13 @@ void naming_kernel(const LibraryDescription &library, const LibraryKernel &k, Wh
     }
 }
 
-} // namespace
-
-LibraryReport build_library(const LibraryDescription &library, const std::string &folder,
-                            const LibraryOptions &options) {
-    const Stopwatch watch;
-    require_identifier(library.name, "library");
-    const std::vector<Target> targets = targets_of(library.targets);
+std::vector<PackagedKernel> lower_kernels(const LibraryDescription &library, const std::vector<Target> &targets,
+                                          const LibraryOptions &options) {
+    const CpuTarget &cpu = targets[0].cpu;
     const std::string prefix = library.prefix.value_or(library.name + "_");
     const ScheduleSource source = options.source             ? options.source
                                   : library.database.empty() ? nullptr
                                                              : tuned_schedules(library.database);
-    const CpuTarget &cpu = targets[0].cpu;
-    const OutputFolder output(folder);
-
-    LibraryReport report;
     std::vector<PackagedKernel> kernels;
     for (const LibraryKernel &k : library.kernels) {
         if (options.progress) options.progress(0, library.kernels.size(), "lowering " + k.name);
@@ -203,13 +195,15 @@ LibraryReport build_library(const LibraryDescription &library, const std::string
             kernels.push_back(std::move(packaged));
         });
     }
-    // Everything that can fail is checked before code generation, which is slow.
-    make_entries(kernels);
-    const std::string header = library_header(library, kernels);
-    check_symbols(kernels, header);
-    const LibraryRuntime runtime = make_runtime(library.name, cpu, options.compiler);
+    return kernels;
+}
 
-    std::vector<std::pair<std::string, std::string>> members;
+using Members = std::vector<std::pair<std::string, std::string>>; // of the archive: name, bytes
+
+// Compiles kernels and entries; adds the warnings to the report.
+Members compile_kernels(const LibraryDescription &library, const std::vector<PackagedKernel> &kernels,
+                        const CpuTarget &cpu, const LibraryOptions &options, LibraryReport &report) {
+    Members members;
     CodegenOptions codegen;
     codegen.runtime_prefix = library.name;
     if (cpu.freestanding()) codegen.libm_prefix = library.name + "_math_";
@@ -226,17 +220,41 @@ LibraryReport build_library(const LibraryDescription &library, const std::string
             }
         });
     }
-    for (const PackagedKernel &k : kernels) {
-        ObjectFile object = compile_entries(k.entries, cpu, library.name);
-        members.emplace_back(k.kernel->name + ".o", std::move(object.bytes));
-    }
+    for (const PackagedKernel &k : kernels)
+        members.emplace_back(k.kernel->name + ".o", compile_entries(k.entries, cpu, library.name).bytes);
+    return members;
+}
+
+void compile_models(const LibraryDescription &library, const std::vector<PackagedKernel> &kernels, const CpuTarget &cpu,
+                    Members &members) {
     for (const LibraryModel &model : library.models) {
         const Sequence sequence = model_sequence(library, model, kernels);
         members.emplace_back(model.name + "_run.o", compile_sequence(sequence, cpu, library.name).bytes);
         if (!model.data.empty())
             members.emplace_back(model.name + "_data.o", compile_data(sequence.data, model.data, cpu).bytes);
     }
+}
 
+} // namespace
+
+LibraryReport build_library(const LibraryDescription &library, const std::string &folder,
+                            const LibraryOptions &options) {
+    const Stopwatch watch;
+    require_identifier(library.name, "library");
+    const std::vector<Target> targets = targets_of(library.targets);
+    const CpuTarget &cpu = targets[0].cpu;
+    const OutputFolder output(folder);
+
+    LibraryReport report;
+    std::vector<PackagedKernel> kernels = lower_kernels(library, targets, options);
+    // Everything that can fail is checked before code generation, which is slow.
+    make_entries(kernels);
+    const std::string header = library_header(library, kernels);
+    check_symbols(kernels, header);
+    const LibraryRuntime runtime = make_runtime(library.name, cpu, options.compiler);
+
+    Members members = compile_kernels(library, kernels, cpu, options, report);
+    compile_models(library, kernels, cpu, members);
     std::vector<std::string> externs;
     for (const PackagedKernel &k : kernels) {
         for (const ExternUse &use : extern_uses(k.nest())) externs.push_back(use.symbol);

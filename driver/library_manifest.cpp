@@ -57,68 +57,77 @@ void leave_open(const JsonView &kernel, const ops::Operator &op, Json &parameter
     }
 }
 
-LibraryKernel read_kernel(const JsonView &kernel, std::vector<Machine> machines, const std::filesystem::path &folder) {
-    kernel.allow_only({"name", "op", "type", "parameters", "schedule", "schedule_parameters", "tuned", "test_sizes",
-                       "targets", "any_shape", "ahead"});
-    std::string op_name = kernel["op"].string(), short_name = op_name;
-    if (const auto shared = ops::shared_name(op_name)) {
+// A row of the registry, and the name by which the kernel asks for it.
+struct NamedOperator {
+    std::string name;       // with the path of its shared object, if it is in one
+    std::string short_name; // without
+    ops::Operator op;
+};
+
+NamedOperator find_operator_of(const JsonView &kernel, const std::filesystem::path &folder) {
+    std::string name = kernel["op"].string(), short_name = name;
+    if (const auto shared = ops::shared_name(name)) {
         short_name = shared->op;
-        op_name =
-            (std::filesystem::path(shared->file).is_absolute() ? shared->file : (folder / shared->file).string()) +
-            ":" + shared->op;
+        name = (std::filesystem::path(shared->file).is_absolute() ? shared->file : (folder / shared->file).string()) +
+               ":" + shared->op;
     }
-    const std::string name = kernel.string_or("name", short_name);
-    if (!is_identifier(name))
-        kernel["name"].fail("\"" + name +
-                            "\" cannot be the name of a C function; a letter, then letters, digits and underscores");
-    const ops::Operator registered = [&] {
-        try {
-            return ops::find_operator(op_name);
-        } catch (const UserError &e) {
-            kernel["op"].fail(e.what());
-        }
-    }();
+    try {
+        return {name, short_name, ops::find_operator(name)};
+    } catch (const UserError &e) {
+        kernel["op"].fail(e.what());
+    }
+}
+
+// The kernel's op, with all its parameters.
+LibraryKernel build_op(const JsonView &kernel, const NamedOperator &registered, const std::string &name) {
     Json parameters = parameters_of(kernel);
     const bool any_shape = kernel.boolean_or("any_shape", false);
-    if (any_shape) leave_open(kernel, registered, parameters);
+    if (any_shape) leave_open(kernel, registered.op, parameters);
     std::optional<Op> op;
     try {
-        parameters = ops::complete_parameters(registered, parameters);
-        op = registered.build(parameters);
+        parameters = ops::complete_parameters(registered.op, parameters);
+        op = registered.op.build(parameters);
     } catch (const UserError &e) {
         kernel.fail(e.what());
     }
     if (any_shape && op->sizes().empty())
-        kernel.fail("any_shape needs a size that is bound at run time, but no size of op \"" + op_name +
+        kernel.fail("any_shape needs a size that is bound at run time, but no size of op \"" + registered.name +
                     "\" is left open: state fewer, or give some a name in place of a number");
-    const bool own = ops::shared_name(op_name).has_value();
+    const bool own = ops::shared_name(registered.name).has_value();
     const auto stored = [](const ops::Parameter &p) { return p.storage; };
-    if (any_shape && own && std::none_of(registered.parameters.begin(), registered.parameters.end(), stored))
+    if (any_shape && own && std::none_of(registered.op.parameters.begin(), registered.op.parameters.end(), stored))
         op = op->with_open_rows();
     LibraryKernel result{name, *op};
     result.any_shape = any_shape;
-    if (kernel.has("targets")) result.targets = kernel["targets"].strings();
-    result.op_name = op_name;
+    result.op_name = registered.name;
     result.parameters = parameters;
-    result.tuned = kernel.boolean_or("tuned", true);
-    result.ahead = kernel.boolean_or("ahead", false);
-    if (kernel.has("test_sizes")) {
-        const JsonView sizes = kernel["test_sizes"];
-        for (const std::string &key : sizes.keys()) {
-            if (!std::count(op->sizes().begin(), op->sizes().end(), key))
-                sizes.fail("op \"" + op_name + "\" has no size \"" + key + "\"" + suggest(key, op->sizes()));
-            result.test_sizes[key] = sizes[key].integer(0, INT32_MAX);
-        }
+    return result;
+}
+
+Sizes test_sizes_of(const JsonView &kernel, const LibraryKernel &k) {
+    Sizes all;
+    if (!kernel.has("test_sizes")) return all;
+    const JsonView sizes = kernel["test_sizes"];
+    for (const std::string &key : sizes.keys()) {
+        if (!std::count(k.op.sizes().begin(), k.op.sizes().end(), key))
+            sizes.fail("op \"" + k.op_name + "\" has no size \"" + key + "\"" + suggest(key, k.op.sizes()));
+        all[key] = sizes[key].integer(0, INT32_MAX);
     }
+    return all;
+}
+
+// Reads the kernel's schedule, or the parameters of the library's schedule, which each machine's
+// must have.
+void read_schedule(const JsonView &kernel, const std::vector<Machine> &machines, const std::filesystem::path &folder,
+                   LibraryKernel &result) {
     if (kernel.has("schedule") && kernel.has("schedule_parameters"))
         kernel.fail("\"schedule\" and \"schedule_parameters\" exclude each other");
     if (kernel.has("schedule") && result.ahead)
         kernel.fail("\"schedule\" and \"ahead\" exclude each other: a schedule itself says what it packs ahead");
-    if (!result.targets.empty()) machines = machines_of(kernel["targets"]);
     const PackedBy who = packed_by(result.ahead);
     if (result.ahead) {
         try {
-            for (const Machine &machine : machines) library::find_template(*op, machine, who);
+            for (const Machine &machine : machines) library::find_template(result.op, machine, who);
         } catch (const PlacedError &e) {
             kernel["ahead"].fail(e.message());
         }
@@ -132,7 +141,7 @@ LibraryKernel read_kernel(const JsonView &kernel, std::vector<Machine> machines,
         const JsonView p = kernel["schedule_parameters"];
         try {
             for (const Machine &machine : machines) {
-                const auto space = library::space_of(*op, machine, who);
+                const auto space = library::space_of(result.op, machine, who);
                 space->schedule(space->default_with(p.raw()));
             }
             result.schedule_parameters = p.raw();
@@ -140,6 +149,23 @@ LibraryKernel read_kernel(const JsonView &kernel, std::vector<Machine> machines,
             p.fail(e.what());
         }
     }
+}
+
+LibraryKernel read_kernel(const JsonView &kernel, const std::vector<Machine> &machines,
+                          const std::filesystem::path &folder) {
+    kernel.allow_only({"name", "op", "type", "parameters", "schedule", "schedule_parameters", "tuned", "test_sizes",
+                       "targets", "any_shape", "ahead"});
+    const NamedOperator registered = find_operator_of(kernel, folder);
+    const std::string name = kernel.string_or("name", registered.short_name);
+    if (!is_identifier(name))
+        kernel["name"].fail("\"" + name +
+                            "\" cannot be the name of a C function; a letter, then letters, digits and underscores");
+    LibraryKernel result = build_op(kernel, registered, name);
+    if (kernel.has("targets")) result.targets = kernel["targets"].strings();
+    result.tuned = kernel.boolean_or("tuned", true);
+    result.ahead = kernel.boolean_or("ahead", false);
+    result.test_sizes = test_sizes_of(kernel, result);
+    read_schedule(kernel, result.targets.empty() ? machines : machines_of(kernel["targets"]), folder, result);
     return result;
 }
 

@@ -115,96 +115,115 @@ bool is_pack(const Nest &nest) {
     return !nest.tensors.empty() && nest.tensors.back().output && !nest.tensors.back().packed_from.empty();
 }
 
-void declare(std::ostream &out, const Nest &nest, const HeaderOptions &options) {
-    out << "\n/* " << nest.name << "\n";
-    if (const auto note = options.notes.find(nest.name); note != options.notes.end()) {
+// Writes a kernel's comment and prototypes.
+class Declaration {
+public:
+    Declaration(std::ostream &out, const Nest &nest, const HeaderOptions &options)
+        : out_(out), nest_(nest), options_(options) {
+        for (const TensorArgument &t : nest.tensors) widest_ = std::max(widest_, c_name(t.name).size());
+        for (const std::string &size : nest.sizes) widest_ = std::max(widest_, c_name(size).size());
+    }
+    void write() {
+        out_ << "\n/* " << nest_.name << "\n";
+        write_note();
+        for (const TensorArgument &t : nest_.tensors) write_tensor(t);
+        const auto of_variants = options_.limits.find(nest_.name);
+        const SizeLimits limits = of_variants == options_.limits.end() ? size_limits(nest_) : of_variants->second;
+        for (const std::string &size : nest_.sizes) write_size(size, limits.most.at(size));
+        write_requirements(limits);
+        if (const auto order = options_.order.find(nest_.name); order != options_.order.end()) {
+            std::vector<std::string> sorted;
+            for (size_t n : order->second) sorted.push_back(parameters_.at(n));
+            parameters_ = sorted;
+        }
+        for (const Assumption &a : nest_.assumptions) out_ << " *   requires " << a.text << "\n";
+        write_variants();
+        out_ << " */\n";
+        write_prototypes();
+    }
+
+private:
+    void write_note() {
+        const auto note = options_.notes.find(nest_.name);
+        if (note == options_.notes.end()) return;
         std::istringstream lines(note->second);
         for (std::string line; std::getline(lines, line);) {
             for (size_t end; (end = line.find("*/")) != std::string::npos;) {
                 line.replace(end, 2, "* /"); // a formula with a product of a quotient has */
             }
-            out << " *   " << line << "\n";
+            out_ << " *   " << line << "\n";
         }
     }
-    std::vector<std::string> parameters;
-    std::set<std::string> taken;
-    size_t widest = 0;
-    for (const TensorArgument &t : nest.tensors) {
-        widest = std::max(widest, c_name(t.name).size());
-    }
-    for (const std::string &size : nest.sizes) widest = std::max(widest, c_name(size).size());
-    for (const TensorArgument &t : nest.tensors) {
-        std::string name = c_name(t.name);
-        out << fmt::format(" *   {:<{}}  {} ", name, widest, t.inout ? "inout" : t.output ? "out" : "in ");
-        if (is_pack(nest) && t.output) {
-            out << fmt::format("{}[{}_elements({})]", element_name(t.type), nest.name, fmt::join(nest.sizes, ", "));
+    void write_tensor(const TensorArgument &t) {
+        const std::string name = c_name(t.name);
+        out_ << fmt::format(" *   {:<{}}  {} ", name, widest_, t.inout ? "inout" : t.output ? "out" : "in ");
+        if (is_pack(nest_) && t.output) {
+            out_ << fmt::format("{}[{}_elements({})]", element_name(t.type), nest_.name, fmt::join(nest_.sizes, ", "));
         } else if (!t.packed_from.empty()) {
-            out << element_name(t.type) << ", " << t.packed_from << " as " << nest.name << "_pack_" << t.packed_from
-                << " writes it";
+            out_ << element_name(t.type) << ", " << t.packed_from << " as " << nest_.name << "_pack_" << t.packed_from
+                 << " writes it";
         } else {
-            out << fmt::format("{}[{}]", element_name(t.type), text(t.extents));
-            if (!is_dense(t)) out << ", strides [" << text(t.strides) << "] in elements";
+            out_ << fmt::format("{}[{}]", element_name(t.type), text(t.extents));
+            if (!is_dense(t)) out_ << ", strides [" << text(t.strides) << "] in elements";
         }
-        out << "\n";
-        parameters.push_back(fmt::format("{}{} *{}", t.output ? "" : "const ", c_type(t.type), name));
-        taken.insert(name);
+        out_ << "\n";
+        parameters_.push_back(fmt::format("{}{} *{}", t.output ? "" : "const ", c_type(t.type), name));
+        taken_.insert(name);
     }
-    std::vector<std::string> sizes, described;
-    std::map<std::string, std::string> names; // of sizes, in C
-    const auto of_variants = options.limits.find(nest.name);
-    const SizeLimits limits = of_variants == options.limits.end() ? size_limits(nest) : of_variants->second;
-    for (const std::string &size : nest.sizes) {
+    void write_size(const std::string &size, int64_t most) {
         std::string name = c_name(size);
         // W, the weights, and W, the width, are both possible
-        while (taken.count(name)) name += "_size";
-        taken.insert(name);
-        names[size] = name;
-        parameters.push_back("int64_t " + name);
-        sizes.push_back(parameters.back());
-        const auto known = options.meanings.find(nest.name);
-        const bool named = known != options.meanings.end() && known->second.count(size);
-        const std::string what = named ? known->second.at(size) : meaning(nest, size);
-        described.push_back(fmt::format(" *   {:<{}}  size, 0 to {}{}{}\n", name, widest, limits.most.at(size),
-                                        what.empty() ? "" : ": ", what));
+        while (taken_.count(name)) name += "_size";
+        taken_.insert(name);
+        names_[size] = name;
+        sizes_.push_back("int64_t " + name);
+        parameters_.push_back(sizes_.back());
+        const auto known = options_.meanings.find(nest_.name);
+        const bool named = known != options_.meanings.end() && known->second.count(size);
+        const std::string what = named ? known->second.at(size) : meaning(nest_, size);
+        out_ << fmt::format(" *   {:<{}}  size, 0 to {}{}{}\n", name, widest_, most, what.empty() ? "" : ": ", what);
     }
-    for (const std::string &line : described) out << line;
-    for (const auto &[total, most] : limits.totals) {
-        std::string text = total;
-        for (const auto &[size, name] : names) text = std::regex_replace(text, std::regex("\\b" + size + "\\b"), name);
-        out << " *   requires " << text << " <= " << most << "\n";
-    }
-    if (const auto order = options.order.find(nest.name); order != options.order.end()) {
-        std::vector<std::string> sorted;
-        for (size_t n : order->second) sorted.push_back(parameters.at(n));
-        parameters = sorted;
-    }
-    for (const Assumption &a : nest.assumptions) {
-        out << " *   requires " << a.text << "\n";
-    }
-    if (options.declare_packed) {
-        std::vector<std::string> pointers, numbers;
-        for (const std::string &p : parameters) {
-            (p.starts_with("int64_t ") ? numbers : pointers).push_back(p.substr(p.find_last_of(" *") + 1));
+    void write_requirements(const SizeLimits &limits) {
+        for (const auto &[total, most] : limits.totals) {
+            std::string text = total;
+            for (const auto &[size, name] : names_)
+                text = std::regex_replace(text, std::regex("\\b" + size + "\\b"), name);
+            out_ << " *   requires " << text << " <= " << most << "\n";
         }
-        out << fmt::format(" *   {}_packed: tensors = {{{}}}, ", nest.name, fmt::join(pointers, ", "))
-            << (numbers.empty() ? "sizes is not read" : fmt::format("sizes = {{{}}}", fmt::join(numbers, ", ")))
-            << "\n";
     }
-    if (is_pack(nest))
-        out << fmt::format(
-            " *   {}_elements: the number of elements of {}, or -1 if no kernel supports the processor\n", nest.name,
-            c_name(nest.tensors.back().name));
-    out << " */\n";
-    out << fmt::format("int {}({});\n", nest.name,
-                       parameters.empty() ? "void" : fmt::format("{}", fmt::join(parameters, ", ")));
-    if (is_pack(nest)) {
-        out << fmt::format("int64_t {}_elements({});\n", nest.name,
-                           sizes.empty() ? "void" : fmt::format("{}", fmt::join(sizes, ", ")));
+    // The functions beside the kernel.
+    void write_variants() {
+        if (options_.declare_packed) {
+            std::vector<std::string> pointers, numbers;
+            for (const std::string &p : parameters_)
+                (p.starts_with("int64_t ") ? numbers : pointers).push_back(p.substr(p.find_last_of(" *") + 1));
+            out_ << fmt::format(" *   {}_packed: tensors = {{{}}}, ", nest_.name, fmt::join(pointers, ", "))
+                 << (numbers.empty() ? "sizes is not read" : fmt::format("sizes = {{{}}}", fmt::join(numbers, ", ")))
+                 << "\n";
+        }
+        if (is_pack(nest_))
+            out_ << fmt::format(
+                " *   {}_elements: the number of elements of {}, or -1 if no kernel supports the processor\n",
+                nest_.name, c_name(nest_.tensors.back().name));
     }
-    if (options.declare_packed) {
-        out << fmt::format("int {}_packed(void *const *tensors, const int64_t *sizes);\n", nest.name);
+    void write_prototypes() {
+        const auto list = [](const std::vector<std::string> &parameters) {
+            return parameters.empty() ? "void" : fmt::format("{}", fmt::join(parameters, ", "));
+        };
+        out_ << fmt::format("int {}({});\n", nest_.name, list(parameters_));
+        if (is_pack(nest_)) out_ << fmt::format("int64_t {}_elements({});\n", nest_.name, list(sizes_));
+        if (options_.declare_packed)
+            out_ << fmt::format("int {}_packed(void *const *tensors, const int64_t *sizes);\n", nest_.name);
     }
-}
+
+    std::ostream &out_;
+    const Nest &nest_;
+    const HeaderOptions &options_;
+    size_t widest_ = 0;                           // name
+    std::vector<std::string> parameters_, sizes_; // declarations; parameters: tensors, then sizes
+    std::set<std::string> taken_;                 // names
+    std::map<std::string, std::string> names_;    // of sizes, in C
+};
 
 // The functions that the kernels call and the library does not define.
 void declare_externs(std::ostream &out, const std::vector<Nest> &nests) {
@@ -248,9 +267,7 @@ std::string c_header(const std::vector<Nest> &nests, const HeaderOptions &option
 extern "C" {
 #endif
 )";
-    for (const Nest &nest : nests) {
-        declare(out, nest, options);
-    }
+    for (const Nest &nest : nests) Declaration(out, nest, options).write();
     declare_externs(out, nests);
     if (!options.extra.empty()) {
         out << "\n" << options.extra;
