@@ -91,11 +91,6 @@ Element sign(const Element &e) {
 
 Element negated(const Element &e) { return is_floating(e.type()) ? -e : subtract(number(e.type(), 0), e); }
 
-Element absolute(const Element &e) {
-    if (e.type().is_uint()) return e;
-    return is_floating(e.type()) ? Element(abs(e)) : select(e < number(e.type(), 0), negated(e), e);
-}
-
 Element number_like(const Element &like, double value) { return number(like.type(), value); }
 
 Made power(Call &c) {

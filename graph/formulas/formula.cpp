@@ -190,10 +190,11 @@ const Operator *find_operator(const std::string &op, int opset, const std::strin
         };
         add(elementwise_operators(), Dependence::Pointwise);
         add(move_operators(), Dependence::Injective);
-        for (const auto &part : {reduction_operators(), index_operators(), product_operators(), window_operators(),
-                                 normalization_operators(), quantisation_operators(), image_operators(),
-                                 training_operators(), machine_learning_operators(), signal_operators(),
-                                 selection_operators(), sampling_operators(), recurrent_operators()})
+        for (const auto &part :
+             {reduction_operators(), index_operators(), product_operators(), window_operators(),
+              normalization_operators(), quantisation_operators(), image_operators(), training_operators(),
+              machine_learning_operators(), signal_operators(), selection_operators(), sampling_operators(),
+              region_operators(), recurrent_operators()})
             add(part);
         return rows;
     }();
@@ -343,6 +344,11 @@ Element subtract(const Element &a, const Element &b) {
 }
 Element multiply(const Element &a, const Element &b) {
     return wrapped(a, b, [](const Element &x, const Element &y) -> Element { return x * y; });
+}
+Element absolute(const Element &e) {
+    if (e.type().is_uint()) return e;
+    const Element zero = number(e.type(), 0);
+    return is_floating(e.type()) ? Element(abs(e)) : select(e < zero, subtract(zero, e), e);
 }
 
 Element number(Type type, double value) {

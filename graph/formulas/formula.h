@@ -13,7 +13,7 @@ namespace kumiko::graph {
 using Indices = std::vector<Expr>;
 using Extents = std::vector<int64_t>;
 
-// Elements as an expression of their indices. A view is not stored: reshapes, transposes and
+// Elements as an expression of their indices. Views are not stored, so reshapes, transposes and
 // elementwise operators compose. Indices are i32 expressions from 0 to extent − 1.
 struct View {
     Type type;
@@ -24,7 +24,7 @@ struct View {
     int64_t elements() const;
 };
 
-// The result of an operator: elements to compute, or elements that are known already.
+// The result of an operator: elements that the op computes, or known ones.
 struct Result {
     Result(View view) : view(std::move(view)) {}
     Result(Buffer<> value) : value(std::move(value)) {}
@@ -60,7 +60,7 @@ private:
     int loops_ = 0, stages_ = 0;
 };
 
-// A node whose formula is to be made, with the types and shapes of its inputs, and the values of
+// A node whose formula is made, with the types and shapes of its inputs, and the values of
 // those that are known. Views of its inputs refer to it and to its scope.
 class Call {
 public:
@@ -110,7 +110,7 @@ public:
     // The same of several, sorted. Throws UserError if one occurs twice.
     std::vector<size_t> axes(const std::vector<int64_t> &axes, size_t rank) const;
 
-    // An axis of so many elements. Throws UserError if they are more than an axis may have.
+    // An axis of `extent` elements. Throws UserError if an axis cannot have that many.
     Axis ranging(const std::string &name, int64_t extent) const;
     // The axes i0, i1, … of these extents.
     std::vector<Axis> ranging(const Extents &extents) const;
@@ -173,6 +173,7 @@ std::vector<Operator> quantisation_operators();
 std::vector<Operator> image_operators();
 std::vector<Operator> recurrent_operators();
 std::vector<Operator> sampling_operators();
+std::vector<Operator> region_operators();
 std::vector<Operator> signal_operators();
 std::vector<Operator> selection_operators();
 std::vector<Operator> training_operators();
@@ -185,7 +186,7 @@ View constant_view(Type type, const Extents &extents, const std::function<Expr(c
 // The extents that arrays broadcast to. Throws UserError naming the node.
 Extents broadcast(const Call &call, const std::vector<Extents> &all);
 View broadcast(const View &v, const Extents &extents);
-// The same elements in row-major order over other extents, as many.
+// The elements in row-major order, over other extents with the same number of elements.
 View reshaped(const View &v, const Extents &extents);
 View transposed(const View &v, const std::vector<size_t> &order);
 View mapped(const View &v, Type type, const std::function<Element(const Element &)> &f);
@@ -201,6 +202,7 @@ View with_bias(Call &call, const View &image, size_t input);
 Element add(const Element &a, const Element &b);
 Element subtract(const Element &a, const Element &b);
 Element multiply(const Element &a, const Element &b);
+Element absolute(const Element &e);
 // The type in which sums and products of a type wrap: unsigned for signed integers of 32 and 64
 // bits, else the type itself.
 Type wrapping(Type type);

@@ -47,7 +47,7 @@ Expr immediate(const Buffer<> &b) {
     return Expr(value);
 }
 
-// A constant of one element as a view; nothing for types whose elements are no immediates.
+// A constant of one element as a view; nullopt for types without immediates.
 std::optional<View> constant_of(const KnownValue &known) {
     if (!known.constant || !known.value || known.value->number_of_elements() != 1) return {};
     const Type t = known.type;

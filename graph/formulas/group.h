@@ -23,7 +23,7 @@ bool has_legal_size(Type type, const Extents &extents);
 // Several nodes as one op. Its names do not depend on the graph's, so equal parts of graphs become
 // equal ops.
 struct GroupOp {
-    std::optional<Op> op;                     // nothing if all outputs are known or empty
+    std::optional<Op> op;                     // nullopt if all outputs are known or empty
     std::vector<std::string> inputs, outputs; // names in the graph, in the order of the op's
     std::map<std::string, Buffer<>> known;    // outputs whose elements are known without it
     std::map<std::string, KnownValue> made;   // types and extents of all that the nodes make

@@ -10,7 +10,6 @@
 #include <fmt/format.h>
 #include <limits>
 #include <map>
-#include <memory>
 
 namespace kumiko::graph {
 
@@ -93,6 +92,104 @@ Trees trees_of(const Call &c) {
     return t;
 }
 
+// The values of aggregate_function.
+enum class Aggregate { Average, Sum, Minimum, Maximum };
+
+// The value of a target that no tree reaches: 0, or the end of the type's range.
+double value_without_trees(Type type, Aggregate aggregate) {
+    if (aggregate == Aggregate::Average || aggregate == Aggregate::Sum) return 0;
+    const double end = type == f64   ? std::numeric_limits<double>::max()
+                       : type == f16 ? 65504
+                                     : std::numeric_limits<float>::max();
+    return aggregate == Aggregate::Minimum ? end : -end;
+}
+
+// Makes the formula of one element [row, target], and checks the trees meanwhile.
+class Ensemble {
+public:
+    Ensemble(const Call &c, const Trees &trees, const View &x, Aggregate aggregate, const Indices &i)
+        : c_(c), trees_(trees), x_(x), aggregate_(aggregate), i_(i), type_(accumulator(x.type)),
+          none_(number(type_, value_without_trees(x.type, aggregate))), seen_(trees.splits.size(), false) {}
+
+    Element value() {
+        Element total = none_;
+        for (const int64_t root : trees_.roots) {
+            const auto n = static_cast<size_t>(root);
+            if (root < 0 || n >= seen_.size()) c_.fail(fmt::format("the root {}, which is no node", root));
+            // A tree of one leaf is a node that leads to it both ways.
+            const bool alone =
+                trees_.true_leaves[n] != 0 && trees_.false_leaves[n] != 0 && trees_.true_ids[n] == trees_.false_ids[n];
+            const Element own = alone ? leaf(trees_.true_ids[n]) : node(root, 1);
+            total = aggregate_ == Aggregate::Minimum   ? Element(min(total, own))
+                    : aggregate_ == Aggregate::Maximum ? Element(max(total, own))
+                                                       : Element(total + own);
+        }
+        if (aggregate_ != Aggregate::Average) return total;
+        return total / number(type_, static_cast<double>(std::max<size_t>(trees_.roots.size(), 1)));
+    }
+
+private:
+    Element leaf(int64_t id) const {
+        if (id < 0 || size_t(id) >= trees_.weights.size()) c_.fail(fmt::format("a node leads to leaf {}", id));
+        const Element own = Element(i_[1] == static_cast<int>(trees_.targets[size_t(id)]));
+        return select(own, number(type_, trees_.weights[size_t(id)]), none_);
+    }
+    Element node(int64_t id, int level) {
+        const auto n = static_cast<size_t>(id);
+        if (id < 0 || n >= seen_.size() || seen_[n])
+            c_.fail(fmt::format("a node leads to node {}, which does not exist or has another parent", id));
+        if (level > deepest_tree) c_.unsupported(fmt::format("a tree of more than {} levels", deepest_tree));
+        seen_[n] = true;
+        const Element taken = condition(n);
+        const auto branch = [&](int64_t to, bool is_leaf) { return is_leaf ? leaf(to) : node(to, level + 1); };
+        const Element yes = branch(trees_.true_ids[n], trees_.true_leaves[n] != 0);
+        return select(taken, yes, branch(trees_.false_ids[n], trees_.false_leaves[n] != 0));
+    }
+    // Whether the true branch of a node is taken.
+    Element condition(size_t n) const {
+        if (trees_.features[n] < 0 || trees_.features[n] >= x_.extents[1])
+            c_.fail(fmt::format("node {} reads feature {} of {}", n, trees_.features[n], x_.extents[1]));
+        const Element e = cast(type_, x_.at({i_[0], static_cast<int>(trees_.features[n])}));
+        const Element split = number(type_, trees_.splits[n]);
+        Element taken = cast(boolean, Expr(0));
+        switch (static_cast<int>(trees_.modes[n])) {
+        case 0:
+            taken = e <= split;
+            break;
+        case 1:
+            taken = e < split;
+            break;
+        case 2:
+            taken = e >= split;
+            break;
+        case 3:
+            taken = e > split;
+            break;
+        case 4:
+            taken = e == split;
+            break;
+        case 5:
+            taken = e != split;
+            break;
+        case 6:
+            for (const double m : trees_.members[n]) taken = taken || e == number(type_, m);
+            break;
+        default:
+            c_.fail(fmt::format("node {} has the mode {}; legal are 0 to 6", n, trees_.modes[n]));
+        }
+        return trees_.missing[n] != 0 ? Element(taken || e != e) : taken;
+    }
+
+    const Call &c_;
+    const Trees &trees_;
+    const View &x_;
+    Aggregate aggregate_;
+    const Indices &i_;
+    Type type_;
+    Element none_;
+    std::vector<bool> seen_; // by node; each has one parent
+};
+
 Made tree_ensemble(Call &c) {
     const View x = c.in(0);
     const Trees trees = trees_of(c);
@@ -102,87 +199,12 @@ Made tree_ensemble(Call &c) {
     if (aggregate < 0 || aggregate > 3)
         c.fail(fmt::format("aggregate_function is {}; legal are 0 (average), 1 (sum), 2 (minimum), 3 (maximum)",
                            aggregate));
-    const Type type = x.type, t = accumulator(type);
-    const bool extreme = aggregate >= 2;
-    // The value of a target that no tree reaches: 0, or the end of the type's range.
-    const double end = type == f64   ? std::numeric_limits<double>::max()
-                       : type == f16 ? 65504
-                                     : std::numeric_limits<float>::max();
-    const Element none = number(t, aggregate == 2 ? end : aggregate == 3 ? -end : 0);
-    const size_t nodes = trees.splits.size();
     for (const int64_t id : trees.targets) {
         if (id < 0 || id >= targets) c.fail(fmt::format("the target {}; legal are 0 to {}", id, targets - 1));
     }
-    // Each node has one parent.
-    const auto seen = std::make_shared<std::vector<bool>>();
-    return {
-        View{type, {x.extents[0], targets}, [=, &c](const Indices &i) -> Element {
-                 seen->assign(nodes, false);
-                 const auto leaf = [&](int64_t id) -> Element {
-                     if (id < 0 || size_t(id) >= trees.weights.size())
-                         c.fail(fmt::format("a node leads to leaf {}", id));
-                     const Element own = Element(i[1] == static_cast<int>(trees.targets[size_t(id)]));
-                     return select(own, number(t, trees.weights[size_t(id)]), none);
-                 };
-                 const std::function<Element(int64_t, bool, int)> value = [&](int64_t id, bool is_leaf,
-                                                                              int level) -> Element {
-                     if (is_leaf) return leaf(id);
-                     const auto n = static_cast<size_t>(id);
-                     if (id < 0 || n >= nodes || (*seen)[n])
-                         c.fail(fmt::format("a node leads to node {}, which does not exist or has another parent", id));
-                     if (level > deepest_tree)
-                         c.unsupported(fmt::format("a tree of more than {} levels", deepest_tree));
-                     (*seen)[n] = true;
-                     if (trees.features[n] < 0 || trees.features[n] >= x.extents[1])
-                         c.fail(fmt::format("node {} reads feature {} of {}", id, trees.features[n], x.extents[1]));
-                     const Element e = cast(t, x.at({i[0], static_cast<int>(trees.features[n])}));
-                     const Element split = number(t, trees.splits[n]);
-                     Element taken = cast(boolean, Expr(0));
-                     switch (static_cast<int>(trees.modes[n])) {
-                     case 0:
-                         taken = e <= split;
-                         break;
-                     case 1:
-                         taken = e < split;
-                         break;
-                     case 2:
-                         taken = e >= split;
-                         break;
-                     case 3:
-                         taken = e > split;
-                         break;
-                     case 4:
-                         taken = e == split;
-                         break;
-                     case 5:
-                         taken = e != split;
-                         break;
-                     case 6:
-                         for (const double m : trees.members[n]) taken = taken || e == number(t, m);
-                         break;
-                     default:
-                         c.fail(fmt::format("node {} has the mode {}; legal are 0 to 6", id, trees.modes[n]));
-                     }
-                     if (trees.missing[n] != 0) taken = taken || e != e;
-                     const Element yes = value(trees.true_ids[n], trees.true_leaves[n] != 0, level + 1);
-                     return select(taken, yes, value(trees.false_ids[n], trees.false_leaves[n] != 0, level + 1));
-                 };
-                 Element total = none;
-                 for (const int64_t root : trees.roots) {
-                     const auto n = static_cast<size_t>(root);
-                     if (root < 0 || n >= nodes) c.fail(fmt::format("the root {}, which is no node", root));
-                     // A tree of one leaf is a node that leads to it both ways.
-                     const bool alone = trees.true_leaves[n] != 0 && trees.false_leaves[n] != 0 &&
-                                        trees.true_ids[n] == trees.false_ids[n];
-                     const Element own = alone ? leaf(trees.true_ids[n]) : value(root, false, 1);
-                     total = !extreme         ? Element(total + own)
-                             : aggregate == 2 ? Element(min(total, own))
-                                              : Element(max(total, own));
-                 }
-                 if (aggregate == 0)
-                     total = total / number(t, static_cast<double>(std::max<size_t>(trees.roots.size(), 1)));
-                 return cast(type, total);
-             }}};
+    return {View{x.type, {x.extents[0], targets}, [=, &c](const Indices &i) -> Element {
+                     return cast(x.type, Ensemble(c, trees, x, static_cast<Aggregate>(aggregate), i).value());
+                 }}};
 }
 
 // --- n-grams ---
@@ -192,8 +214,8 @@ struct Gram {
     int64_t output;
 };
 
-// Counts how often each n-gram of a pool occurs in a row, with items that are left out between its
-// own: as many between any two.
+// Counts how often each n-gram of a pool occurs in a row. Between neighbouring items, the row may
+// have further items, the same number everywhere in the n-gram.
 Made tf_idf_vectorizer(Call &c) {
     if (c.node.has("pool_strings")) c.unsupported("n-grams of texts; supported are those of integers");
     const std::string mode = c.choice("mode", "TF", {"TF", "IDF", "TFIDF"});

@@ -163,7 +163,7 @@ Made split(Call &c) {
     const size_t axis = c.axis(c.node.integer("axis", 0), x.rank()), count = c.node.outputs.size();
     std::vector<int64_t> parts = c.integers(1, "split");
     const int64_t all = x.extents[axis];
-    if (parts.empty()) { // equal ones, of which the last may be smaller
+    if (parts.empty()) { // equal parts; the last one may be smaller
         const int64_t each = (all + int64_t(count) - 1) / int64_t(count);
         for (size_t n = 0; n < count; n++) parts.push_back(std::clamp<int64_t>(all - int64_t(n) * each, 0, each));
     }

@@ -260,24 +260,21 @@ Made conv_transpose(Call &c) {
     return {converted(made, t)};
 }
 
-// Letters of the operands and of the result; "..." is the axes that all broadcast.
-Made einsum(Call &c) {
-    std::string equation;
-    for (const char l : c.node.text("equation", "")) {
-        if (l != ' ') equation += l;
-    }
-    const size_t arrow = equation.find("->");
-    std::vector<std::string> terms(1);
-    for (const char l : equation.substr(0, arrow)) {
-        if (l == ',')
-            terms.emplace_back();
-        else
-            terms.back() += l;
-    }
-    if (terms.size() != c.size())
-        c.fail(fmt::format("\"{}\" has {} operands for {} inputs", equation, terms.size(), c.size()));
-    // Digits stand for the axes of an ellipsis, counted from the last.
-    std::string implied;
+// An equation of Einsum: a letter for each axis of the operands and of the result. Digits are the
+// axes of an ellipsis, counted from the last.
+struct Equation {
+    std::vector<std::string> terms; // of the operands
+    std::string result;
+    std::map<char, int64_t> extents; // by letter
+};
+
+// Replaces ellipses by digits. Returns the digits of the longest, in the order of axes.
+std::string expand_ellipses(const Call &c, const std::string &equation, std::vector<std::string> &terms) {
+    const auto digits = [](size_t axes) {
+        std::string all;
+        for (size_t d = axes; d-- > 0;) all += static_cast<char>('0' + d);
+        return all;
+    };
     size_t most = 0;
     for (size_t n = 0; n < terms.size(); n++) {
         const size_t dots = terms[n].find("...");
@@ -285,61 +282,81 @@ Made einsum(Call &c) {
         const size_t named = terms[n].size() - 3, rank = c.extents(n).size();
         if (named > rank || rank - named > 9)
             c.fail(fmt::format("\"{}\" names more axes than input {} has", equation, n));
-        std::string axes;
-        for (size_t d = rank - named; d-- > 0;) axes += static_cast<char>('0' + d);
-        terms[n].replace(dots, 3, axes);
+        terms[n].replace(dots, 3, digits(rank - named));
         most = std::max(most, rank - named);
     }
-    for (size_t d = most; d-- > 0;) implied += static_cast<char>('0' + d);
-    std::string result;
+    return digits(most);
+}
+
+Equation read_equation(const Call &c) {
+    std::string equation;
+    for (const char l : c.node.text("equation", "")) {
+        if (l != ' ') equation += l;
+    }
+    const size_t arrow = equation.find("->");
+    Equation e;
+    e.terms.resize(1);
+    for (const char l : equation.substr(0, arrow)) {
+        if (l == ',')
+            e.terms.emplace_back();
+        else
+            e.terms.back() += l;
+    }
+    if (e.terms.size() != c.size())
+        c.fail(fmt::format("\"{}\" has {} operands for {} inputs", equation, e.terms.size(), c.size()));
+    const std::string implied = expand_ellipses(c, equation, e.terms);
     std::map<char, int> uses;
-    std::map<char, int64_t> extents;
-    for (size_t n = 0; n < terms.size(); n++) {
-        if (terms[n].size() != c.extents(n).size())
+    for (size_t n = 0; n < e.terms.size(); n++) {
+        if (e.terms[n].size() != c.extents(n).size())
             c.fail(fmt::format("\"{}\" does not name the axes of input {}", equation, n));
-        for (size_t d = 0; d < terms[n].size(); d++) {
-            int64_t &e = extents[terms[n][d]];
-            e = std::max(e, c.extents(n)[d]);
-            uses[terms[n][d]]++;
+        for (size_t d = 0; d < e.terms[n].size(); d++) {
+            int64_t &extent = e.extents[e.terms[n][d]];
+            extent = std::max(extent, c.extents(n)[d]);
+            uses[e.terms[n][d]]++;
         }
     }
     if (arrow != std::string::npos) {
-        result = equation.substr(arrow + 2);
-        const size_t dots = result.find("...");
-        if (dots != std::string::npos) result.replace(dots, 3, implied);
+        e.result = equation.substr(arrow + 2);
+        const size_t dots = e.result.find("...");
+        if (dots != std::string::npos) e.result.replace(dots, 3, implied);
     } else {
-        result = implied;
+        e.result = implied;
         for (const auto &[letter, count] : uses) {
-            if (count == 1 && std::isalpha(static_cast<unsigned char>(letter))) result += letter;
+            if (count == 1 && std::isalpha(static_cast<unsigned char>(letter))) e.result += letter;
         }
     }
+    for (const char l : e.result) {
+        if (!e.extents.count(l)) c.fail(fmt::format("\"{}\" has \"{}\" in its result alone", equation, l));
+    }
+    return e;
+}
+
+Made einsum(Call &c) {
+    const Equation e = read_equation(c);
     std::map<char, Axis> loops;
     std::vector<Axis> reduced;
-    for (const auto &[letter, e] : extents) {
-        if (result.find(letter) != std::string::npos) continue;
-        reduced.push_back(loops.emplace(letter, c.loop(e)).first->second);
+    for (const auto &[letter, extent] : e.extents) {
+        if (e.result.find(letter) != std::string::npos) continue;
+        reduced.push_back(loops.emplace(letter, c.loop(extent)).first->second);
     }
     Extents made;
-    for (const char l : result) {
-        if (!extents.count(l)) c.fail(fmt::format("\"{}\" has \"{}\" in its result alone", equation, l));
-        made.push_back(extents[l]);
-    }
+    for (const char l : e.result) made.push_back(e.extents.at(l));
     const Type t = c.type(0), in = accumulator(t);
     std::vector<View> inputs;
-    for (size_t n = 0; n < terms.size(); n++) inputs.push_back(c.in(n));
+    for (size_t n = 0; n < e.terms.size(); n++) inputs.push_back(c.in(n));
     const View all = {in, made, [=](const Indices &i) -> Element {
                           std::optional<Element> product;
                           for (size_t n = 0; n < inputs.size(); n++) {
                               Indices at;
-                              for (size_t d = 0; d < terms[n].size(); d++) {
-                                  const char l = terms[n][d];
-                                  const size_t place = result.find(l);
+                              for (size_t d = 0; d < e.terms[n].size(); d++) {
+                                  const char l = e.terms[n][d];
+                                  const size_t place = e.result.find(l);
                                   at.push_back(inputs[n].extents[d] == 1    ? Expr(0)
                                                : place != std::string::npos ? i[place]
                                                                             : Expr(loops.at(l)));
                               }
-                              const Element e = cast(in, inputs[n].at(at));
-                              product = product ? multiply(*product, e) : e;
+                              const Element factor = cast(in, inputs[n].at(at));
+                              product = product ? multiply(*product, factor) : factor;
                           }
                           if (reduced.empty()) return *product;
                           const Type bits = wrapping(in);

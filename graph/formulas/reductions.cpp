@@ -70,91 +70,81 @@ Element extreme(const Element &e, const std::vector<Axis> &loops, bool max) {
     return reduce(pick, max ? smallest(t) : largest(t), e, loops, {.associative = true, .commutative = true});
 }
 
+// Sums of elements of a type, which wrap.
+View summed(Call &c, const View &v, Type type, const std::vector<size_t> &axes) {
+    return reduced(c, converted(v, type), type, axes, [](const Element &e, const std::vector<Axis> &l) -> Element {
+        const Type own = e.type(), bits = wrapping(own);
+        return cast(own, sum(Element(cast(bits, e)), l));
+    });
+}
+
+// log(Σ exp(x − m)) + m with the maximum m, so that no power overflows.
+View log_sum_exp(Call &c, const View &x, Type type, const std::vector<size_t> &axes) {
+    const View wide = converted(x, type);
+    const View most = c.stored(
+        reduced(c, wide, type, axes, [](const Element &e, const std::vector<Axis> &l) { return extreme(e, l, true); }),
+        "most");
+    const auto finite = [](const Element &m) -> Element { return select(is_inf(m), number(m.type(), 0), m); };
+    const View shifted = zipped(c, wide, most, type, [=](const Element &e, const Element &m) -> Element {
+        return exp(Element(e - finite(m)));
+    });
+    const View sums = reduced(c, shifted, type, axes,
+                              [](const Element &e, const std::vector<Axis> &l) -> Element { return sum(e, l); });
+    return zipped(c, sums, most, type,
+                  [=](const Element &s, const Element &m) -> Element { return log(s) + finite(m); });
+}
+
+// The elements folded over the axes, each kept with one element.
+View folded(Call &c, const View &x, Kind kind, const std::vector<size_t> &axes) {
+    // In integers, roots and logarithms are rounded once at the end.
+    const Type sum_type = accumulator(x.type), real = is_floating(x.type) ? sum_type : f64;
+    const auto squared = [](const Element &e) { return multiply(e, e); };
+    const auto plain_sum = [](const Element &e, const std::vector<Axis> &l) -> Element { return sum(e, l); };
+    switch (kind) {
+    case Kind::Sum:
+        return summed(c, x, sum_type, axes);
+    case Kind::Mean: {
+        double count = 1;
+        for (const size_t d : axes) count *= static_cast<double>(x.extents[d]);
+        return mapped(summed(c, x, sum_type, axes), sum_type, [count](const Element &e) -> Element {
+            if (is_floating(e.type())) return e / number(e.type(), count);
+            return Element(Halide::div_round_to_zero(Expr(e), Expr(number(e.type(), count))));
+        });
+    }
+    case Kind::Max:
+    case Kind::Min:
+        return reduced(c, x, x.type, axes, [kind](const Element &e, const std::vector<Axis> &l) {
+            return extreme(e, l, kind == Kind::Max);
+        });
+    case Kind::Product:
+        return reduced(c, converted(x, sum_type), sum_type, axes,
+                       [](const Element &e, const std::vector<Axis> &l) -> Element {
+                           const Type own = e.type(), bits = wrapping(own);
+                           return cast(own, product(Element(cast(bits, e)), l)); // wraps
+                       });
+    case Kind::L1:
+        return summed(c, mapped(x, x.type, absolute), sum_type, axes);
+    case Kind::L2:
+        return mapped(reduced(c, mapped(converted(x, real), real, squared), real, axes, plain_sum), real,
+                      [](const Element &e) -> Element { return sqrt(e); });
+    case Kind::SumSquare:
+        return summed(c, mapped(converted(x, sum_type), sum_type, squared), sum_type, axes);
+    case Kind::LogSum:
+        return mapped(reduced(c, converted(x, real), real, axes, plain_sum), real,
+                      [](const Element &e) -> Element { return log(e); });
+    case Kind::LogSumExp:
+        return log_sum_exp(c, x, real, axes);
+    }
+    return x;
+}
+
 Formula reduction(Kind kind, int since) {
     return [=](Call &c) -> Made {
         const std::vector<size_t> axes = reduced_axes(c, since);
         const bool keep = c.node.integer("keepdims", 1) != 0;
         const View x = c.in(0);
-        const Type t = x.type, sum_type = accumulator(t);
-        View made = x;
-        double count = 1;
-        for (const size_t d : axes) count *= static_cast<double>(x.extents[d]);
-        const auto total = [&](const View &v) {
-            return reduced(c, converted(v, sum_type), sum_type, axes,
-                           [](const Element &e, const std::vector<Axis> &l) -> Element {
-                               const Type own = e.type(), bits = wrapping(own);
-                               return cast(own, sum(Element(cast(bits, e)), l));
-                           });
-        };
-        const auto squared = [](const Element &e) { return multiply(e, e); };
-        switch (kind) {
-        case Kind::Sum:
-            made = total(x);
-            break;
-        case Kind::Mean:
-            made = total(x);
-            made = mapped(made, sum_type, [count](const Element &e) -> Element {
-                if (is_floating(e.type())) return e / number(e.type(), count);
-                return Element(Halide::div_round_to_zero(Expr(e), Expr(number(e.type(), count))));
-            });
-            break;
-        case Kind::Max:
-        case Kind::Min:
-            made = reduced(c, x, t, axes, [kind](const Element &e, const std::vector<Axis> &l) {
-                return extreme(e, l, kind == Kind::Max);
-            });
-            break;
-        case Kind::Product:
-            made = reduced(c, converted(x, sum_type), sum_type, axes,
-                           [](const Element &e, const std::vector<Axis> &l) -> Element {
-                               const Type own = e.type(), bits = wrapping(own);
-                               return cast(own, product(Element(cast(bits, e)), l)); // wraps
-                           });
-            break;
-        case Kind::L1:
-            made = total(mapped(x, t, [](const Element &e) -> Element {
-                if (e.type().is_uint()) return e;
-                return is_floating(e.type()) ? Element(abs(e))
-                                             : select(e < number(e.type(), 0), subtract(number(e.type(), 0), e), e);
-            }));
-            break;
-        case Kind::L2: {
-            const Type in = is_floating(t) ? sum_type : f64;
-            made = reduced(c, mapped(converted(x, in), in, squared), in, axes,
-                           [](const Element &e, const std::vector<Axis> &l) -> Element { return sum(e, l); });
-            made = mapped(made, in, [](const Element &e) -> Element { return sqrt(e); });
-            break;
-        }
-        case Kind::SumSquare:
-            made = total(mapped(converted(x, sum_type), sum_type, squared));
-            break;
-        case Kind::LogSum: {
-            const Type in = is_floating(t) ? sum_type : f64;
-            made = reduced(c, converted(x, in), in, axes,
-                           [](const Element &e, const std::vector<Axis> &l) -> Element { return sum(e, l); });
-            made = mapped(made, in, [](const Element &e) -> Element { return log(e); });
-            break;
-        }
-        case Kind::LogSumExp: {
-            const Type in = is_floating(t) ? sum_type : f64;
-            const View wide = converted(x, in);
-            const View most =
-                c.stored(reduced(c, wide, in, axes,
-                                 [](const Element &e, const std::vector<Axis> &l) { return extreme(e, l, true); }),
-                         "most");
-            const auto finite = [](const Element &m) -> Element { return select(is_inf(m), number(m.type(), 0), m); };
-            const View shifted = zipped(c, wide, most, in, [=](const Element &e, const Element &m) -> Element {
-                return exp(Element(e - finite(m)));
-            });
-            const View sums =
-                reduced(c, shifted, in, axes,
-                        [](const Element &e, const std::vector<Axis> &l) -> Element { return sum(e, l); });
-            made = zipped(c, sums, most, in,
-                          [=](const Element &s, const Element &m) -> Element { return log(s) + finite(m); });
-            break;
-        }
-        }
-        return {reshaped(converted(made, t), without(made.extents, axes, keep))};
+        const View made = folded(c, x, kind, axes);
+        return {reshaped(converted(made, x.type), without(made.extents, axes, keep))};
     };
 }
 

@@ -38,7 +38,7 @@ View transformed(Call &c, const View &x, size_t axis, int64_t length, bool inver
     const int64_t half = length / 2 + 1;
     Extents extents = x.extents;
     if (inverse && one_sided) {
-        // Half of a spectrum, of which the rest is conjugate, gives real numbers.
+        // Half of a spectrum gives real numbers; the other half is its conjugate.
         const int64_t terms = std::min(x.extents[axis], half);
         const Axis loop = c.loop(terms);
         const View cosines = rotations(c, false, terms, length, length, t),

@@ -29,7 +29,7 @@ struct Step {
     Element norm(const Element &x, const Element &gradient) const {
         return number(x.type(), c.node.number("norm_coefficient", 0)) * x + gradient;
     }
-    // Results in groups, of which each is a function of the elements of a tensor.
+    // Results in groups; each group is a function of the elements of one tensor.
     Made results(const std::vector<std::function<Element(size_t n, const Indices &i)>> &groups) const {
         for (size_t n = 0; n < count; n++) {
             for (size_t g = 1; g < kinds; g++) {
