@@ -13,7 +13,7 @@ namespace kumiko::graph {
 struct CompileModelOptions {
     std::map<std::string, int64_t> sizes;      // as FixOptions::sizes
     std::map<std::string, Buffer<>> constants; // as FixOptions::constants
-    // Rules on the graph; nothing: none.
+    // Rules on the graph; nullopt: none.
     std::optional<SimplifyOptions> rules = SimplifyOptions();
     GroupOptions groups;
     bool pack = true;                // as PrepareOptions::pack

@@ -61,7 +61,7 @@ private:
         return {schedule, by == PackedBy::Caller, {Json(schedule.to_json()), nullptr, 0, "", "default"}};
     }
 
-    // A schedule whose operands the caller packs; nothing if there is none for the op.
+    // A schedule whose operands the caller packs; nullopt if the op has none.
     std::optional<PreparedKernel> packing_kernel(size_t kernel, bool tuned) const {
         const Op &op = program_.kernels[kernel];
         try {

@@ -8,8 +8,8 @@
 namespace kumiko::graph {
 
 struct PrepareOptions {
-    // Weights are packed now, where a kernel is given constants and has a schedule that takes them
-    // so. Packed weights fit one target.
+    // Packs constants now for kernels whose schedules take packed operands. Packed constants fit
+    // one target.
     bool pack = true;
     // Tuned schedules, which go before the default ones; null: none.
     ScheduleSource source = nullptr;

@@ -6,7 +6,7 @@
 
 namespace kumiko::graph {
 
-// Where an argument of a step is.
+// The memory of an argument of a step.
 struct Location {
     enum class Kind { Input, Output, Constant, Arena } kind = Kind::Arena;
     size_t index = 0;   // of the input, output or constant

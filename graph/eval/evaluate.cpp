@@ -17,7 +17,7 @@ std::vector<Buffer<>> by_interpreter(const Op &op, const std::vector<Buffer<>> &
     return interpret(op, inputs);
 }
 
-// Buffers of one type and shape, at least one, as one with a further axis.
+// Joins buffers of one type and shape, at least one, along a new axis.
 Buffer<> stacked(const std::vector<Buffer<>> &parts, size_t axis, const Node &node) {
     const Buffer<> first = parts.front();
     std::vector<int64_t> extents = first.extents();
@@ -58,7 +58,7 @@ Buffer<> sliced(const Buffer<> &from, size_t axis, int64_t index) {
 
 size_t bytes_of(const Buffer<> &b) { return size_t(b.number_of_elements()) * size_t(b.type().bytes()); }
 
-// The same with zeros at the end of the first axis, which then has so many elements.
+// Extends the first axis to `extent` elements, with zeros.
 Buffer<> lengthened(const Buffer<> &from, int64_t extent) {
     std::vector<int64_t> extents = from.extents();
     extents[0] = extent;
@@ -85,7 +85,7 @@ bool is_control_flow(const Node &node) {
 
 class Evaluation {
 public:
-    // `outer`: of the graph around, whose values this one sees.
+    // `outer`: the evaluation of the enclosing graph, whose values this graph may read.
     Evaluation(const EvaluateOptions &options, const std::map<std::string, int> &opsets,
                const Evaluation *outer = nullptr)
         : options_(options), opsets_(opsets), outer_(outer) {}
@@ -100,7 +100,7 @@ public:
         });
     }
 
-    // Throws UserError if the value is not known, as may be of an inner graph's outer value.
+    // The value, of this graph or an enclosing one. Throws UserError if none has it.
     const Buffer<> &value(const std::string &name, const std::string &reader) const {
         for (const Evaluation *e = this; e; e = e->outer_) {
             const auto found = e->values.find(name);
@@ -112,7 +112,7 @@ public:
 private:
     static bool has_formula(const Node &node) { return find_operator(node.op, node.opset, node.domain) != nullptr; }
 
-    // By its definition in other operators.
+    // Runs the operator's definition in other operators.
     void run_body(const Node &node) {
         std::vector<ValueInfo> types;
         for (size_t n = 0; n < node.inputs.size(); n++)
@@ -127,16 +127,16 @@ private:
         return ValueInfo::of(name, given.type(), given.extents());
     }
 
-    // Runs an inner graph, which sees the values of this one.
-    std::vector<Buffer<>> run(const Node &node, const Graph &graph, const std::vector<Buffer<>> &inputs) {
+    // Runs an inner graph, which may read the values of this one.
+    std::vector<Buffer<>> run_graph(const Node &node, const Graph &graph, const std::vector<Buffer<>> &inputs) {
         if (inputs.size() != graph.inputs.size())
             throw UserError(fmt::format("{}: its graph takes {} inputs, and {} are given", node.label(),
                                         graph.inputs.size(), inputs.size()));
-        return run(node, graph, inputs, options_);
+        return run_graph(node, graph, inputs, options_);
     }
 
-    std::vector<Buffer<>> run(const Node &node, const Graph &graph, const std::vector<Buffer<>> &inputs,
-                              const EvaluateOptions &options) {
+    std::vector<Buffer<>> run_graph(const Node &node, const Graph &graph, const std::vector<Buffer<>> &inputs,
+                                    const EvaluateOptions &options) {
         Evaluation inner(options, opsets_, this);
         for (const auto &[name, value] : graph.constants) inner.values[name] = value;
         for (size_t n = 0; n < inputs.size(); n++) inner.values[graph.inputs[n].name] = inputs[n];
@@ -152,9 +152,9 @@ private:
         }
     }
 
-    // The rows that an output of a body makes along an axis. A negative axis counts from the end.
-    // Without an iteration, their type and shape are those that the body declares. If it does not
-    // declare them, they are those that an iteration over `inputs` would give.
+    // Joins the rows that an output of a body makes along an axis; a negative axis counts from the
+    // end. Without an iteration, the body declares their type and shape, or else an iteration over
+    // `inputs` gives them.
     Buffer<> stacked_rows(const Node &node, const Graph &body, size_t output, const std::vector<Buffer<>> &rows,
                           int64_t axis, const std::vector<Buffer<>> &inputs) {
         const auto place = [axis](size_t rank) { return size_t(axis < 0 ? axis + int64_t(rank) + 1 : axis); };
@@ -174,7 +174,7 @@ private:
             EvaluateOptions quiet = options_;
             quiet.made = nullptr;
             try {
-                const Buffer<> row = run(node, body, inputs, quiet)[output];
+                const Buffer<> row = run_graph(node, body, inputs, quiet)[output];
                 type = row.type(), extents = row.extents();
             } catch (const UserError &e) {
                 throw Unsupported(fmt::format("{} stacks \"{}\" of no iteration, whose shape its graph does not "
@@ -190,7 +190,7 @@ private:
 
     void run_if(const Node &node) {
         const bool taken = scalar<uint8_t>(value(node.inputs.at(0), node.label()), node, boolean) != 0;
-        keep(node, run(node, node.graph(taken ? "then_branch" : "else_branch"), {}));
+        keep(node, run_graph(node, node.graph(taken ? "then_branch" : "else_branch"), {}));
     }
 
     void run_loop(const Node &node) {
@@ -213,7 +213,7 @@ private:
             return inputs;
         };
         for (int64_t step = 0; step < most && again; step++) {
-            const std::vector<Buffer<>> results = run(node, body, inputs_of(step));
+            const std::vector<Buffer<>> results = run_graph(node, body, inputs_of(step));
             again = scalar<uint8_t>(results[0], node, boolean) != 0;
             for (size_t n = 0; n < carried.size(); n++) carried[n] = results[1 + n];
             for (size_t n = 0; n < rows.size(); n++) rows[n].push_back(results[1 + carried.size() + n]);
@@ -239,11 +239,11 @@ private:
             std::vector<Buffer<>> inputs = state;
             for (size_t n = 0; n < sources.size(); n++)
                 inputs.push_back(sliced(sources[n], axes.along[n], axes.backward.at(n) ? steps - 1 - step : step));
-            const std::vector<Buffer<>> made = run(node, body, inputs);
+            const std::vector<Buffer<>> made = run_graph(node, body, inputs);
             for (size_t n = 0; n < states; n++) state[n] = made[n];
             for (size_t n = 0; n < results; n++) rows[n].push_back(made[states + n]);
         }
-        std::vector<Buffer<>> example = state; // of a step, in place of one where there is none
+        std::vector<Buffer<>> example = state; // inputs of a step, if no step runs
         for (size_t n = 0; n < sources.size() && steps == 0; n++) {
             std::vector<int64_t> extents = sources[n].extents();
             extents.erase(extents.begin() + int64_t(axes.along[n]));
@@ -291,7 +291,7 @@ private:
         keep(node, scanned(node, body, state, sources, all, sources[0].extent(all.along[0])));
     }
 
-    // Scan of opset 8: one pass for each batch, of which each has its own length.
+    // Scan of opset 8: one pass for each batch, each with a length of its own.
     std::vector<Buffer<>> scanned_batches(const Node &node, const Graph &body, const std::vector<Buffer<>> &state,
                                           const std::vector<Buffer<>> &sources, const ScanAxes &axes) {
         const Buffer<> &model = sources[0];
@@ -364,7 +364,7 @@ void check_input(const Model &model, const ValueInfo &input, const Buffer<> &arr
         throw UserError(fmt::format("{}: input {} is given {}]: {}", model.name(), input.text(), got, cause));
     };
     if (!input.type)
-        throw Unsupported(fmt::format("{}: input {} is no tensor of numbers, which is all that is supported",
+        throw Unsupported(fmt::format("{}: input {} is not a tensor of numbers; supported are tensors of numbers",
                                       model.name(), input.text()));
     if (*input.type != array.type()) refuse("another element type");
     if (!input.shape) return;
@@ -403,7 +403,7 @@ std::vector<Buffer<>> evaluate(const Model &model, const std::vector<Buffer<>> &
             std::vector<std::string> names;
             for (const ValueInfo &v : graph.defaults) names.push_back("\"" + v.name + "\"");
             throw UserError(
-                fmt::format("{}: \"{}\" is no input that has a default; {}", model.name(), name,
+                fmt::format("{}: \"{}\" is not an input with a default; {}", model.name(), name,
                             names.empty() ? "it has none" : fmt::format("legal are {}", fmt::join(names, ", "))));
         }
         check_input(model, *found, array, symbols);

@@ -10,12 +10,13 @@ namespace kumiko::graph {
 
 namespace {
 
-// A region that does not close within so many nodes stays apart.
+// Nodes that an extension of a group may add before its paths meet.
 constexpr size_t most_open_nodes = 12;
-// A kernel of more pointwise nodes does not get faster, and takes longer to compile.
+// Nodes of a group. Larger kernels are not faster, and take longer to compile.
 constexpr size_t most_nodes = 40;
 
-bool is_unit_free_order(const Extents &from, const Extents &to) {
+// Whether the extents are equal, apart from axes of one element.
+bool are_equal_without_units(const Extents &from, const Extents &to) {
     Extents a, b;
     for (const int64_t e : from) {
         if (e != 1) a.push_back(e);
@@ -84,7 +85,7 @@ private:
         for (const int64_t d : order) {
             if (from.extents.at(size_t(d)) != 1) kept.push_back(d);
         }
-        return std::is_sorted(kept.begin(), kept.end()) && is_unit_free_order(from.extents, to.extents);
+        return std::is_sorted(kept.begin(), kept.end()) && are_equal_without_units(from.extents, to.extents);
     }
 
     // The values of the nodes that are read outside of them, or are outputs of the graph.

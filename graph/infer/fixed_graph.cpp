@@ -16,7 +16,7 @@ namespace {
 constexpr int64_t max_folded_bytes = 64 * 1024; // of a result that is larger than its inputs
 constexpr double max_interpreted_steps = 1e6;
 
-// Products of all extents, loops of reductions included.
+// Iterations of all loops, reductions included.
 double steps_of(const Op &op) {
     double all = 0;
     for (const Stage &s : op.stages()) {
@@ -54,14 +54,15 @@ Node renamed(Node node, const std::map<std::string, std::string> &names) {
     return node;
 }
 
-class Fixing {
+class GraphFixer {
 public:
-    Fixing(const Model &model, const FixOptions &options) : model_(model), options_(options), opsets_(model.opsets()) {}
+    GraphFixer(const Model &model, const FixOptions &options)
+        : model_(model), options_(options), opsets_(model.opsets()) {}
 
     FixedGraph run() {
         made_.name = model_.name();
         for (const auto &[name, value] : model_.graph().constants) define_constant(name, value);
-        inputs();
+        add_inputs();
         for (const Node &node : model_.graph().nodes) add(node);
         for (const ValueInfo &o : model_.graph().outputs) {
             find(o.name, model_.name());
@@ -72,7 +73,7 @@ public:
     }
 
 private:
-    void inputs() {
+    void add_inputs() {
         std::set<std::string> symbols, used_constants;
         for (const ValueInfo &in : model_.graph().inputs) {
             const auto constant = options_.constants.find(in.name);
@@ -86,8 +87,9 @@ private:
                 continue;
             }
             if (!in.type)
-                throw Unsupported(fmt::format("{}: input {} is no tensor of numbers, which is all that is supported",
-                                              model_.name(), in.text()));
+                throw Unsupported(
+                    fmt::format("{}: input {} is not a tensor of numbers; supported are tensors of numbers",
+                                model_.name(), in.text()));
             if (!in.shape)
                 throw Unsupported(fmt::format("{}: input {} may have any number of axes; supported is a known one",
                                               model_.name(), in.text()));
@@ -164,6 +166,7 @@ private:
         if (!fold(group)) made_.nodes.push_back(node);
     }
 
+    // Computes a group of constants. Returns false if it is left to run time.
     bool fold(const GroupOp &group) {
         int64_t before = 0, after = 0;
         std::vector<Buffer<>> inputs;
@@ -182,7 +185,7 @@ private:
         return true;
     }
 
-    // By its definition in other operators.
+    // Adds the nodes of the operator's definition in place of the node.
     void add_body(const Node &node) {
         std::vector<ValueInfo> types;
         for (size_t n = 0; n < node.inputs.size(); n++) {
@@ -260,7 +263,7 @@ private:
 
 } // namespace
 
-FixedGraph fix_sizes(const Model &model, const FixOptions &options) { return Fixing(model, options).run(); }
+FixedGraph fix_sizes(const Model &model, const FixOptions &options) { return GraphFixer(model, options).run(); }
 
 Model to_model(const FixedGraph &graph) {
     const auto info = [&](const std::string &name) {

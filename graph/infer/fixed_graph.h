@@ -10,7 +10,7 @@ namespace kumiko::graph {
 struct FixedGraph {
     std::string name; // of the model, for messages
     std::vector<std::string> inputs, outputs;
-    // Of all inputs, constants and results of nodes.
+    // By name: inputs, constants and results of nodes.
     std::map<std::string, KnownValue> values;
     // Producers before consumers. All have formulas: functions are expanded, an If is replaced by
     // one of its graphs. Nodes whose results are constants or are not needed are left out.
@@ -25,10 +25,10 @@ struct FixOptions {
     // Of the symbols in the shapes of inputs: {"batch", 1}. An axis without a symbol is
     // "<input>:0".
     std::map<std::string, int64_t> sizes;
-    // Inputs that are the same in all runs, by name. They are then no inputs.
+    // Values of inputs that are the same in all runs, by name. FixedGraph::inputs leaves them out.
     std::map<std::string, Buffer<>> constants;
-    // For nodes of constants that take more than a million steps of `interpret`; by default all are
-    // interpreted.
+    // Computes nodes of constants that take more than a million steps of `interpret`. Null:
+    // `interpret` computes all.
     RunOp run = nullptr;
 };
 

@@ -78,7 +78,7 @@ struct Graph {
     std::vector<Node> nodes;                   // producers before consumers
 };
 
-// The element type for a number of TensorProto.DataType; nothing if Kumiko has no such type.
+// The element type for a number of TensorProto.DataType; nullopt if Kumiko has no such type.
 std::optional<Type> type_of_onnx(int type);
 // TensorProto.DataType of an element type.
 int onnx_type(Type type);

@@ -50,7 +50,7 @@ struct TaskOrder {
 // machine. A step is one visit of a task, about 5 ns.
 //
 // Throws InternalError as `plan_arena` does, and if an index is out of range, tasks form a cycle, a
-// task reads and writes one buffer, or reads one that is no input and that no task writes.
+// task reads and writes one buffer, or reads one that is neither an input nor written by a task.
 TaskOrder choose_order(const std::vector<PlanTask> &tasks, const std::vector<PlanBuffer> &buffers,
                        int64_t search_steps = int64_t(1) << 26);
 

@@ -5,10 +5,9 @@
 
 namespace kumiko::graph {
 
-// The elements in row-major order, whatever the strides, of f32, f64 and integers; nothing for
-// other types.
+// The elements of f32, f64 or integers, in row-major order; nullopt for other types.
 std::optional<std::vector<double>> numbers_of(const Buffer<> &constant);
-// Of i64 and i32; nothing for other types.
+// Elements of i64 or i32; nullopt for other types.
 std::optional<std::vector<int64_t>> integers_of(const Buffer<> &constant);
 // Each number is rounded once. `type`: f32 or f64.
 Buffer<> rounded_to(Type type, const Extents &extents, const std::vector<double> &numbers);
@@ -16,7 +15,7 @@ bool all_finite(const Buffer<> &constant); // of f32 or f64
 // The same elements in row-major order without gaps.
 Buffer<> dense(const Buffer<> &constant);
 Buffer<> transposed_copy(const Buffer<> &constant, const std::vector<size_t> &order);
-// With other extents, as many elements.
+// With other extents, which have the same number of elements.
 Buffer<> reshaped_copy(const Buffer<> &constant, const Extents &extents);
 // Type, extents and bits.
 bool is_same_constant(const Buffer<> &a, const Buffer<> &b);
@@ -26,8 +25,8 @@ bool is_same_constant(const Buffer<> &a, const Buffer<> &b);
 // that numbers_of() does not take.
 std::optional<std::vector<double>> along_axis(const Buffer<> &constant, const Extents &extents, size_t axis);
 
-// An input that is a constant of integers, or the attribute where operators had one before; nothing
-// if the node has neither or the input is not constant.
+// A constant input of integers, or the attribute that earlier versions of the operator have in its
+// place; nullopt if the node has neither or the input is not constant.
 std::optional<std::vector<int64_t>> integers_of(const Rewriter &graph, const Node &node, size_t input,
                                                 const std::string &attribute);
 

@@ -1,4 +1,4 @@
-// A graph that rules change: who makes and who reads each value is known at all times.
+// A graph that rules change. It knows the producer and the readers of each value at all times.
 #pragma once
 
 #include "graph/infer/fixed_graph.h"
@@ -40,7 +40,7 @@ public:
     const Node *only_reader(const std::string &name) const;
     // The same if the node may read it by several inputs.
     const Node *only_reading_node(const std::string &name) const;
-    // Whether the graph reads the value at one place, and it is no output.
+    // Whether one input of one node reads the value, and it is not an output of the graph.
     bool is_read_once(const std::string &name) const;
     bool precedes(const Node &a, const Node &b) const { return entry(a).order < entry(b).order; }
 

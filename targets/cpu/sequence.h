@@ -12,7 +12,7 @@ namespace kumiko {
 struct CpuTarget;
 struct ObjectFile;
 
-// Where an argument of a step is.
+// The memory of an argument of a step.
 struct SequencePointer {
     enum class Base {
         Tensor, // an array that the caller passes

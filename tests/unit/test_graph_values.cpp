@@ -206,7 +206,7 @@ TEST_CASE("inputs that have a default") {
     options.given["w"] = row<float>({5, 6});
     CHECK(values<float>(graph::evaluate(m, x, options)[0]) == std::vector<float>{15, 24});
     options.given = {{"x", x[0]}};
-    CHECK_THROWS_WITH_AS(graph::evaluate(m, x, options), "m: \"x\" is no input that has a default; legal are \"w\"",
+    CHECK_THROWS_WITH_AS(graph::evaluate(m, x, options), "m: \"x\" is not an input with a default; legal are \"w\"",
                          UserError);
     options.given = {{"w", row<float>({5})}};
     CHECK_THROWS_AS(graph::evaluate(m, x, options), UserError);
