@@ -34,7 +34,7 @@ std::vector<float> ParameterModel::row(const Point &point) const {
 
 std::vector<float> ParameterModel::score(const std::vector<Point> &points) {
     if (!useful()) return std::vector<float>(points.size(), 0.f);
-    if (learnt_ != points_.size()) {
+    if (learned_ != points_.size()) {
         double best = std::numeric_limits<double>::infinity();
         for (double s : seconds_) best = std::min(best, s);
         Rows rows;
@@ -50,7 +50,7 @@ std::vector<float> ParameterModel::score(const std::vector<Point> &points) {
         o.rate = 0.2;
         trees_ = BoostedTrees();
         trees_.fit(rows, targets, o);
-        learnt_ = points_.size();
+        learned_ = points_.size();
     }
     Rows rows;
     for (const Point &p : points) rows.add(row(p));

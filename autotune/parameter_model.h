@@ -24,7 +24,7 @@ private:
     std::vector<Point> points_;
     std::vector<double> seconds_;
     BoostedTrees trees_;
-    size_t learnt_ = 0;
+    size_t learned_ = 0;
 };
 
 } // namespace kumiko

@@ -224,7 +224,7 @@ void learn(const LearnArguments &a) {
     if (!a.from.empty()) from = CostModel::load_file(a.from);
     const CostModel *before = from ? &*from : nullptr;
     if (before && before->version() != features_for(machine_of(a)).version)
-        throw UserError(fmt::format("{} learnt from features of {}; a model for {} needs those of {}", a.from,
+        throw UserError(fmt::format("{} was learned from features of {}; a model for {} needs those of {}", a.from,
                                     describe_features(before->version()), a.target,
                                     describe_features(features_for(machine_of(a)).version)));
     if (a.measure) measure(a);

@@ -137,7 +137,7 @@ CostModel CostModel::load(const std::string &bytes, const std::string &document)
                         std::to_string(chip_features_version) + " of programs of the chip: train it again");
     const size_t columns = find_features(model.version_)->names.size();
     if (model.trees_.columns() != columns)
-        throw UserError(document + " was learnt from " + std::to_string(model.trees_.columns()) +
+        throw UserError(document + " was learned from " + std::to_string(model.trees_.columns()) +
                         " features; this Kumiko has " + std::to_string(columns) + ": train it again");
     if (const std::string weight = model.trees_.note(weight_note); weight != weight_text(model.version_))
         throw UserError(document + " was trained to correct " + (weight.empty() ? "an unknown number of" : weight) +
@@ -185,7 +185,7 @@ void TaskModel::tell(const Features &features, double seconds) {
 }
 
 void TaskModel::learn() {
-    if (told_.size() < enough_to_learn || told_.size() == learnt_) return;
+    if (told_.size() < enough_to_learn || told_.size() == learned_) return;
     TreeOptions o;
     o.rounds = 80;
     o.depth = 4;
@@ -195,7 +195,7 @@ void TaskModel::learn() {
     trees_ = BoostedTrees();
     trees_.order(own_rows(told_, version_), qualities(seconds_), {told_.size()},
                  before_->empty() ? beginnings(told_, version_) : before_->score(told_), o);
-    learnt_ = told_.size();
+    learned_ = told_.size();
 }
 
 std::vector<float> TaskModel::score(const std::vector<Features> &candidates, const std::vector<double> &estimates) {
@@ -205,7 +205,7 @@ std::vector<float> TaskModel::score(const std::vector<Features> &candidates, con
     if (before_->empty()) {
         for (size_t i = 0; i < scores.size(); i++)
             scores[i] = static_cast<float>(-std::log2(std::max(estimates[i], 1e-12)));
-        if (learnt_ == 0) return scores;
+        if (learned_ == 0) return scores;
         scores = beginnings(candidates, version_);
     } else {
         scores = before_->score(candidates);

@@ -77,7 +77,7 @@ private:
     BoostedTrees trees_;
     std::vector<Features> told_;
     std::vector<double> seconds_;
-    size_t learnt_ = 0; // measurements used by trees_
+    size_t learned_ = 0; // measurements used by trees_
 };
 
 // Maps seconds to qualities from 0 (failed) to 1 (the best).

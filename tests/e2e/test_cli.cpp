@@ -433,8 +433,9 @@ TEST_CASE("learning from a database of the other kind says what it holds") {
               "--out of-chips.ubj")
               .status == 0);
     const Outcome other = run("learn --no-measure --db chip-only.db --folds 0 --from of-chips.ubj --out none.ubj");
-    CHECK(has(other.err, "of-chips.ubj learnt from features of version 1001, of programs of the chip; a model for host "
-                         "needs those of version 3, of nests"));
+    CHECK(has(other.err,
+              "of-chips.ubj was learned from features of version 1001, of programs of the chip; a model for host "
+              "needs those of version 3, of nests"));
     CHECK(
         run("tune softmax --shape m=16,n=32 --target chip:small --trials 2 --quiet --cost-model of-chips.ubj").status ==
         0);

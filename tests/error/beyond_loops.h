@@ -6,9 +6,6 @@
 #include "dsl/inout.h"
 #include "dsl/scan.h"
 #include "dsl/scatter.h"
-#include "support/error.h"
-
-#include <string>
 
 namespace kumiko {
 
@@ -39,19 +36,6 @@ inline Op counted() {
     Axis n("n", 64), v("v", 16);
     Tensor ids = input("ids", i32, {n});
     return Op("counted", {ids}, {compute("Y", {v}, scatter(sum, 1, v, ids(n), n))});
-}
-
-// The message of Unsupported, or of UserError after "user error: ".
-template<typename F>
-std::string unsupported(F f) {
-    try {
-        f();
-    } catch (const Unsupported &e) {
-        return e.what();
-    } catch (const UserError &e) {
-        return std::string("user error: ") + e.what();
-    }
-    return "no error";
 }
 
 } // namespace kumiko

@@ -2,6 +2,7 @@
 #include "autotune/task.h"
 #include "autotune/tune.h"
 #include "tests/error/beyond_loops.h"
+#include "tests/unit/refusal.h"
 
 #include <doctest/doctest.h>
 
@@ -11,8 +12,8 @@ TEST_CASE("the tuner refuses ops that it cannot run repeatedly in a separate pro
     TuneOptions options;
     options.quiet = true;
     const auto told = [&](const Op &op) {
-        const std::string task = unsupported([&] { MeasureTask(op, {}, 1); });
-        CHECK(unsupported([&] { tune(op, Machine::host(), CpuTarget::host(), options); }) == task);
+        const std::string task = unsupported_text([&] { MeasureTask(op, {}, 1); });
+        CHECK(unsupported_text([&] { tune(op, Machine::host(), CpuTarget::host(), options); }) == task);
         return task;
     };
     CHECK(told(called()) ==

@@ -5,6 +5,7 @@
 #include "driver/machines.h"
 #include "targets/chip/compile.h"
 #include "tests/error/beyond_loops.h"
+#include "tests/unit/refusal.h"
 
 #include <doctest/doctest.h>
 
@@ -13,8 +14,8 @@ using namespace kumiko;
 TEST_CASE("the chip refuses stages beyond loops, by default and under a schedule") {
     const auto told = [](const Op &op) {
         const Machine chip = machine_named("chip:small");
-        const std::string by_default = unsupported([&] { default_schedule(op, chip); }),
-                          scheduled = unsupported([&] { compile_chip(Schedule(op, chip)); });
+        const std::string by_default = unsupported_text([&] { default_schedule(op, chip); }),
+                          scheduled = unsupported_text([&] { compile_chip(Schedule(op, chip)); });
         return std::pair(by_default, scheduled);
     };
     const std::string update =
@@ -25,7 +26,7 @@ TEST_CASE("the chip refuses stages beyond loops, by default and under a schedule
     CHECK(told(running()) ==
           std::pair(std::string(
                         "stage Y of op running reads its own earlier elements; the chip has no scans and recurrences"),
-                    std::string("stage Y reads its own elements before; the chip has no scans and recurrences")));
+                    std::string("stage Y reads its own earlier elements; the chip has no scans and recurrences")));
     CHECK(
         told(counted()) ==
         std::pair(std::string(

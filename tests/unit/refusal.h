@@ -20,6 +20,19 @@ std::string refusal(F f) {
     return "no error";
 }
 
+// The text of the Unsupported that f throws; "user error: …" if it throws a UserError instead.
+template<typename F>
+std::string unsupported_text(F f) {
+    try {
+        f();
+    } catch (const Unsupported &e) {
+        return e.what();
+    } catch (const UserError &e) {
+        return std::string("user error: ") + e.what();
+    }
+    return "no error";
+}
+
 // The message of the UserError that f throws, without places, or "no error".
 template<typename F>
 std::string message_of(F f) {

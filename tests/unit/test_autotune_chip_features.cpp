@@ -262,7 +262,7 @@ TEST_CASE("a model orders candidates of chip tasks that it never saw better than
     const double before = pairs(own.score(asked, estimates), seconds);
     for (size_t i = 0; i < 20; i++) own.tell(t.features[i], t.seconds[i]);
     const double after = pairs(own.score(asked, estimates), seconds);
-    MESSAGE("one task: estimate ", before, ", learnt from 20 ", after);
+    MESSAGE("one task: estimate ", before, ", learned from 20 ", after);
     CHECK(after > before);
 }
 

@@ -54,7 +54,7 @@ void check_order(const std::string &file) {
 
 } // namespace
 
-TEST_CASE("candidates of tasks that were not learnt from are put in order") { check_order("ranked_candidates.json"); }
+TEST_CASE("candidates of tasks that were not learned from are put in order") { check_order("ranked_candidates.json"); }
 
 TEST_CASE("and those of a machine that multiplies and adds two vectors a cycle by a model of its own") {
     check_order("ranked_candidates_wide.json");

@@ -63,7 +63,7 @@ void require_program(const Schedule &schedule, const sim::Config &config) {
                               " is made by an extern function, which the chip cannot call");
         if (s.reads_itself())
             throw Unsupported("stage " + s.name +
-                              " reads its own elements before; the chip has no scans and recurrences");
+                              " reads its own earlier elements; the chip has no scans and recurrences");
         if (const auto scatter = scattered(s); scatter && !tensors_read(scatter->index).empty())
             throw Unsupported("stage " + s.name + " is a scatter along " + scatter->axis +
                               "; the chip has no stores at data-dependent addresses");
