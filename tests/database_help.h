@@ -1,4 +1,4 @@
-// Helpers for tests of the tuner's databases: scratch files, records, and error messages.
+// Helpers for tests of the tuner's databases: scratch files and records.
 #pragma once
 
 #include "autotune/tune.h"
@@ -42,17 +42,6 @@ inline Record record_of(const Op &op, int64_t factor, double seconds) {
     r.timing = {seconds, seconds * 1.1, 0.02, 12};
     r.created = "2026-11-20T10:00:00Z";
     return r;
-}
-
-// The message of the UserError that f throws.
-template<typename F>
-std::string message(F f) {
-    try {
-        f();
-    } catch (const UserError &e) {
-        return e.what();
-    }
-    return "(no error)";
 }
 
 } // namespace kumiko::testing

@@ -8,6 +8,7 @@
 #include "support/error.h"
 #include "support/json.h"
 #include "tests/e2e/shell.h"
+#include "tests/unit/refusal.h"
 
 #include <doctest/doctest.h>
 
@@ -41,18 +42,6 @@ std::string output_of(const fs::path &folder, const std::string &library, const 
 
 LibraryDescription description(const std::string &text) {
     return LibraryDescription::from_json(parse_json(text, "test"), "test");
-}
-
-template<typename F>
-std::string complaint(F f) {
-    try {
-        f();
-    } catch (const UserError &e) {
-        return e.what();
-    } catch (const Unsupported &e) {
-        return std::string("unsupported: ") + e.what();
-    }
-    return "no error";
 }
 
 bool contains(const std::string &text, const std::string &part) {
@@ -354,7 +343,7 @@ TEST_CASE("a convolution whose weights are packed ahead, with the default schedu
     bool compiled = false;
     LibraryOptions watched;
     watched.progress = [&](size_t, size_t, const std::string &kernel) { compiled |= kernel == "mm"; };
-    contains(complaint([&] {
+    contains(refusal([&] {
                  build_library(
                      description(R"({"name": "by", "targets": ["x86-64-avx512-vnni", "x86-64-avx2"],)" + bytes),
                      scratch("never"), watched);
@@ -365,7 +354,7 @@ TEST_CASE("a convolution whose weights are packed ahead, with the default schedu
 
 TEST_CASE("lists that ask for what cannot be") {
     const auto asked = [](const std::string &library, const std::string &kernel) {
-        return complaint([&] {
+        return refusal([&] {
             build_library(description(R"({"name": "k", )" + library + R"( "kernels": [)" + kernel + "]}"),
                           scratch("never"));
         });
@@ -395,5 +384,5 @@ TEST_CASE("lists that ask for what cannot be") {
     s.prepack("B", {"j/16", "k", "j%16"});
     contains(asked("", R"({"op": "matmul", "any_shape": true, "parameters": {"strided": false}, "schedule": )" +
                            s.to_json().dump() + "}"),
-             "unsupported: kernel matmul: any_shape with an input that is packed ahead of time (B)");
+             "kernel matmul: any_shape with an input that is packed ahead of time (B)");
 }

@@ -5,6 +5,7 @@
 #include "schedules/library/space.h"
 #include "support/json.h"
 #include "tests/database_help.h"
+#include "tests/unit/refusal.h"
 
 #include <doctest/doctest.h>
 
@@ -25,7 +26,7 @@ namespace {
 // Without the folder of the test's files.
 template<typename F>
 std::string told(F f) {
-    std::string text = testing::message(f);
+    std::string text = refusal(f);
     for (size_t at; (at = text.find(folder().string() + "/")) != std::string::npos;)
         text.erase(at, folder().string().size() + 1);
     return text;

@@ -10,6 +10,7 @@
 #include "support/random.h"
 #include "tests/database_help.h"
 #include "tests/unit/blocks_space.h"
+#include "tests/unit/refusal.h"
 
 #include <doctest/doctest.h>
 
@@ -28,7 +29,6 @@
 using namespace kumiko;
 using kumiko::testing::folder;
 using kumiko::testing::fresh_file;
-using kumiko::testing::message;
 using kumiko::testing::remove_database;
 
 namespace {
@@ -263,7 +263,7 @@ TEST_CASE("a lock is waited for, and an error when it lasts") {
     });
     char x;
     REQUIRE(read(ready[0], &x, 1) == 1);
-    CHECK(has(message([&] { Database(file, Database::Mode::ReadWrite, 0.1).add(small(), record_of(9)); }),
+    CHECK(has(refusal([&] { Database(file, Database::Mode::ReadWrite, 0.1).add(small(), record_of(9)); }),
               "locked.db is locked: another program has held it for more than 100 ms; end that program, or try again "
               "when it is done"));
     CHECK(records_in(file) == 3); // readers go on
@@ -285,7 +285,7 @@ TEST_CASE("a killed session resumes: no stored record is lost, and none is measu
         for (int i = 0; i < 3000; i++) {
             usleep(10'000);
             if (std::filesystem::exists(file) &&
-                message([&] { before = static_cast<size_t>(records_in(file)); }) == "(no error)" &&
+                refusal([&] { before = static_cast<size_t>(records_in(file)); }) == "no error" &&
                 before >= static_cast<size_t>(enough))
                 break;
         }
@@ -326,9 +326,9 @@ TEST_CASE("a file that is removed or replaced while a session writes to it is an
         db.add(small(), record_of(3));
         remove_database(file);
         if (replaced) std::filesystem::copy_file(other, file);
-        CHECK(has(message([&] { db.add(small(), record_of(4)); }),
+        CHECK(has(refusal([&] { db.add(small(), record_of(4)); }),
                   "gone.db was removed or replaced by another while it was in use"));
-        CHECK(has(message([&] { db.set_final(record_of(3).key, "hash3", 1); }), "gone.db was removed or replaced"));
+        CHECK(has(refusal([&] { db.set_final(record_of(3).key, "hash3", 1); }), "gone.db was removed or replaced"));
         if (replaced) CHECK(records_in(file) == 1);
         Database anew(file);
         anew.add(small(), record_of(4));
@@ -353,11 +353,11 @@ TEST_CASE("a newer program that takes the file over stops the session, and what 
     const std::string file = filled("newer.db", 3);
     Database ours(file);
     run_sql(file, "PRAGMA user_version = 3");
-    CHECK(has(message([&] { ours.add(small(), record_of(9)); }),
+    CHECK(has(refusal([&] { ours.add(small(), record_of(9)); }),
               "newer.db has format version 3, newer than 2, the newest that this Kumiko reads"));
-    CHECK(has(message([&] { ours.remove(record_of(1)); }), "newer.db has format version 3"));
+    CHECK(has(refusal([&] { ours.remove(record_of(1)); }), "newer.db has format version 3"));
     for (const auto mode : {Database::Mode::Read, Database::Mode::ReadWrite})
-        CHECK(has(message([&] { Database db(file, mode); }), "newer.db has format version 3"));
+        CHECK(has(refusal([&] { Database db(file, mode); }), "newer.db has format version 3"));
     run_sql(file, "PRAGMA user_version = 2");
     CHECK(records_in(file) == 3);
 }
@@ -374,7 +374,7 @@ TEST_CASE("an import without room leaves the database as it was") {
         setrlimit(RLIMIT_FSIZE, &limit);
         Database db(file);
         std::istringstream in(lines.str());
-        const std::string said = message([&] { merge_lines(db, in, "x.jsonl"); });
+        const std::string said = refusal([&] { merge_lines(db, in, "x.jsonl"); });
         return has(said, "room.db cannot grow") || has(said, "the disk is full") ? 7 : 1;
     }));
     CHECK(status == 7);
@@ -396,7 +396,7 @@ TEST_CASE("a full disk is an error; the session resumes when space is free") {
         std::ofstream(filler) << std::string(100'000, 'f');
         Database db(file);
         int kept = 0;
-        const std::string said = message([&] {
+        const std::string said = refusal([&] {
             for (; kept < 2000; kept++) db.add(small(), record_of(kept + 1));
         });
         if (kept == 0 || kept == 2000) return 1;
@@ -408,8 +408,8 @@ TEST_CASE("a full disk is an error; the session resumes when space is free") {
         if (records_in(file) != kept + 1) return 5;
         {
             Database other((disk / "other.db").string());
-            const std::string merged = message([&] { merge(other, db); });
-            if (merged == "(no error)" || !other.tasks().empty()) return 6; // all or nothing
+            const std::string merged = refusal([&] { merge(other, db); });
+            if (merged == "no error" || !other.tasks().empty()) return 6; // all or nothing
         }
         remove_database((disk / "other.db").string());
         const PruneCount pruned = prune(db, {.keep = 5});
@@ -436,13 +436,13 @@ TEST_CASE("a file and a folder that may not be written can be read") {
         if (geteuid() == 0 && setuid(65534) != 0) return 77;
         if (access(file.c_str(), R_OK) != 0) return 77;
         if (records_in(file) != 3) return 1;
-        const std::string there = message([&] { Database db(file); });
+        const std::string there = refusal([&] { Database db(file); });
         if (!has(there, "shut.db is read-only: results cannot be stored in it") && !has(there, "cannot be opened"))
             return 2;
-        const std::string fresh = message([&] { Database db((shut / "new.db").string()); });
+        const std::string fresh = refusal([&] { Database db((shut / "new.db").string()); });
         if (!has(fresh, "new.db cannot be opened")) return 3;
         // before anything is measured
-        const std::string tuned = message([&] { tune_small(file, 3, 1); });
+        const std::string tuned = refusal([&] { tune_small(file, 3, 1); });
         return has(tuned, "shut.db") ? 0 : 4;
     }));
     chmod(shut.c_str(), 0755);

@@ -1,6 +1,7 @@
 // Error messages for wrong formulas. Each case has one mistake and the expected text.
 #include "dsl/interpret.h"
 #include "dsl/top_k.h"
+#include "tests/unit/refusal.h"
 
 #include <doctest/doctest.h>
 
@@ -11,14 +12,8 @@ namespace {
 // The message of the UserError that f throws; "here: " stands for this file and a line.
 template<typename F>
 std::string error_of(F f) {
-    try {
-        f();
-    } catch (const UserError &e) {
-        std::string text = e.what();
-        if (text.starts_with("test_dsl_errors.cpp:")) text = "here: " + text.substr(text.find(": error: ") + 9);
-        return text;
-    }
-    return "no error";
+    const std::string text = refusal(f);
+    return text.starts_with("test_dsl_errors.cpp:") ? "here: " + text.substr(text.find(": error: ") + 9) : text;
 }
 
 struct Names {

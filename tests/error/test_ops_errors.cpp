@@ -2,6 +2,7 @@
 #include "ops/ops.h"
 #include "ops/registry.h"
 #include "support/error.h"
+#include "tests/unit/refusal.h"
 
 #include <doctest/doctest.h>
 
@@ -9,18 +10,8 @@ using namespace kumiko;
 
 namespace {
 
-template<typename F>
-std::string error_of(F f) {
-    try {
-        f();
-    } catch (const UserError &e) {
-        return e.what();
-    }
-    return "no error";
-}
-
 std::string made(const char *name, const Json &parameters) {
-    return error_of([&] { ops::make(name, parameters); });
+    return refusal([&] { ops::make(name, parameters); });
 }
 
 } // namespace
@@ -68,10 +59,10 @@ TEST_CASE("errors of requests for an op") {
 }
 
 TEST_CASE("errors of requests for quantisation") {
-    CHECK(error_of([] { ops::quantise(f32, i16, 4); }) == "quantise gives i8 or u8, not i16");
-    CHECK(error_of([] { ops::quantise(i32, i8, 4); }) == "quantise takes floats, not i32");
-    CHECK(error_of([] { ops::dequantise(u16, f32, 4); }) == "dequantise takes i8, u8 or i32, not u16");
-    CHECK(error_of([] { ops::dequantise(u8, i32, 4); }) == "dequantise gives floats, not i32");
+    CHECK(refusal([] { ops::quantise(f32, i16, 4); }) == "quantise gives i8 or u8, not i16");
+    CHECK(refusal([] { ops::quantise(i32, i8, 4); }) == "quantise takes floats, not i32");
+    CHECK(refusal([] { ops::dequantise(u16, f32, 4); }) == "dequantise takes i8, u8 or i32, not u16");
+    CHECK(refusal([] { ops::dequantise(u8, i32, 4); }) == "dequantise gives floats, not i32");
     CHECK(made("quantise", {{"n", 4}, {"scale", 0}}) == "quantise: the scale is 0; legal is a number above 0");
     CHECK(made("quantise", {{"n", 4}, {"scale", -2}}) == "quantise: the scale is -2; legal is a number above 0");
     CHECK(made("quantise", {{"n", 4}, {"scale", 1e-60}}) == "quantise: the scale is 1e-60; legal is a number above 0");

@@ -7,6 +7,7 @@
 #include "schedules/primitive.h"
 #include "support/json.h"
 #include "tests/database_help.h"
+#include "tests/unit/refusal.h"
 
 #include <doctest/doctest.h>
 #include <fmt/format.h>
@@ -17,7 +18,6 @@
 
 using namespace kumiko;
 using kumiko::testing::fresh_file;
-using kumiko::testing::message;
 using kumiko::testing::record_of;
 
 namespace {
@@ -147,7 +147,7 @@ TEST_CASE("merging keeps the better of two records, and fields that only the oth
     CHECK(into.find(record_of(small(), 8, 0))->timing.least == 1e-6);
     const std::string file = fresh_file("self.db");
     Database self(file);
-    CHECK(message([&] { merge(self, Database(file, Database::Mode::Read)); }) ==
+    CHECK(refusal([&] { merge(self, Database(file, Database::Mode::Read)); }) ==
           file + " cannot be merged into itself");
 }
 
@@ -209,7 +209,7 @@ TEST_CASE("lines that cannot be imported are errors with file, line and cause, a
     const std::string good = lines_of(from);
     const auto import = [&](const std::string &text) {
         std::istringstream in(text);
-        const std::string said = message([&] { merge_lines(to, in, "x.jsonl"); });
+        const std::string said = refusal([&] { merge_lines(to, in, "x.jsonl"); });
         CHECK(to.tasks().empty());
         return said;
     };
@@ -307,7 +307,7 @@ TEST_CASE("an import that fails leaves what was there before") {
     to.add(small(), record_of(small(), 32, 1e-6));
     const std::string before = lines_of(to), good = lines_of(from);
     std::istringstream in(good + "{}\n");
-    CHECK(message([&] { merge_lines(to, in, "x.jsonl"); }).starts_with("x.jsonl:8: "));
+    CHECK(refusal([&] { merge_lines(to, in, "x.jsonl"); }).starts_with("x.jsonl:8: "));
     CHECK(lines_of(to) == before);
 }
 
@@ -352,8 +352,8 @@ TEST_CASE("pruning removes the selected records, and the file becomes smaller") 
     const std::string best = db.best(key, Machine::host())->schedule_hash;
     const int64_t before = database_stats(db).bytes;
 
-    CHECK(message([&] { prune(db, {}); }).starts_with("this would remove every record"));
-    CHECK(message([&] { prune(db, {.machine = "other-2"}); }) ==
+    CHECK(refusal([&] { prune(db, {}); }).starts_with("this would remove every record"));
+    CHECK(refusal([&] { prune(db, {.machine = "other-2"}); }) ==
           file + " knows no machine \"other-2\" (did you mean 'other-1'?)");
     const PruneCount dry = prune(db, {.keep = 10, .dry_run = true});
     CHECK(dry.removed == 190);

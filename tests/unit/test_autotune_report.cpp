@@ -8,6 +8,7 @@
 #include "schedules/library/space.h"
 #include "support/json.h"
 #include "tests/unit/count.h"
+#include "tests/unit/refusal.h"
 
 #include <doctest/doctest.h>
 
@@ -248,24 +249,16 @@ TEST_CASE("a session that found nothing good leaves what a page tells") {
 }
 
 TEST_CASE("what cannot be reported") {
-    const auto message = [](auto f) {
-        try {
-            f();
-        } catch (const UserError &e) {
-            return std::string(e.what());
-        }
-        return std::string("(no error)");
-    };
-    CHECK(message([] { report_page({}); }) == "there is nothing to report: no task is given");
+    CHECK(refusal([] { report_page({}); }) == "there is nothing to report: no task is given");
     ReportTask none;
     none.task.key.op = "matmul";
-    CHECK(message([&] { report_page({none}); }) ==
+    CHECK(refusal([&] { report_page({none}); }) ==
           "there is nothing to report of matmul: it has no records; tune it first");
     Database db(":memory:");
-    CHECK(message([&] { report_tasks(db); }) == ":memory: holds no records to report; tune something first");
+    CHECK(refusal([&] { report_tasks(db); }) == ":memory: holds no records to report; tune something first");
     const Op op = product();
     for (const Record &r : records_of(op, 3)) db.add(op, r);
-    CHECK(message([&] { report_tasks(db, {"matmull"}); }) ==
+    CHECK(refusal([&] { report_tasks(db, {"matmull"}); }) ==
           ":memory: has no records of an op \"matmull\" (did you mean 'matmul'?)");
     const auto tasks = report_tasks(db, {"matmul"});
     REQUIRE(tasks.size() == 1);

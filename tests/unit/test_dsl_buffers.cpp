@@ -1,22 +1,12 @@
 // Buffers: order of axes, strides, wrapping of arrays, conversion, comparison, and their errors.
 #include "dsl/buffers.h"
+#include "tests/unit/refusal.h"
 
 #include <doctest/doctest.h>
 
 using namespace kumiko;
 
 namespace {
-
-// The message of the UserError that f throws.
-template<typename F>
-std::string error_of(F f) {
-    try {
-        f();
-    } catch (const UserError &e) {
-        return e.what();
-    }
-    return "no error";
-}
 
 Op matmul(const Expr &M, const Expr &N, const Expr &K, const InputOptions &a = {}) {
     Axis i("i", M), j("j", N), k("k", K);
@@ -48,7 +38,7 @@ TEST_CASE("strides, wrapping and conversion") {
     Buffer<> any = w;
     Buffer<float> again = any;
     CHECK(again(2, 3) == 9);
-    CHECK(error_of([&] { Buffer<int32_t> wrong = any; }) == "a buffer of f32 cannot be used as one of i32");
+    CHECK(refusal([&] { Buffer<int32_t> wrong = any; }) == "a buffer of f32 cannot be used as one of i32");
     Buffer<> s(bf16, {3, 4}, {8, 1});
     fill_unwritten(s);
     CHECK(std::isnan(element(s.raw_buffer(), {2, 3})));
@@ -73,9 +63,9 @@ TEST_CASE("a copy and a transposed view behave as ordinary buffers") {
     Buffer<int> d({2, 3, 4});
     CHECK(d.transposed({2, 0, 1}).extents() == std::vector<int64_t>{4, 2, 3});
     CHECK(Buffer<float>({0, 3}).copy().extents() == std::vector<int64_t>{0, 3});
-    CHECK(error_of([&] { b.transposed(0, 2); }) ==
+    CHECK(refusal([&] { b.transposed(0, 2); }) ==
           "axes {0, 2} cannot transpose f32[2, 3] with strides [8, 1]; its axes are 0 to 2 exclusive, each once");
-    CHECK(error_of([&] {
+    CHECK(refusal([&] {
               d.transposed({0, 0, 1});
           }) == "axes {0, 0, 1} cannot transpose i32[2, 3, 4]; its axes are 0 to 3 exclusive, each once");
 }
@@ -96,10 +86,10 @@ TEST_CASE("sizes come from extents and stated strides") {
     check_input(op, op.inputs()[0], a.raw_buffer(), sizes);
     check_output(op, "C", c.raw_buffer(), sizes);
     Buffer<> b6(f32, {6, 8});
-    CHECK(error_of([&] {
+    CHECK(refusal([&] {
               solve_sizes(op, {a.raw_buffer(), b6.raw_buffer()});
           }) == "op \"matmul\": size K is 5 by axis k of A but 6 by axis k of B");
-    CHECK(error_of([&] {
+    CHECK(refusal([&] {
               solve_sizes(op, {nullptr, b.raw_buffer()});
           }) == "op \"matmul\": no buffer determines the size M; pass it by name");
 }
@@ -107,7 +97,7 @@ TEST_CASE("sizes come from extents and stated strides") {
 TEST_CASE("buffers that do not fit are refused") {
     Op op = matmul(4, 8, 6);
     const Input &A = op.inputs()[0];
-    const auto refused = [&](const Buffer<> &b) { return error_of([&] { check_input(op, A, b.raw_buffer(), {}); }); };
+    const auto refused = [&](const Buffer<> &b) { return refusal([&] { check_input(op, A, b.raw_buffer(), {}); }); };
     CHECK(refused(Buffer<>(f32, {4, 6})) == "no error");
     CHECK(refused(Buffer<>(f64, {4, 6})) == "op \"matmul\": tensor A is f32 but its buffer is f64");
     CHECK(refused(Buffer<>(f32, {24})) == "op \"matmul\": tensor A has 2 axes but its buffer has 1");
@@ -116,7 +106,7 @@ TEST_CASE("buffers that do not fit are refused") {
           "op \"matmul\": tensor A is row-major, with strides [6, 1] but its buffer has [1, 4]");
     CHECK(refused(Buffer<>()) == "op \"matmul\": tensor A was given no buffer");
     Op strided = matmul(4, 8, 6, {.strides = {10, 1}});
-    CHECK(error_of([&] {
+    CHECK(refusal([&] {
               check_input(strided, strided.inputs()[0], Buffer<>(f32, {4, 6}).raw_buffer(), {});
           }) == "op \"matmul\": tensor A states strides [10, 1] but its buffer has [6, 1]");
 }
@@ -128,9 +118,9 @@ TEST_CASE("comparison of buffers, exact and with a tolerance") {
     CHECK(difference(a, b).empty());
     b(1, 0) = 2.5f;
     b(1, 1) = 5.f;
-    CHECK(error_of([&] { check_close(a, b); }) == "2 of 4 elements differ; the first at [1, 0]: 2 where 2.5 is "
-                                                  "expected; the largest at [1, 1]: 3 where 5 is expected");
-    CHECK(error_of([&] { check_close(a, Buffer<float>({2, 3})); }) == "the shapes differ: f32[2, 2] and f32[2, 3]");
+    CHECK(refusal([&] { check_close(a, b); }) == "2 of 4 elements differ; the first at [1, 0]: 2 where 2.5 is "
+                                                 "expected; the largest at [1, 1]: 3 where 5 is expected");
+    CHECK(refusal([&] { check_close(a, Buffer<float>({2, 3})); }) == "the shapes differ: f32[2, 2] and f32[2, 3]");
     b(1, 0) = 2;
     b(1, 1) = 3;
     b(0, 0) = -0.0f;
