@@ -11,6 +11,7 @@
 #include "dsl/tensor.h"
 
 #include <iosfwd>
+#include <set>
 
 namespace kumiko {
 
