@@ -5,6 +5,7 @@
 #include "driver/expected.h"
 #include "driver/tuned.h"
 #include "graph/build/model_library.h"
+#include "runtime/kumiko_runtime.h"
 #include "support/duration.h"
 #include "support/progress.h"
 #include "support/table.h"
@@ -21,7 +22,7 @@ struct BuildArguments {
     std::string file, folder = "out", database, expected, json, compiler;
     std::vector<std::string> targets, sizes, constants;
     std::string name, rounding;
-    int threads = 1;
+    std::optional<int> threads;
     bool self_test = true, cold = false, quiet = false;
 };
 
@@ -42,7 +43,9 @@ LibraryDescription describe(const BuildArguments &a) {
     options.model.rules->rounding = rounding_of(a.rounding);
     options.model.sizes = sizes_of(a.sizes);
     options.model.constants = constants_of(a.constants, model);
-    if (!a.database.empty()) options.model.source = tuned_schedules(a.database, {.threads = a.threads, .cold = a.cold});
+    if (a.threads) options.threads = *a.threads ? *a.threads : kumiko_num_threads();
+    if (!a.database.empty())
+        options.model.source = tuned_schedules(a.database, {.threads = a.threads.value_or(1), .cold = a.cold});
     return graph::describe_library(model, options);
 }
 
@@ -60,7 +63,7 @@ void build(const BuildArguments &a) {
     options.self_test = a.self_test;
     options.compiler = a.compiler;
     if (!library.database.empty())
-        options.source = tuned_schedules(library.database, {.threads = a.threads, .cold = a.cold});
+        options.source = tuned_schedules(library.database, {.threads = a.threads.value_or(1), .cold = a.cold});
     options.progress = [&](size_t done, size_t, const std::string &kernel) {
         progress.update(static_cast<int64_t>(done), kernel);
     };
@@ -111,9 +114,9 @@ void add_build(CLI::App &app) {
     command->add_flag("--cold", a->cold, "use schedules that were tuned for cold caches");
     command
         ->add_option("--threads", a->threads,
-                     "prefer schedules that were tuned for this number of threads; 0: one per core")
-        ->check(CLI::Range(0, 1024))
-        ->capture_default_str();
+                     "prefer schedules that were tuned for this number of threads, otherwise for 1; 0: one per core; "
+                     "the arena of a model has workspaces for so many threads, otherwise for 8")
+        ->check(CLI::Range(0, 1024));
     command
         ->add_option("--target", a->targets,
                      "one or several targets, instead of those of the list: x86-64-avx512,x86-64-avx2; `kumiko machine "

@@ -3,7 +3,7 @@
 # sanitizers; and as sources, for libraries of other architectures.
 function(kumiko_embed_runtime target)
   set(objects)
-  foreach(part errors cpu_features memory threads)
+  foreach(part errors cpu_features memory threads models)
     set(object ${CMAKE_BINARY_DIR}/embedded/${part}.o)
     add_custom_command(OUTPUT ${object}
       COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/embedded
@@ -11,6 +11,7 @@ function(kumiko_embed_runtime target)
               -ffile-prefix-map=${CMAKE_SOURCE_DIR}/= -I${CMAKE_SOURCE_DIR}/runtime
               -c ${CMAKE_SOURCE_DIR}/runtime/${part}.c -o ${object}
       DEPENDS ${CMAKE_SOURCE_DIR}/runtime/${part}.c ${CMAKE_SOURCE_DIR}/runtime/kumiko_runtime.h
+              ${CMAKE_SOURCE_DIR}/runtime/kumiko_context.h
               ${CMAKE_SOURCE_DIR}/runtime/cpu_features.h ${CMAKE_SOURCE_DIR}/runtime/fill_workspaces.h
       VERBATIM)
     list(APPEND objects ${object})

@@ -11,6 +11,8 @@
 #include "support/error.h"
 #include "support/names.h"
 #include "targets/cpu/object.h"
+#include "targets/cpu/stack_usage.h"
+#include "targets/cpu/workspace.h"
 #include "targets/lower/extern_calls.h"
 #include "targets/lower/lower.h"
 
@@ -147,6 +149,7 @@ PackagedVariant lower_variant(const LibraryKernel &k, const std::string &symbol,
     LowerOptions lowering;
     lowering.kernel_name = symbol;
     v.nest = lower(schedule, lowering);
+    if (k.internal) bound_workspaces(v.nest);
     v.nest.sizes = in_declared_order(k, v.nest.sizes);
     for (Nest &pack : v.nest.packs) pack.sizes = in_declared_order(k, pack.sizes);
     return v;
@@ -156,7 +159,29 @@ PackagedVariant lower_variant(const LibraryKernel &k, const std::string &symbol,
 ObjectFile compile_variant(const PackagedVariant &v, CodegenOptions codegen) {
     codegen.target = v.target.cpu;
     codegen.symbol_suffix = "." + v.name();
-    return compile_object(with_packs(v.nest), codegen);
+    return compile_object(codegen.model_threads ? std::vector<Nest>{v.nest} : with_packs(v.nest), codegen);
+}
+
+// Of the models that call the library's internal kernels.
+int threads_of(const std::vector<LibraryModel> &models) {
+    int most = 1;
+    for (const LibraryModel &m : models) most = std::max(most, m.threads);
+    return most;
+}
+
+// Plans the models' memory with the workspaces of their kernels.
+void place_models(std::vector<LibraryModel> &models, const std::vector<PackagedKernel> &kernels) {
+    std::vector<int64_t> workspaces;
+    for (const PackagedKernel &k : kernels) {
+        workspaces.push_back(0);
+        for (const PackagedVariant &v : k.variants) {
+            if (k.kernel->internal)
+                workspaces.back() = std::max(workspaces.back(), workspace_bytes(v.nest.body, threads_of(models)));
+        }
+    }
+    for (LibraryModel &m : models) {
+        if (m.place) m.place(m, workspaces);
+    }
 }
 
 // Runs `what`, and prefixes its errors with the kernel's name.
@@ -210,6 +235,7 @@ Members compile_kernels(const LibraryDescription &library, const std::vector<Pac
     for (size_t n = 0; n < kernels.size(); n++) {
         const PackagedKernel &k = kernels[n];
         if (options.progress) options.progress(n, kernels.size(), k.kernel->name);
+        codegen.model_threads = k.kernel->internal ? threads_of(library.models) : 0;
         naming_kernel(library, *k.kernel, [&] {
             for (const PackagedVariant &v : k.variants) {
                 ObjectFile object = compile_variant(v, codegen);
@@ -225,7 +251,8 @@ Members compile_kernels(const LibraryDescription &library, const std::vector<Pac
     return members;
 }
 
-void compile_models(const LibraryDescription &library, const std::vector<PackagedKernel> &kernels, const CpuTarget &cpu,
+// Compiles the models' functions, and states their stacks.
+void compile_models(LibraryDescription &library, const std::vector<PackagedKernel> &kernels, const CpuTarget &cpu,
                     Members &members) {
     for (const LibraryModel &model : library.models) {
         const Sequence sequence = model_sequence(library, model, kernels);
@@ -233,13 +260,15 @@ void compile_models(const LibraryDescription &library, const std::vector<Package
         if (!model.data.empty())
             members.emplace_back(model.name + "_data.o", compile_data(sequence.data, model.data, cpu).bytes);
     }
+    for (LibraryModel &model : library.models) model.stack_bytes = stack_bytes(members, model.name + "_run");
 }
 
 } // namespace
 
-LibraryReport build_library(const LibraryDescription &library, const std::string &folder,
+LibraryReport build_library(const LibraryDescription &description, const std::string &folder,
                             const LibraryOptions &options) {
     const Stopwatch watch;
+    LibraryDescription library = description; // its models are placed below
     require_identifier(library.name, "library");
     const std::vector<Target> targets = targets_of(library.targets);
     const CpuTarget &cpu = targets[0].cpu;
@@ -249,8 +278,8 @@ LibraryReport build_library(const LibraryDescription &library, const std::string
     std::vector<PackagedKernel> kernels = lower_kernels(library, targets, options);
     // Everything that can fail is checked before code generation, which is slow.
     make_entries(kernels);
-    const std::string header = library_header(library, kernels);
-    check_symbols(kernels, header);
+    place_models(library.models, kernels);
+    check_symbols(kernels, library_header(library, kernels));
     const LibraryRuntime runtime = make_runtime(library.name, cpu, options.compiler);
 
     Members members = compile_kernels(library, kernels, cpu, options, report);
@@ -278,7 +307,7 @@ LibraryReport build_library(const LibraryDescription &library, const std::string
     };
     add("lib" + library.name + ".a", "the kernels" + std::string(runtime.source.empty() ? " and their runtime" : ""),
         make_archive(members));
-    add(library.name + ".h", "C declarations", header);
+    add(library.name + ".h", "C declarations", library_header(library, kernels));
     add(library.name + "Config.cmake", "for CMake's find_package", library_cmake(library, use));
     add(library.name + "ConfigVersion.cmake", "the version, for CMake", library_cmake_version(library));
     add(library.name + ".pc", "for pkg-config", library_pkg_config(library, use));

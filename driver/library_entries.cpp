@@ -57,6 +57,9 @@ std::vector<EntryParameter> parameters_of(const Nest &nest) {
     return all;
 }
 
+// Of a kernel that a model calls, in addition.
+const std::string workspace = "workspace", context = "context";
+
 std::vector<EntryParameter> any_shape_parameters(const Nest &nest) {
     std::vector<EntryParameter> all;
     std::set<std::string> taken;
@@ -187,13 +190,17 @@ void make_entries(std::vector<PackagedKernel> &kernels) {
                 main.variants.begin(), main.variants.end(),
                 [](const EntryVariant &a, const EntryVariant &b) { return a.equals.size() > b.equals.size(); });
         }
+        const size_t own = main.parameters.size();
+        main.internal = k.kernel->internal;
+        if (main.internal) main.parameters.insert(main.parameters.end(), {{workspace, true}, {context, true}});
         for (const PackagedVariant &v : k.variants) {
             EntryVariant way = way_to(v.nest, k.symbol + "." + v.name(), main.parameters);
+            if (main.internal) way.arguments.insert(way.arguments.end(), {own, own + 1});
             way.features = v.features;
             main.variants.push_back(way);
         }
-        main.internal = k.kernel->internal;
         k.entries = {main};
+        if (main.internal) continue; // the model's weights are packed
         for (size_t p = 0; p < nest.packs.size(); p++) {
             Entry pack{nest.packs[p].name, parameters_of(nest.packs[p]), {}};
             Entry elements{nest.packs[p].name + "_elements", {}, {}, true};

@@ -1,5 +1,6 @@
 #include "driver/library_files.h"
 
+#include "driver/runtime_objects.h"
 #include "ops/registry.h"
 #include "runtime/kumiko_runtime.h"
 #include "support/hash.h"
@@ -115,6 +116,7 @@ std::string library_header(const LibraryDescription &library, const std::vector<
         options.extra +=
             fmt::format("    {}_{} = {}{} /* {} */\n", big, text, code, code == KUMIKO_BAD_INDEX ? "" : ",", meaning);
     options.extra += "};\n";
+    if (!library.models.empty()) options.extra += "\n" + std::string(context_header());
     for (const LibraryModel &m : library.models) options.extra += model_declarations(m);
     for (const PackagedKernel &k : kernels) {
         if (k.kernel->internal) continue;

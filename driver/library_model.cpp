@@ -48,11 +48,14 @@ std::string model_declarations(const LibraryModel &m) {
     std::string text = fmt::format(
         "\n/* The model {0}: the function {1}_run, its arrays, and its memory. All arrays are dense, the last axis\n"
         " * inside. Elements of bool are 0 or 1; those of f16 and bf16 are their bits. */\n"
-        "#define {2}_ARENA_BYTES {3} /* of the arena, aligned to {2}_ARENA_ALIGNMENT bytes */\n"
-        "#define {2}_ARENA_ALIGNMENT 64\n"
+        "#define {2}_ARENA_BYTES {3} /* of the arena, with the workspaces of kernels */\n"
+        "#define {2}_ARENA_ALIGNMENT 64 /* bytes */\n"
         "#define {2}_WEIGHTS_BYTES {4} /* of weights in the library */\n"
+        "#define {2}_STACK_BYTES {7} /* of each thread, without hooks, the thread pool and the C library */\n"
+        "#define {2}_STEPS {5} /* that hooks are called for; manifest.json lists them */\n"
+        "#define {2}_THREADS {6} /* at most so many run a loop that needs workspaces */\n"
         "typedef struct {1}_io {{\n",
-        in_comment(m.origin), m.name, big, m.arena_bytes, m.data.size());
+        in_comment(m.origin), m.name, big, m.arena_bytes, m.data.size(), m.steps.size(), m.threads, m.stack_bytes);
     for (const LibraryTensor &t : m.inputs)
         text += fmt::format("    const {} *{}; /* input \"{}\": {} */\n", c_element_type(t.type), t.name,
                             in_comment(t.origin), shape_of(t));
@@ -62,10 +65,10 @@ std::string model_declarations(const LibraryModel &m) {
     return text +
            fmt::format("}} {0}_io;\n"
                        "/* Computes the outputs. `arena`: {1}_ARENA_BYTES bytes that no other call uses at the same "
-                       "time; their\n * contents do not matter before or after. Returns 0, or a code of the status, "
-                       "with a text in\n * the error. Any number of threads may call it, each with an arena of its "
-                       "own. */\n"
-                       "int {0}_run(const {0}_io *io, void *arena);\n",
+                       "time; their\n * contents do not matter before or after. `context`: hooks of this run, or NULL. "
+                       "Returns 0, or a code\n * of the status, with a text in the error. Any number of threads may "
+                       "call it, each with an arena of its\n * own. It allocates nothing. */\n"
+                       "int {0}_run(const {0}_io *io, void *arena, const kumiko_context *context);\n",
                        m.name, big);
 }
 
@@ -78,15 +81,23 @@ Sequence model_sequence(const LibraryDescription &library, const LibraryModel &m
     }
     s.arena = m.arena_bytes > 0;
     if (!m.data.empty()) s.data = fmt::format("{}_{}_weights", library.name, m.name);
-    for (const LibraryStep &step : m.steps)
-        s.steps.push_back({step.kernel ? kernels.at(*step.kernel).symbol : "", step.arguments, step.bytes, step.check});
+    for (const LibraryStep &step : m.steps) {
+        SequenceStep made{step.kernel ? kernels.at(*step.kernel).symbol : "", step.arguments};
+        made.workspace = step.workspace, made.bytes = step.bytes, made.check = step.check;
+        made.nodes = fmt::format("{}", fmt::join(step.nodes, ", "));
+        made.operators = fmt::format("{}", fmt::join(step.operators, " "));
+        for (const LibraryStepTensor &t : step.made)
+            made.made.push_back({t.origin, type_name(t.type), t.extents, t.place});
+        s.steps.push_back(std::move(made));
+    }
     return s;
 }
 
 Json model_manifest(const LibraryModel &m) {
     Json steps = Json::array();
     for (const LibraryStep &s : m.steps) {
-        Json step = {{"nodes", s.nodes}, {"arguments", Json::array()}};
+        Json step = {{"nodes", s.nodes}, {"operators", s.operators}, {"arguments", Json::array()}};
+        if (s.workspace >= 0) step["workspace"] = s.workspace;
         step["kernel"] = s.kernel ? Json(*s.kernel) : Json(s.check ? "check of indices" : "copy");
         for (const SequencePointer &p : s.arguments) {
             using Base = SequencePointer::Base;
@@ -102,6 +113,8 @@ Json model_manifest(const LibraryModel &m) {
             {"outputs", tensors_json(m.outputs)},
             {"arena_bytes", m.arena_bytes},
             {"arena_bound", m.arena_bound},
+            {"threads", m.threads},
+            {"stack_bytes", m.stack_bytes},
             {"weights_bytes", m.data.size()},
             {"steps", steps}};
 }

@@ -18,25 +18,42 @@ struct LibraryTensor {
     std::vector<int64_t> extents; // dense, row-major
 };
 
+// A tensor that a step computes, for hooks.
+struct LibraryStepTensor {
+    std::string origin; // in the model
+    Type type;
+    std::vector<int64_t> extents;
+    SequencePointer place;
+};
+
 // As SequenceStep.
 struct LibraryStep {
     std::optional<size_t> kernel = {}; // position in LibraryDescription::kernels
     std::optional<SequenceCheck> check = {};
     std::vector<SequencePointer> arguments = {};
-    int64_t bytes = 0;                   // of a copy
-    std::vector<std::string> nodes = {}; // of the model, for the manifest
+    int64_t bytes = 0;      // of a copy
+    int64_t workspace = -1; // offset in the arena
+    // Of the model: names and operators of the step's nodes.
+    std::vector<std::string> nodes = {}, operators = {};
+    std::vector<LibraryStepTensor> made = {};
 };
 
-// The C function int <name>_run(const <name>_io *io, void *arena).
+// The C function int <name>_run(const <name>_io *io, void *arena, const kumiko_context *context).
 struct LibraryModel {
     std::string name;   // a C identifier
     std::string origin; // the model's file
     // In this order in <name>_io, and numbered so in SequencePointer::tensor.
     std::vector<LibraryTensor> inputs, outputs;
     std::vector<LibraryStep> steps;
+    // The most threads that run a loop whose iterations have workspaces.
+    int threads = 1;
+    // Places the arena's offsets when the bytes of each kernel's workspaces are known, which depend
+    // on its schedules. Null: the offsets are given.
+    std::function<void(LibraryModel &model, const std::vector<int64_t> &workspaces)> place = nullptr;
     std::string data;        // read-only bytes: weights
     int64_t arena_bytes = 0; // aligned to 64
     int64_t arena_bound = 0; // the most bytes that are live at once
+    int64_t stack_bytes = 0; // of one thread; build_library() fills it in
     // For the self-test: the outputs for these inputs, computed in another way.
     std::function<std::vector<Buffer<>>(const std::vector<Buffer<>> &inputs)> reference = nullptr;
 };

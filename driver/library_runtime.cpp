@@ -108,6 +108,9 @@ const std::vector<std::string> &runtime_functions() {
                                                    "require_features",
                                                    "fail",
                                                    "check_indices",
+                                                   "parallel_for_in",
+                                                   "begin_step",
+                                                   "end_step",
                                                    "error",
                                                    "clear_error"};
     return names;

@@ -299,7 +299,7 @@ std::string test_of(const LibraryDescription &library, const LibraryModel &m) {
     int rc = 0, wrong = 0;
     void *arena = allocate({1} + 64);
 {2}    {0}_io io = {{{3}}};
-    if (arena) rc = {0}_run(&io, (char *)arena + (64 - (size_t)arena % 64) % 64);
+    if (arena) rc = {0}_run(&io, (char *)arena + (64 - (size_t)arena % 64) % 64, NULL);
     if (rc) {{
         write_text("{0}_run: code ");
         write_integer(rc);

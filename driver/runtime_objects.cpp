@@ -9,7 +9,9 @@ EMBED(errors)
 EMBED(cpu_features)
 EMBED(memory)
 EMBED(threads)
+EMBED(models)
 
+EMBED_SOURCE(context_h, "kumiko_context.h")
 EMBED_SOURCE(runtime_h, "kumiko_runtime.h")
 EMBED_SOURCE(features_h, "cpu_features.h")
 EMBED_SOURCE(fill_h, "fill_workspaces.h")
@@ -18,6 +20,7 @@ EMBED_SOURCE(errors, "errors.c")
 EMBED_SOURCE(cpu_features, "cpu_features.c")
 EMBED_SOURCE(memory, "memory.c")
 EMBED_SOURCE(threads, "threads.c")
+EMBED_SOURCE(models, "models.c")
 EMBED_SOURCE(math, "math.c")
 EMBED_SOURCE(math_angles, "math_angles.c")
 
@@ -47,13 +50,14 @@ std::string one_of_many(std::string_view text) {
 
 const std::vector<RuntimeObject> &runtime_objects() {
     static const std::vector<RuntimeObject> all = {
-        {"errors.o", BYTES(embedded_errors)},
-        {"cpu_features.o", BYTES(embedded_cpu_features)},
-        {"memory.o", BYTES(embedded_memory)},
-        {"threads.o", BYTES(embedded_threads)},
+        {"errors.o", BYTES(embedded_errors)}, {"cpu_features.o", BYTES(embedded_cpu_features)},
+        {"memory.o", BYTES(embedded_memory)}, {"threads.o", BYTES(embedded_threads)},
+        {"models.o", BYTES(embedded_models)},
     };
     return all;
 }
+
+std::string_view context_header() { return BYTES(source_context_h); }
 
 std::string runtime_source(const std::string &name, bool freestanding) {
     std::string text = "/* The runtime of lib" + name + ".a: errors, processor features, workspaces" +
@@ -63,9 +67,14 @@ std::string runtime_source(const std::string &name, bool freestanding) {
                        "#define _GNU_SOURCE\n#define KUMIKO_PREFIX " +
                        name + "\n";
     if (freestanding) text += "#define KUMIKO_FREESTANDING 1\n";
-    std::vector<std::string_view> parts = {BYTES(source_runtime_h), BYTES(source_features_h),   BYTES(source_fill_h),
-                                           BYTES(source_errors),    BYTES(source_cpu_features), BYTES(source_memory),
-                                           BYTES(source_threads)};
+    // The types of the context follow the standard headers, which the runtime's header includes.
+    std::string header = one_of_many(BYTES(source_runtime_h));
+    const std::string includes = "#include <stdint.h>\n";
+    header.insert(header.find(includes) + includes.size(), std::string(context_header()));
+    text += "\n" + header;
+    std::vector<std::string_view> parts = {BYTES(source_features_h),   BYTES(source_fill_h), BYTES(source_errors),
+                                           BYTES(source_cpu_features), BYTES(source_memory), BYTES(source_threads),
+                                           BYTES(source_models)};
     if (freestanding) parts.insert(parts.end(), {BYTES(source_math_h), BYTES(source_math), BYTES(source_math_angles)});
     for (const std::string_view part : parts) text += "\n" + one_of_many(part);
     return text;

@@ -17,6 +17,9 @@ const std::vector<RuntimeObject> &runtime_objects();
 // That architecture in LLVM's naming: "x86_64", "aarch64".
 std::string runtime_architecture();
 
+// runtime/kumiko_context.h, for headers of libraries with models.
+std::string_view context_header();
+
 // The runtime of the library `name` as a single self-contained C11 source; its symbols start with
 // <name>_. A freestanding one needs neither libc nor libm, and also has the functions
 // <name>_math_exp, … of runtime/kumiko_math.h.

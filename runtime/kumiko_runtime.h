@@ -14,9 +14,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kumiko_context.h"
+
 /* Incremented when a signature or its semantics change below. kumiko_abi_version() returns the
  * number that was compiled in. */
-#define KUMIKO_ABI_VERSION 2
+#define KUMIKO_ABI_VERSION 3
 
 /* 1: for machines without an operating system or a C library. Loops are then serial unless a hook
  * is set, workspaces require kumiko_set_memory(), all threads share one error text, and the
@@ -52,6 +54,9 @@
 #define kumiko_require_features KUMIKO_JOIN(KUMIKO_PREFIX, require_features)
 #define kumiko_fail KUMIKO_JOIN(KUMIKO_PREFIX, fail)
 #define kumiko_check_indices KUMIKO_JOIN(KUMIKO_PREFIX, check_indices)
+#define kumiko_parallel_for_in KUMIKO_JOIN(KUMIKO_PREFIX, parallel_for_in)
+#define kumiko_begin_step KUMIKO_JOIN(KUMIKO_PREFIX, begin_step)
+#define kumiko_end_step KUMIKO_JOIN(KUMIKO_PREFIX, end_step)
 #define kumiko_error KUMIKO_JOIN(KUMIKO_PREFIX, error)
 #define kumiko_clear_error KUMIKO_JOIN(KUMIKO_PREFIX, clear_error)
 #endif
@@ -164,6 +169,24 @@ void kumiko_clear_error(void);
  * `bits` bits, 32 or 64. It is legal from -extents[i % depth] to extents[i % depth] - 1. */
 int kumiko_check_indices(const void *indices, int bits, int64_t count, const int64_t *extents, int64_t depth,
                          const char *text);
+
+/* ---- Models ---------------------------------------------------------------------------------- */
+
+/* The same as kumiko_parallel_for() by the context's hook, if it has one. `context` may be NULL. */
+int kumiko_parallel_for_in(const kumiko_context *context, kumiko_task task, void *closure, int64_t begin,
+                           int64_t count);
+
+/* A tensor that a step of a model stores. */
+typedef struct {
+    kumiko_tensor tensor; /* without data */
+    int64_t array;        /* position in the list of arrays; -1: in the arena */
+    int64_t offset;       /* bytes */
+} kumiko_stored_tensor;
+
+/* Call the context's hooks for a step, before and after it. `context` is not NULL. */
+void kumiko_begin_step(const kumiko_context *context, const kumiko_step *step);
+void kumiko_end_step(const kumiko_context *context, const kumiko_step *step, const kumiko_stored_tensor *made,
+                     int64_t count, void *const *arrays, void *arena);
 
 #ifdef __cplusplus
 }

@@ -50,7 +50,8 @@ int main() {
         std::cout << e.what() << "\n";
     }
 
-    // The same program as a C function: int layers_run(const layers_io *io, void *arena).
+    // The same program as a C function: int layers_run(const layers_io *io, void
+    // *arena, const kumiko_context *context).
     graph::ModelLibraryOptions options;
     options.name = "layers";
     options.model.sizes = {{"batch", 4}};

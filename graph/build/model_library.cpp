@@ -24,6 +24,37 @@ std::vector<LibraryTensor> tensors_of(const std::vector<ProgramTensor> &from, st
     return made;
 }
 
+// `offsets`: of the constants in the library's data.
+SequencePointer pointer_to(const Program &program, const Location &l, const std::vector<int64_t> &offsets) {
+    using Base = SequencePointer::Base;
+    switch (l.kind) {
+    case Location::Kind::Input:
+        return {Base::Tensor, l.index, 0};
+    case Location::Kind::Output:
+        return {Base::Tensor, program.inputs.size() + l.index, 0};
+    case Location::Kind::Constant:
+        return {Base::Data, 0, offsets[l.index]};
+    default:
+        return {Base::Arena, 0, l.offset};
+    }
+}
+
+std::vector<LibraryStep> steps_of(const Program &program, const std::vector<int64_t> &offsets) {
+    std::vector<LibraryStep> steps;
+    for (const Step &step : program.steps) {
+        LibraryStep s;
+        s.nodes = step.nodes, s.operators = step.operators, s.workspace = step.workspace;
+        if (step.kind == Step::Kind::Call) s.kernel = step.kernel;
+        if (step.kind == Step::Kind::Copy) s.bytes = step.bytes;
+        if (step.kind == Step::Kind::Check) s.check = SequenceCheck{step.bits, step.count, step.extents, step.text};
+        for (const Location &l : step.arguments) s.arguments.push_back(pointer_to(program, l, offsets));
+        for (const auto &[tensor, l] : step.made)
+            s.made.push_back({tensor.name, tensor.type, tensor.extents, pointer_to(program, l, offsets)});
+        steps.push_back(std::move(s));
+    }
+    return steps;
+}
+
 } // namespace
 
 std::string c_identifier(const std::string &name) {
@@ -66,7 +97,6 @@ LibraryDescription describe_library(const Model &model, const ModelLibraryOption
     made.name = options.name, made.origin = model.name();
     std::set<std::string> taken;
     made.inputs = tensors_of(program.inputs, taken), made.outputs = tensors_of(program.outputs, taken);
-    made.arena_bytes = program.arena_bytes, made.arena_bound = program.arena_bound;
     std::vector<int64_t> offsets; // of the constants
     for (const Buffer<> &constant : program.constants) {
         while (made.data.size() % tensor_alignment) made.data += '\0';
@@ -75,31 +105,14 @@ LibraryDescription describe_library(const Model &model, const ModelLibraryOption
         made.data.append(static_cast<const char *>(dense.data()),
                          dense.number_of_elements() * size_t(dense.type().bytes()));
     }
-    for (const Step &step : program.steps) {
-        LibraryStep s;
-        s.nodes = step.nodes;
-        if (step.kind == Step::Kind::Call) s.kernel = step.kernel;
-        if (step.kind == Step::Kind::Copy) s.bytes = step.bytes;
-        if (step.kind == Step::Kind::Check) s.check = SequenceCheck{step.bits, step.count, step.extents, step.text};
-        for (const Location &l : step.arguments) {
-            using Base = SequencePointer::Base;
-            switch (l.kind) {
-            case Location::Kind::Input:
-                s.arguments.push_back({Base::Tensor, l.index, 0});
-                break;
-            case Location::Kind::Output:
-                s.arguments.push_back({Base::Tensor, program.inputs.size() + l.index, 0});
-                break;
-            case Location::Kind::Constant:
-                s.arguments.push_back({Base::Data, 0, offsets[l.index]});
-                break;
-            case Location::Kind::Arena:
-                s.arguments.push_back({Base::Arena, 0, l.offset});
-                break;
-            }
-        }
-        made.steps.push_back(std::move(s));
-    }
+    made.threads = options.threads;
+    made.place = [program, offsets](LibraryModel &m, const std::vector<int64_t> &workspaces) {
+        Program placed = program;
+        place(placed, workspaces);
+        m.steps = steps_of(placed, offsets);
+        m.arena_bytes = placed.arena_bytes, m.arena_bound = placed.arena_bound;
+    };
+    made.place(made, {});
     // Node by node, so that neither groups nor their schedules are trusted. Inputs that are
     // constants take their places among the model's.
     made.reference = [model, options](const std::vector<Buffer<>> &inputs) {

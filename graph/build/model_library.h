@@ -9,10 +9,13 @@ namespace kumiko::graph {
 struct ModelLibraryOptions {
     std::string name;                            // of the library and the model, a C identifier
     std::vector<std::string> targets = {"host"}; // as LibraryDescription::targets
+    // At most so many threads run a loop whose iterations have workspaces; the arena has a part for
+    // each of them. At least 1.
+    int threads = 8;
     CompileModelOptions model;
 };
 
-// A library with the function <name>_run(const <name>_io *io, void *arena). Throws as fix_sizes and
+// A library with the function <name>_run (driver/library_model.h). Throws as fix_sizes and
 // make_program, and UserError for a name that is no C identifier.
 LibraryDescription describe_library(const Model &model, const ModelLibraryOptions &options);
 

@@ -1,8 +1,5 @@
 #include "graph/build/program.h"
 
-#include "graph/plan/order.h"
-#include "support/error.h"
-
 #include <fmt/format.h>
 #include <set>
 
@@ -27,7 +24,10 @@ public:
         }
         for (const std::string &out : graph_.outputs) made_.outputs.push_back(tensor(out));
         for (const Group &g : groups_) {
-            if (g.view) root_[g.outputs.at(0)] = root(graph_.nodes[g.nodes[0]].inputs.at(0));
+            if (!g.view) continue;
+            const std::string &view = g.outputs.at(0), from = root(graph_.nodes[g.nodes[0]].inputs.at(0));
+            root_[view] = from;
+            views_[from].push_back(view);
         }
         place_outputs();
         for (const Group &g : groups_) {
@@ -37,12 +37,16 @@ public:
             Step copy;
             copy.kind = Step::Kind::Copy;
             copy.nodes = {made_.outputs[to].name};
+            // Else the step that computes the value has it among its own.
+            if (graph_.is_constant(from) || locations_.at(from).kind == Location::Kind::Input)
+                copy.made.emplace_back(made_.outputs[to], Location{Location::Kind::Output, to});
             copy.bytes = made_.outputs[to].bytes();
             if (copy.bytes == 0) continue;
             add(std::move(copy), {from}, {});
             made_.steps.back().arguments.push_back({Location::Kind::Output, to});
         }
-        plan();
+        order_steps();
+        place(made_);
         return std::move(made_);
     }
 
@@ -103,8 +107,11 @@ private:
             if (const int buffer = buffer_of(value); buffer >= 0) task.reads.push_back(buffer);
         }
         for (const std::string &value : writes) {
-            step.arguments.push_back(location(value));
+            const Location place = location(value);
+            step.arguments.push_back(place);
             task.writes.push_back(buffer_of(value));
+            step.made.emplace_back(tensor(value), place);
+            for (const std::string &view : views_[value]) step.made.emplace_back(tensor(view), place);
         }
         tasks_.push_back(std::move(task));
         made_.steps.push_back(std::move(step));
@@ -116,14 +123,14 @@ private:
         std::vector<std::string> reads, writes;
         for (const std::string &name : op.inputs) reads.push_back(root(name));
         for (const std::string &name : op.outputs) writes.push_back(root(name));
-        std::vector<int> checks;
-        for (const OpScope::Check &check : op.checks) checks.push_back(add(check));
         Step step;
         for (const size_t n : group.nodes) {
             const Node &node = graph_.nodes[n];
             step.nodes.push_back(node.name.empty() ? node.named_outputs().at(0) : node.name);
             step.operators.push_back(node.op);
         }
+        std::vector<int> checks;
+        for (const OpScope::Check &check : op.checks) checks.push_back(add(check, step.nodes));
         const auto [kernel, fresh] = kernel_of_.emplace(op.op->hash(), made_.kernels.size());
         if (fresh) made_.kernels.push_back(*op.op);
         step.kernel = kernel->second;
@@ -145,8 +152,8 @@ private:
         }
     }
 
-    // The task of the check, which is the same for equal checks.
-    int add(const OpScope::Check &check) {
+    // The task of the check for these nodes, which is the same for equal checks.
+    int add(const OpScope::Check &check, const std::vector<std::string> &nodes) {
         // For each column of the last axis its own extent: the axes must be those of the check.
         const std::string value = check.extents.size() == 1 ? indices_of(check.value) : check.value;
         const auto [task, fresh] = checks_.emplace(std::pair(root(value), check.extents), int(tasks_.size()));
@@ -154,6 +161,7 @@ private:
         const KnownValue &indices = graph_.value(value);
         Step step;
         step.kind = Step::Kind::Check;
+        step.nodes = nodes;
         step.bits = indices.type.bits();
         step.count = graph_.bytes(value) / indices.type.bytes();
         step.extents = check.extents, step.text = check.text;
@@ -161,26 +169,24 @@ private:
         return task->second;
     }
 
-    // Orders the steps and places their buffers.
-    void plan() {
+    void order_steps() {
         const TaskOrder chosen = choose_order(tasks_, buffers_);
         std::vector<Step> steps;
-        for (const int n : chosen.order) steps.push_back(std::move(made_.steps[size_t(n)]));
-        made_.steps = std::move(steps);
-        const ArenaPlan plan = plan_arena(arena_buffers(tasks_, buffers_, chosen.order));
-        made_.arena_bytes = plan.bytes, made_.arena_bound = plan.bound;
-        for (Step &step : made_.steps) {
-            for (Location &l : step.arguments) {
-                if (l.kind == Location::Kind::Arena) l = {Location::Kind::Arena, 0, plan.offsets[l.index]};
-            }
+        for (const int n : chosen.order) {
+            steps.push_back(std::move(made_.steps[size_t(n)]));
+            made_.tasks.push_back(tasks_[size_t(n)]);
+            made_.tasks.back().after.clear(); // the steps are in order
         }
+        made_.steps = std::move(steps);
+        made_.buffers = buffers_;
     }
 
     const FixedGraph &graph_;
     std::vector<Group> groups_;
     Program made_;
     std::map<std::string, std::string> root_;
-    std::map<std::string, Location> locations_; // of the arena: index is the buffer's
+    std::map<std::string, std::vector<std::string>> views_; // by their root
+    std::map<std::string, Location> locations_;             // of the arena: index is the buffer's
     std::map<std::string, size_t> buffers_of_;
     std::vector<PlanBuffer> buffers_;
     std::vector<PlanTask> tasks_;             // of the steps
@@ -200,6 +206,27 @@ int64_t ProgramTensor::bytes() const {
 
 Program make_program(const FixedGraph &graph, const GroupOptions &options) {
     return ProgramBuilder(graph, options).run();
+}
+
+void place(Program &program, const std::vector<int64_t> &workspaces) {
+    std::vector<int> order;
+    for (size_t n = 0; n < program.steps.size(); n++) {
+        const Step &step = program.steps[n];
+        const bool call = step.kind == Step::Kind::Call && !workspaces.empty();
+        program.tasks[n].workspace = call ? workspaces.at(step.kernel) : 0;
+        order.push_back(int(n));
+    }
+    const ArenaPlan plan = plan_arena(arena_buffers(program.tasks, program.buffers, order));
+    program.arena_bytes = plan.bytes, program.arena_bound = plan.bound;
+    const auto set_offset = [&](Location &l) {
+        if (l.kind == Location::Kind::Arena) l.offset = plan.offsets[l.index];
+    };
+    for (size_t n = 0; n < program.steps.size(); n++) {
+        Step &step = program.steps[n];
+        for (Location &l : step.arguments) set_offset(l);
+        for (auto &[tensor, l] : step.made) set_offset(l);
+        step.workspace = program.tasks[n].workspace ? plan.offsets[program.buffers.size() + n] : -1;
+    }
 }
 
 } // namespace kumiko::graph

@@ -3,14 +3,22 @@
 #pragma once
 
 #include "graph/fuse/groups.h"
+#include "graph/plan/order.h"
 
 namespace kumiko::graph {
 
 // The memory of an argument of a step.
 struct Location {
     enum class Kind { Input, Output, Constant, Arena } kind = Kind::Arena;
-    size_t index = 0;   // of the input, output or constant
+    size_t index = 0;   // of the input, output or constant; in the arena: of the buffer
     int64_t offset = 0; // bytes, in the arena
+};
+
+struct ProgramTensor {
+    std::string name;
+    Type type;
+    Extents extents;
+    int64_t bytes() const;
 };
 
 struct Step {
@@ -23,19 +31,15 @@ struct Step {
     // for profiles and messages.
     std::vector<std::string> nodes, operators;
     std::vector<Location> arguments;
-    size_t kernel = 0; // Call: position in Program::kernels
-    int64_t bytes = 0; // Copy
-    int bits = 0;      // Check: of an index, 32 or 64
-    int64_t count = 0; // Check: of indices
-    Extents extents;   // Check
-    std::string text;  // Check: of the error
-};
-
-struct ProgramTensor {
-    std::string name;
-    Type type;
-    Extents extents;
-    int64_t bytes() const;
+    // The values that it computes, by their names in the graph, also as views of other shapes.
+    std::vector<std::pair<ProgramTensor, Location>> made;
+    int64_t workspace = -1; // Call: offset in the arena, in bytes; -1: none
+    size_t kernel = 0;      // Call: position in Program::kernels
+    int64_t bytes = 0;      // Copy
+    int bits = 0;           // Check: of an index, 32 or 64
+    int64_t count = 0;      // Check: of indices
+    Extents extents;        // Check
+    std::string text;       // Check: of the error
 };
 
 constexpr int64_t tensor_alignment = 64; // bytes, of constants and in the arena
@@ -46,11 +50,17 @@ struct Program {
     std::vector<Op> kernels; // all different
     std::vector<Buffer<>> constants;
     std::vector<Step> steps;
+    std::vector<PlanTask> tasks; // of the steps
+    std::vector<PlanBuffer> buffers;
     int64_t arena_bytes = 0; // multiples of 64, aligned to 64
     int64_t arena_bound = 0; // the most bytes that are live at one step, of this order
 };
 
 // Throws as group_nodes and make_group_op.
 Program make_program(const FixedGraph &graph, const GroupOptions &options = {});
+
+// Places the tensors and a workspace for each call of a kernel in the arena, in the order of the
+// steps. `workspaces`: bytes for each kernel; empty: none.
+void place(Program &program, const std::vector<int64_t> &workspaces = {});
 
 } // namespace kumiko::graph

@@ -6,6 +6,7 @@
 #include "targets/cpu/codegen.h"
 
 #include "support/error.h"
+#include "targets/cpu/workspace.h"
 
 #include <llvm/IR/Constants.h>
 
@@ -228,8 +229,7 @@ void Codegen::allocate(const Allocate *op) {
     array.type = op->type;
     array.alignment = 64;
     int64_t bytes = std::max(1, op->type.bits() / 8);
-    bool heap = op->memory_type != Halide::MemoryType::Register && op->memory_type != Halide::MemoryType::Stack;
-    if (!heap) {
+    if (!is_workspace(op)) {
         for (const Expr &extent : op->extents) {
             if (!Halide::Internal::is_const(extent)) {
                 throw InternalError("kernel " + kernel_ + ": stack array " + op->name + " has no constant size");
@@ -247,6 +247,17 @@ void Codegen::allocate(const Allocate *op) {
         }
         ScopedBinding<Array> bound(arrays_, op->name, array);
         statement(op->body);
+        return;
+    }
+    if (options_.model_threads) {
+        array.pointer = ir_.CreateConstInBoundsGEP1_64(ir_.getInt8Ty(), workspace_, uint64_t(workspace_used_));
+        const int64_t own = workspace_bytes(op);
+        workspace_used_ += own;
+        {
+            ScopedBinding<Array> bound(arrays_, op->name, array);
+            statement(op->body);
+        }
+        workspace_used_ -= own;
         return;
     }
     Value *size = i64(bytes * op->type.lanes());

@@ -348,8 +348,10 @@ private:
         bool is_array, is_index;
     };
     std::vector<Captured> captured_by(const Halide::Internal::For *op) const;
-    // Declares int32 task(closure, index).
-    llvm::Function *declare_task(const std::string &loop);
+    // Declares int32 task(closure, index), or task(closure, index, workspace) for a worker.
+    llvm::Function *declare_task(const std::string &loop, bool worker);
+    // The function of a worker, whose iterations need so many bytes of workspaces.
+    llvm::Function *worker_task(llvm::Function *iteration, llvm::StructType *closure_type, int64_t bytes);
     // Emits the loop's body as the task, which has its own tables of names and workspaces.
     void define_task(llvm::Function *task, const Halide::Internal::For *op, const std::vector<Captured> &captured,
                      llvm::StructType *closure_type);
@@ -470,6 +472,10 @@ private:
         llvm::PHINode *code = nullptr;
     };
     std::vector<Workspace> workspaces_;
+    // With CodegenOptions::model_threads: the block for workspaces, how many of its bytes are in
+    // use, and the hooks of the run.
+    Value *workspace_ = nullptr, *context_argument_ = nullptr;
+    int64_t workspace_used_ = 0;
     // Array → alias.scope, noalias.
     std::map<std::string, std::pair<llvm::MDNode *, llvm::MDNode *>> alias_;
     // Loads whose values are already available as columns of transposed rows.

@@ -232,6 +232,7 @@ void Codegen::add(const Nest &nest) {
     llvm::Type *pointer = llvm::PointerType::getUnqual(context_);
     std::vector<llvm::Type *> params(nest.tensors.size(), pointer);
     params.resize(nest.tensors.size() + nest.sizes.size(), ir_.getInt64Ty());
+    if (options_.model_threads) params.resize(params.size() + 2, pointer);
     auto *f = llvm::Function::Create(llvm::FunctionType::get(ir_.getInt32Ty(), params, false),
                                      llvm::Function::ExternalLinkage, nest.name + options_.symbol_suffix, *module);
     if (!options_.symbol_suffix.empty()) f->setVisibility(llvm::GlobalValue::HiddenVisibility);
@@ -261,6 +262,12 @@ void Codegen::add(const Nest &nest) {
         arg->setName(nest.sizes[i]);
         symbols.push_back(
             std::make_unique<ScopedBinding<Symbol>>(symbols_, nest.sizes[i], bind_index(arg, Int(32), true, {})));
+    }
+    if (options_.model_threads) {
+        workspace_ = f->getArg(unsigned(params.size() - 2)), context_argument_ = f->getArg(unsigned(params.size() - 1));
+        workspace_->setName("workspace"), context_argument_->setName("context");
+        f->addParamAttr(unsigned(params.size() - 2), llvm::Attribute::NoAlias);
+        workspace_used_ = 0;
     }
     check_arguments(nest);
     body(nest);

@@ -146,6 +146,7 @@ std::string emit(llvm::Module &module, llvm::TargetMachine &machine, llvm::CodeG
 } // namespace
 
 std::string emit_object(llvm::Module &module, llvm::TargetMachine &machine) {
+    machine.Options.EmitStackSizeSection = true; // for targets/cpu/stack_usage.h
     return emit(module, machine, llvm::CodeGenFileType::ObjectFile);
 }
 

@@ -28,6 +28,12 @@ struct CodegenOptions {
     // Suffix of the kernels' functions, which are then hidden and have no packed form: the
     // implementations behind an entry (targets/cpu/entry.h).
     std::string symbol_suffix;
+    // For kernels that models call, with sizes that are numbers. They take two more pointers: a
+    // workspace of workspace_bytes(body, model_threads) bytes, aligned to 64
+    // (targets/cpu/workspace.h), and a kumiko_context or null (runtime/kumiko_context.h). They
+    // allocate nothing. At most so many threads run a loop whose iterations have workspaces.
+    // 0: for other kernels.
+    int model_threads = 0;
     // How tensor instructions are emitted; empty: the built-in ones.
     std::shared_ptr<const EmitterRegistry> emitters;
 };

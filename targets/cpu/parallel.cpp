@@ -1,8 +1,10 @@
 // A parallel loop: its body becomes a function task(closure, index), run through the hook
 // parallel_for. The closure holds the pointers, sizes, loop variables and lets that the body uses.
+// For kernels of models, iterations with workspaces are run by workers (targets/cpu/workspace.h).
 // Accesses in the task keep their alias scopes, which name arrays of the kernel, so a task is
 // optimised like straight-line code.
 #include "targets/cpu/codegen.h"
+#include "targets/cpu/workspace.h"
 
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/MDBuilder.h>
@@ -54,14 +56,17 @@ std::vector<Codegen::Captured> Codegen::captured_by(const For *op) const {
     return captured;
 }
 
-llvm::Function *Codegen::declare_task(const std::string &loop) {
+llvm::Function *Codegen::declare_task(const std::string &loop, bool worker) {
     llvm::Type *pointer = llvm::PointerType::getUnqual(context_);
-    auto *task_type = llvm::FunctionType::get(ir_.getInt32Ty(), {pointer, ir_.getInt64Ty()}, false);
+    std::vector<llvm::Type *> parameters = {pointer, ir_.getInt64Ty()};
+    if (worker) parameters.push_back(pointer);
+    auto *task_type = llvm::FunctionType::get(ir_.getInt32Ty(), parameters, false);
     auto *task = llvm::Function::Create(task_type, llvm::Function::InternalLinkage,
                                         fmt::format("{}.parallel.{}.{}", kernel_, loop, tasks_++), *module);
     task->addParamAttr(0, llvm::Attribute::NoAlias);
     task->addParamAttr(0, llvm::Attribute::ReadOnly);
     task->addParamAttr(0, llvm::Attribute::NonNull);
+    if (worker) task->addParamAttr(2, llvm::Attribute::NoAlias);
     set_attributes(task);
     return task;
 }
@@ -73,8 +78,16 @@ void Codegen::define_task(llvm::Function *task, const For *op, const std::vector
     llvm::IRBuilderBase::InsertPoint outer_place = ir_.saveIP();
     auto outer_workspaces = std::move(workspaces_);
     workspaces_.clear();
+    Value *outer_workspace = workspace_, *outer_context = context_argument_;
+    const int64_t outer_used = std::exchange(workspace_used_, 0);
     {
         begin_function(task);
+        if (options_.model_threads) {
+            workspace_ = task->arg_size() > 2 ? task->getArg(2) : nullptr;
+            const auto field = unsigned(captured.size());
+            context_argument_ =
+                ir_.CreateLoad(ir_.getPtrTy(), ir_.CreateStructGEP(closure_type, task->getArg(0), field), "context");
+        }
         std::vector<std::unique_ptr<ScopedBinding<Symbol>>> symbols;
         std::vector<std::unique_ptr<ScopedBinding<Array>>> arrays;
         for (size_t i = 0; i < captured.size(); i++) {
@@ -109,31 +122,89 @@ void Codegen::define_task(llvm::Function *task, const For *op, const std::vector
         ir_.CreateRet(ir_.getInt32(0));
     }
     workspaces_ = std::move(outer_workspaces);
+    workspace_ = outer_workspace, context_argument_ = outer_context, workspace_used_ = outer_used;
     function_ = outer_function;
     ir_.restoreIP(outer_place);
+}
+
+// The task of a worker: it takes iterations until there are none left. The closure has, after the
+// fields for the iteration's own task: the workers' block, the next iteration, and the end.
+llvm::Function *Codegen::worker_task(llvm::Function *iteration, llvm::StructType *closure_type, int64_t bytes) {
+    llvm::Function *outer_function = function_;
+    const llvm::IRBuilderBase::InsertPoint outer_place = ir_.saveIP();
+    auto *type = llvm::FunctionType::get(ir_.getInt32Ty(), {ir_.getPtrTy(), ir_.getInt64Ty()}, false);
+    auto *task =
+        llvm::Function::Create(type, llvm::Function::InternalLinkage, iteration->getName() + ".worker", *module);
+    set_attributes(task);
+    begin_function(task);
+    Value *closure = task->getArg(0);
+    const auto field = [&](unsigned from_end) {
+        const unsigned n = closure_type->getNumElements() - from_end;
+        return ir_.CreateLoad(closure_type->getElementType(n), ir_.CreateStructGEP(closure_type, closure, n));
+    };
+    Value *own = ir_.CreateInBoundsGEP(ir_.getInt8Ty(), field(3), ir_.CreateNSWMul(task->getArg(1), i64(bytes)));
+    Value *next = field(2), *end = field(1);
+    llvm::BasicBlock *take = block("take"), *run = block("run"), *failed = block("failed"), *done = block("done");
+    ir_.CreateBr(take);
+    ir_.SetInsertPoint(take);
+    Value *i = ir_.CreateAtomicRMW(llvm::AtomicRMWInst::Add, next, i64(1), llvm::MaybeAlign(8),
+                                   llvm::AtomicOrdering::Monotonic);
+    ir_.CreateCondBr(ir_.CreateICmpSLT(i, end), run, done);
+    ir_.SetInsertPoint(run);
+    Value *code = ir_.CreateCall(iteration, {closure, i, own});
+    ir_.CreateCondBr(ir_.CreateICmpEQ(code, ir_.getInt32(0)), take, failed);
+    ir_.SetInsertPoint(failed); // the other workers take no more either
+    ir_.CreateAtomicRMW(llvm::AtomicRMWInst::Max, next, end, llvm::MaybeAlign(8), llvm::AtomicOrdering::Monotonic);
+    ir_.CreateRet(code);
+    ir_.SetInsertPoint(done);
+    ir_.CreateRet(ir_.getInt32(0));
+    function_ = outer_function;
+    ir_.restoreIP(outer_place);
+    return task;
 }
 
 void Codegen::parallel_loop(const For *op) {
     Value *min = index(op->min), *extent = index(op->extent);
     const std::vector<Captured> captured = captured_by(op);
-    std::vector<llvm::Type *> fields;
-    for (const Captured &c : captured) {
-        fields.push_back(c.value->getType());
+    const int64_t own = options_.model_threads ? workspace_bytes(op->body, options_.model_threads) : 0;
+    std::vector<std::pair<Value *, llvm::Type *>> fields;
+    for (const Captured &c : captured) fields.emplace_back(c.value, c.value->getType());
+    if (options_.model_threads) fields.emplace_back(context_argument_, ir_.getPtrTy());
+    if (own) {
+        // Apart from the closure, which tasks may take as constant.
+        Value *next = stack_slot(ir_.getInt64Ty(), 64, "next." + op->name);
+        ir_.CreateStore(min, next);
+        Value *block =
+            ir_.CreateConstInBoundsGEP1_64(ir_.getInt8Ty(), workspace_, static_cast<uint64_t>(workspace_used_));
+        Value *end = ir_.CreateNSWAdd(min, extent);
+        for (Value *v : {block, next, end}) fields.emplace_back(v, v->getType());
     }
-    llvm::StructType *closure_type = llvm::StructType::get(context_, fields);
+    std::vector<llvm::Type *> types;
+    for (const auto &[value, type] : fields) types.push_back(type);
+    llvm::StructType *closure_type = llvm::StructType::get(context_, types);
     Value *closure = stack_slot(closure_type, 64, "closure." + op->name);
-    for (size_t i = 0; i < captured.size(); i++) {
-        if (!llvm::isa<llvm::Constant>(captured[i].value)) {
-            ir_.CreateStore(captured[i].value, ir_.CreateStructGEP(closure_type, closure, unsigned(i)));
-        }
+    for (size_t i = 0; i < fields.size(); i++) {
+        if (i < captured.size() && llvm::isa<llvm::Constant>(fields[i].first)) continue;
+        ir_.CreateStore(fields[i].first, ir_.CreateStructGEP(closure_type, closure, unsigned(i)));
     }
-    llvm::Function *task = declare_task(op->name);
+    llvm::Function *task = declare_task(op->name, own > 0);
     define_task(task, op, captured, closure_type);
 
     llvm::Type *pointer = llvm::PointerType::getUnqual(context_);
+    std::vector<Value *> arguments = {task, closure, min, extent};
+    if (own) {
+        Value *threads = i64(options_.model_threads);
+        Value *workers = ir_.CreateSelect(ir_.CreateICmpSLT(extent, threads), extent, threads);
+        arguments = {worker_task(task, closure_type, own), closure, i64(0), workers};
+    }
+    std::vector<llvm::Type *> parameters = {pointer, pointer, ir_.getInt64Ty(), ir_.getInt64Ty()};
+    if (options_.model_threads) {
+        arguments.insert(arguments.begin(), context_argument_);
+        parameters.insert(parameters.begin(), pointer);
+    }
     llvm::Function *parallel_for =
-        hook("parallel_for", ir_.getInt32Ty(), {pointer, pointer, ir_.getInt64Ty(), ir_.getInt64Ty()});
-    Value *code = ir_.CreateCall(parallel_for, {task, closure, min, extent});
+        hook(options_.model_threads ? "parallel_for_in" : "parallel_for", ir_.getInt32Ty(), parameters);
+    Value *code = ir_.CreateCall(parallel_for, arguments);
     llvm::BasicBlock *failed = block("failed"), *after = block("joined");
     ir_.CreateCondBr(ir_.CreateICmpEQ(code, ir_.getInt32(0)), after, failed,
                      llvm::MDBuilder(context_).createBranchWeights(1 << 20, 1));

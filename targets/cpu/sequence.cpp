@@ -12,7 +12,7 @@ class SequenceBuilder {
 public:
     SequenceBuilder(cpu::BaselineModule &made, const Sequence &sequence, std::string prefix)
         : context_(made.context), module_(made.module), sequence_(sequence), prefix_(std::move(prefix)), ir_(context_) {
-        auto *type = llvm::FunctionType::get(ir_.getInt32Ty(), {ir_.getPtrTy(), ir_.getPtrTy()}, false);
+        auto *type = llvm::FunctionType::get(ir_.getInt32Ty(), {ir_.getPtrTy(), ir_.getPtrTy(), ir_.getPtrTy()}, false);
         function_ = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, sequence.name, module_);
         made.set_attributes(*function_);
         ir_.SetInsertPoint(block("entry"));
@@ -26,7 +26,16 @@ public:
             refuse_null(tensors_.back(), sequence_.tensors[t]);
         }
         if (sequence_.arena) refuse_null(function_->getArg(1), "the arena");
-        for (const SequenceStep &step : sequence_.steps) add(step);
+        hooked_ = ir_.CreateIsNotNull(function_->getArg(2));
+        for (size_t n = 0; n < sequence_.steps.size(); n++) {
+            const SequenceStep &step = sequence_.steps[n];
+            llvm::Constant *described = describe(step, int64_t(n));
+            call_hooks("begin_step", {described});
+            add(step);
+            llvm::Constant *made = describe(step.made);
+            call_hooks("end_step",
+                       {described, made, ir_.getInt64(step.made.size()), function_->getArg(0), function_->getArg(1)});
+        }
         ir_.CreateRet(ir_.getInt32(0));
     }
 
@@ -56,6 +65,56 @@ private:
         return ir_.CreateConstInBoundsGEP1_64(ir_.getInt8Ty(), base, static_cast<uint64_t>(p.offset));
     }
 
+    llvm::Constant *text(const std::string &t) { return ir_.CreateGlobalStringPtr(t); }
+
+    llvm::Constant *constant(llvm::Constant *value, const char *name) {
+        return new llvm::GlobalVariable(module_, value->getType(), true, llvm::GlobalValue::PrivateLinkage, value,
+                                        name);
+    }
+
+    llvm::Constant *numbers(const std::vector<int64_t> &values, const char *name) {
+        return constant(
+            llvm::ConstantDataArray::get(
+                context_, llvm::ArrayRef<uint64_t>(reinterpret_cast<const uint64_t *>(values.data()), values.size())),
+            name);
+    }
+
+    // A kumiko_step.
+    llvm::Constant *describe(const SequenceStep &step, int64_t index) {
+        return constant(
+            llvm::ConstantStruct::getAnon({ir_.getInt64(uint64_t(index)), text(step.nodes), text(step.operators)}),
+            "step");
+    }
+
+    // An array of kumiko_stored_tensor.
+    llvm::Constant *describe(const std::vector<SequenceTensor> &made) {
+        if (made.empty()) return llvm::ConstantPointerNull::get(ir_.getPtrTy());
+        std::vector<llvm::Constant *> all;
+        for (const SequenceTensor &t : made) {
+            const bool in_array = t.place.base == SequencePointer::Base::Tensor;
+            all.push_back(llvm::ConstantStruct::getAnon(
+                {text(t.name), text(t.type), ir_.getInt64(t.extents.size()), numbers(t.extents, "extents"),
+                 llvm::ConstantPointerNull::get(ir_.getPtrTy()), ir_.getInt64(in_array ? t.place.tensor : uint64_t(-1)),
+                 ir_.getInt64(uint64_t(t.place.offset))}));
+        }
+        return constant(llvm::ConstantArray::get(llvm::ArrayType::get(all[0]->getType(), all.size()), all), "made");
+    }
+
+    // Calls a function of the runtime with the context, if there is one.
+    void call_hooks(const char *name, std::vector<llvm::Value *> arguments) {
+        llvm::BasicBlock *call = block(name), *next = block("next");
+        ir_.CreateCondBr(hooked_, call, next);
+        ir_.SetInsertPoint(call);
+        arguments.insert(arguments.begin(), function_->getArg(2));
+        std::vector<llvm::Type *> types;
+        for (const llvm::Value *v : arguments) types.push_back(v->getType());
+        ir_.CreateCall(
+            module_.getOrInsertFunction(prefix_ + "_" + name, llvm::FunctionType::get(ir_.getVoidTy(), types, false)),
+            arguments);
+        ir_.CreateBr(next);
+        ir_.SetInsertPoint(next);
+    }
+
     void add(const SequenceStep &step) {
         std::vector<llvm::Value *> arguments;
         for (const SequencePointer &p : step.arguments) arguments.push_back(address(p));
@@ -68,6 +127,9 @@ private:
                              static_cast<uint64_t>(step.bytes));
             return;
         }
+        arguments.push_back(step.workspace < 0 ? llvm::ConstantPointerNull::get(ir_.getPtrTy())
+                                               : address({SequencePointer::Base::Arena, 0, step.workspace}));
+        arguments.push_back(function_->getArg(2));
         const std::vector<llvm::Type *> types(arguments.size(), ir_.getPtrTy());
         const auto callee =
             module_.getOrInsertFunction(step.symbol, llvm::FunctionType::get(ir_.getInt32Ty(), types, false));
@@ -75,16 +137,12 @@ private:
     }
 
     void check(const SequenceCheck &c, llvm::Value *indices) {
-        llvm::Constant *values = llvm::ConstantDataArray::get(
-            context_, llvm::ArrayRef<uint64_t>(reinterpret_cast<const uint64_t *>(c.extents.data()), c.extents.size()));
-        auto *extents = new llvm::GlobalVariable(module_, values->getType(), true, llvm::GlobalValue::PrivateLinkage,
-                                                 values, "extents");
+        llvm::Constant *extents = numbers(c.extents, "extents");
         const auto callee =
             module_.getOrInsertFunction(prefix_ + "_check_indices", ir_.getInt32Ty(), ir_.getPtrTy(), ir_.getInt32Ty(),
                                         ir_.getInt64Ty(), ir_.getPtrTy(), ir_.getInt64Ty(), ir_.getPtrTy());
-        return_failure(
-            ir_.CreateCall(callee, {indices, ir_.getInt32(uint32_t(c.bits)), ir_.getInt64(uint64_t(c.count)), extents,
-                                    ir_.getInt64(c.extents.size()), ir_.CreateGlobalStringPtr(c.text)}));
+        return_failure(ir_.CreateCall(callee, {indices, ir_.getInt32(uint32_t(c.bits)), ir_.getInt64(uint64_t(c.count)),
+                                               extents, ir_.getInt64(c.extents.size()), text(c.text)}));
     }
 
     void return_failure(llvm::Value *status) {
@@ -101,6 +159,7 @@ private:
     const std::string prefix_;
     llvm::IRBuilder<> ir_;
     llvm::Function *function_;
+    llvm::Value *hooked_ = nullptr; // whether the run has a context
     std::vector<llvm::Value *> tensors_;
 };
 

@@ -31,18 +31,30 @@ struct SequenceCheck {
     std::string text;
 };
 
-// A call of a function int SYMBOL(void *, …), a check of the indices in arguments[0], or a copy of
-// bytes from arguments[0] to arguments[1].
+// A tensor that a step computes, for hooks (runtime/kumiko_context.h).
+struct SequenceTensor {
+    std::string name, type;
+    std::vector<int64_t> extents;
+    SequencePointer place; // not Base::Data
+};
+
+// A call of a function int SYMBOL(void *, …, void *workspace, const kumiko_context *), a check of
+// the indices in arguments[0], or a copy of bytes from arguments[0] to arguments[1].
 struct SequenceStep {
     std::string symbol; // "" for the others
     std::vector<SequencePointer> arguments;
+    int64_t workspace = -1; // offset in the arena; -1: a null pointer is passed
     int64_t bytes = 0;
     std::optional<SequenceCheck> check = {};
+    // For hooks, as kumiko_step.
+    std::string nodes = {}, operators = {};
+    std::vector<SequenceTensor> made = {};
 };
 
 // A function that runs steps in order.
 struct Sequence {
-    std::string name;                 // int NAME(void *const *tensors, void *arena)
+    // int NAME(void *const *tensors, void *arena, const kumiko_context *context)
+    std::string name;
     std::vector<std::string> tensors; // names, for messages
     std::string data;                 // symbol of the read-only bytes; "" for none
     bool arena = false;               // whether the steps use it
@@ -51,7 +63,7 @@ struct Sequence {
 
 // One object with the function. It returns 0, or the code of the first step that failed;
 // KUMIKO_NULL_POINTER with a text if a pointer is null. Undefined symbols are those of the steps,
-// `data`, memcpy, <runtime_prefix>_fail and _check_indices.
+// `data`, memcpy, <runtime_prefix>_fail, _check_indices, _begin_step and _end_step.
 ObjectFile compile_sequence(const Sequence &sequence, const CpuTarget &target, const std::string &runtime_prefix);
 
 // One object with a hidden symbol of read-only bytes, aligned to 64.

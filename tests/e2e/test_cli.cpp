@@ -519,7 +519,7 @@ TEST_CASE("C functions of own ops take sizes as the op declares them, and any_sh
             {"name": "fixed", "op": ")" + object + R"(:layer", "parameters": {"M": 4, "N": 16, "K": 8}},
             {"name": "any", "op": ")" + object + R"(:layer", "any_shape": true}]})";
     const Json built = json_of(run("build layer.json -o own --quiet --json -"));
-    CHECK(built["manifest"]["abi_version"] == 2);
+    CHECK(built["manifest"]["abi_version"] == 3);
     CHECK(built["manifest"]["kernels"][0]["arguments"] == Json({"A", "B", "bias", "C", "M", "N", "K"}));
     CHECK(built["manifest"]["kernels"][2]["arguments"] ==
           Json({"A", "ldA", "B", "ldB", "bias", "C", "ldC", "M", "N", "K"}));

@@ -48,7 +48,7 @@ static void *work(void *result) {
         void *arena = aligned_alloc(64, (ONE_ARENA_BYTES + 64) / 64 * 64);
         fill(arena, ONE_ARENA_BYTES);
         one_io io = {x, (const int64_t *)i, y, r};
-        if (one_run(&io, arena) || memcmp(y, expected, sizeof y)) *(int *)result = 1;
+        if (one_run(&io, arena, NULL) || memcmp(y, expected, sizeof y)) *(int *)result = 1;
         free(arena);
     }
     return NULL;
@@ -60,21 +60,21 @@ int main(void) {
     void *arena = aligned_alloc(64, (ONE_ARENA_BYTES + TWO_ARENA_BYTES + 64) / 64 * 64);
     fill(arena, ONE_ARENA_BYTES);
     one_io io = {x, (const int64_t *)i, y, r};
-    if (one_run(&io, arena)) return 1;
+    if (one_run(&io, arena, NULL)) return 1;
     printf("y %g %g %g %g %g %g %g %g\n", y[0], y[1], y[2], y[3], y[4], y[5], y[6], y[7]);
     printf("r %g %g %g %g\n", r[0], r[1], r[2], r[3]);
     memcpy(expected, y, sizeof y);
     two_io other = {x, (const int64_t *)i, y, r};
-    if (two_run(&other, arena)) return 2;
+    if (two_run(&other, arena, NULL)) return 2;
     printf("two %g %g\n", y[3], r[3]);
     i[0] = 3;
-    printf("%d: %s\n", one_run(&io, arena), one_error());
+    printf("%d: %s\n", one_run(&io, arena, NULL), one_error());
     i[0] = 2;
     io.x = NULL;
-    printf("%d: %s\n", one_run(&io, arena), one_error());
+    printf("%d: %s\n", one_run(&io, arena, NULL), one_error());
     io.x = x;
-    printf("%d: %s\n", one_run(&io, NULL), one_error());
-    printf("%d: %s\n", one_run(NULL, arena), one_error());
+    printf("%d: %s\n", one_run(&io, NULL, NULL), one_error());
+    printf("%d: %s\n", one_run(NULL, arena, NULL), one_error());
     pthread_t threads[2];
     int wrong[2] = {0, 0};
     for (int t = 0; t < 2; t++) pthread_create(&threads[t], NULL, work, &wrong[t]);
