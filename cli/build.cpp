@@ -21,7 +21,7 @@ namespace {
 struct BuildArguments {
     std::string file, folder = "out", database, expected, json, compiler;
     std::vector<std::string> targets, sizes, constants;
-    std::string name, rounding;
+    std::string name, rounding, weights;
     std::optional<int> threads;
     bool self_test = true, cold = false, quiet = false;
 };
@@ -30,7 +30,8 @@ LibraryDescription describe(const BuildArguments &a) {
     if (!is_model(a.file)) {
         for (const auto &[option, given] :
              {std::pair("--size", !a.sizes.empty()), std::pair("--constant", !a.constants.empty()),
-              std::pair("--name", !a.name.empty()), std::pair("--rounding", !a.rounding.empty())}) {
+              std::pair("--name", !a.name.empty()), std::pair("--rounding", !a.rounding.empty()),
+              std::pair("--weights", !a.weights.empty())}) {
             if (given) throw UserError(fmt::format("{} is for models; {} is none", option, a.file));
         }
         return LibraryDescription::load(a.file);
@@ -43,6 +44,7 @@ LibraryDescription describe(const BuildArguments &a) {
     options.model.rules->rounding = rounding_of(a.rounding);
     options.model.sizes = sizes_of(a.sizes);
     options.model.constants = constants_of(a.constants, model);
+    options.weights_file = a.weights == "file";
     if (a.threads) options.threads = *a.threads ? *a.threads : kumiko_num_threads();
     if (!a.database.empty())
         options.model.source = tuned_schedules(a.database, {.threads = a.threads.value_or(1), .cold = a.cold});
@@ -110,6 +112,12 @@ void add_build(CLI::App &app) {
         ->type_name("NAME");
     add_size_options(*command, a->sizes, a->constants);
     add_rounding_option(*command, a->rounding);
+    command
+        ->add_option(
+            "--weights", a->weights,
+            "where a model's weights are: `object`, in the archive (the default), or `file`, which the program "
+            "reads or maps")
+        ->check(CLI::IsMember({"object", "file"}));
     command->add_option("--db", a->database, "use the schedules of this tuning database")->type_name("FILE");
     command->add_flag("--cold", a->cold, "use schedules that were tuned for cold caches");
     command

@@ -257,7 +257,7 @@ void compile_models(LibraryDescription &library, const std::vector<PackagedKerne
     for (const LibraryModel &model : library.models) {
         const Sequence sequence = model_sequence(library, model, kernels);
         members.emplace_back(model.name + "_run.o", compile_sequence(sequence, cpu, library.name).bytes);
-        if (!model.data.empty())
+        if (!model.data.empty() && !model.weights_file)
             members.emplace_back(model.name + "_data.o", compile_data(sequence.data, model.data, cpu).bytes);
     }
     for (LibraryModel &model : library.models) model.stack_bytes = stack_bytes(members, model.name + "_run");
@@ -308,6 +308,9 @@ LibraryReport build_library(const LibraryDescription &description, const std::st
     add("lib" + library.name + ".a", "the kernels" + std::string(runtime.source.empty() ? " and their runtime" : ""),
         make_archive(members));
     add(library.name + ".h", "C declarations", library_header(library, kernels));
+    for (const LibraryModel &model : library.models) {
+        if (model.weights_file) add(model.name + ".weights", "weights, for the program", weights_file(model));
+    }
     add(library.name + "Config.cmake", "for CMake's find_package", library_cmake(library, use));
     add(library.name + "ConfigVersion.cmake", "the version, for CMake", library_cmake_version(library));
     add(library.name + ".pc", "for pkg-config", library_pkg_config(library, use));

@@ -39,6 +39,7 @@ const std::tuple<int, const char *, const char *> statuses[] = {
     {KUMIKO_TASK_FAILED, "TASK_FAILED", "a parallel task failed without a code of its own"},
     {KUMIKO_MISSING_FEATURE, "MISSING_FEATURE", "the processor lacks what the kernel was built for"},
     {KUMIKO_BAD_INDEX, "BAD_INDEX", "an index read from a tensor is out of range"},
+    {KUMIKO_BAD_WEIGHTS, "BAD_WEIGHTS", "the weights are not those that were built with the library"},
 };
 
 // The largest size over all variants of the array that pack p writes; nullopt if it depends on
@@ -114,10 +115,10 @@ std::string library_header(const LibraryDescription &library, const std::vector<
     options.extra += fmt::format("\n/* What functions return. */\nenum {}_status {{\n", name);
     for (const auto &[code, text, meaning] : statuses)
         options.extra +=
-            fmt::format("    {}_{} = {}{} /* {} */\n", big, text, code, code == KUMIKO_BAD_INDEX ? "" : ",", meaning);
+            fmt::format("    {}_{} = {}{} /* {} */\n", big, text, code, code == KUMIKO_BAD_WEIGHTS ? "" : ",", meaning);
     options.extra += "};\n";
     if (!library.models.empty()) options.extra += "\n" + std::string(context_header());
-    for (const LibraryModel &m : library.models) options.extra += model_declarations(m);
+    for (const LibraryModel &m : library.models) options.extra += model_declarations(library.name, m);
     for (const PackagedKernel &k : kernels) {
         if (k.kernel->internal) continue;
         std::string note = k.kernel->op.to_string();

@@ -50,11 +50,13 @@ std::string library_cmake(const LibraryDescription &library, const LibraryUse &u
 std::string library_cmake_version(const LibraryDescription &library);
 std::string library_pkg_config(const LibraryDescription &library, const LibraryUse &use);
 // The C declarations of a model: sizes, the struct of its arrays, and its function.
-std::string model_declarations(const LibraryModel &model);
+std::string model_declarations(const std::string &library, const LibraryModel &model);
 // The function of a model. `kernels`: of the library, in its order.
 Sequence model_sequence(const LibraryDescription &library, const LibraryModel &model,
                         const std::vector<PackagedKernel> &kernels);
 Json model_manifest(const LibraryModel &model);
+// The bytes of <name>.weights (runtime/kumiko_runtime.h).
+std::string weights_file(const LibraryModel &model);
 // A C type for elements: float, or uint16_t for the bits of 16-bit floats.
 std::string c_element_type(Type type);
 Json library_manifest(const LibraryDescription &library, const std::vector<Target> &targets,

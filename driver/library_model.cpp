@@ -2,6 +2,7 @@
 
 #include "driver/library_files.h"
 #include "dsl/types.h"
+#include "runtime/kumiko_runtime.h"
 #include "support/json.h"
 
 #include <fmt/format.h>
@@ -36,32 +37,51 @@ std::string in_comment(const std::string &text) {
 
 } // namespace
 
+std::string weights_file(const LibraryModel &m) {
+    std::string header(KUMIKO_WEIGHTS_HEADER, '\0');
+    const auto set = [&](size_t at, int bytes, uint64_t number) {
+        for (int i = 0; i < bytes; i++) header[at + size_t(i)] = static_cast<char>(number >> (8 * i));
+    };
+    header.replace(0, 8, KUMIKO_WEIGHTS_MARK);
+    set(8, 4, 1);
+    set(16, 8, header.size() + m.data.size());
+    set(24, 8, kumiko_hash_weights(m.data.data(), m.data.size()));
+    return header + m.data;
+}
+
 std::string c_element_type(Type t) {
     if (t.is_bool()) return "uint8_t";
     if (t.is_float()) return t.bits() == 64 ? "double" : t.bits() == 32 ? "float" : "uint16_t";
     return fmt::format("{}int{}_t", t.is_uint() ? "u" : "", t.bits());
 }
 
-std::string model_declarations(const LibraryModel &m) {
-    std::string big = m.name;
-    std::transform(big.begin(), big.end(), big.begin(), [](unsigned char c) { return std::toupper(c); });
+std::string model_declarations(const std::string &library, const LibraryModel &m) {
+    const auto upper = [](std::string text) {
+        std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::toupper(c); });
+        return text;
+    };
+    const std::string big = upper(m.name), library_big = upper(library);
     std::string text = fmt::format(
         "\n/* The model {0}: the function {1}_run, its arrays, and its memory. All arrays are dense, the last axis\n"
         " * inside. Elements of bool are 0 or 1; those of f16 and bf16 are their bits. */\n"
         "#define {2}_ARENA_BYTES {3} /* of the arena, with the workspaces of kernels */\n"
         "#define {2}_ARENA_ALIGNMENT 64 /* bytes */\n"
-        "#define {2}_WEIGHTS_BYTES {4} /* of weights in the library */\n"
+        "#define {2}_WEIGHTS_BYTES {4} /* of weights in the {8} */\n"
         "#define {2}_STACK_BYTES {7} /* of each thread, without hooks, the thread pool and the C library */\n"
         "#define {2}_STEPS {5} /* that hooks are called for; manifest.json lists them */\n"
         "#define {2}_THREADS {6} /* at most so many run a loop that needs workspaces */\n"
         "typedef struct {1}_io {{\n",
-        in_comment(m.origin), m.name, big, m.arena_bytes, m.data.size(), m.steps.size(), m.threads, m.stack_bytes);
+        in_comment(m.origin), m.name, big, m.arena_bytes, m.data.size(), m.steps.size(), m.threads, m.stack_bytes,
+        m.weights_file ? "file" : "library");
     for (const LibraryTensor &t : m.inputs)
         text += fmt::format("    const {} *{}; /* input \"{}\": {} */\n", c_element_type(t.type), t.name,
                             in_comment(t.origin), shape_of(t));
     for (const LibraryTensor &t : m.outputs)
         text += fmt::format("    {} *{}; /* output \"{}\": {} */\n", c_element_type(t.type), t.name,
                             in_comment(t.origin), shape_of(t));
+    if (m.weights_file)
+        text += fmt::format(
+            "    const void *weights; /* contents of {}.weights, aligned to 64 bytes; may be mapped */\n", m.name);
     return text +
            fmt::format("}} {0}_io;\n"
                        "/* Computes the outputs. `arena`: {1}_ARENA_BYTES bytes that no other call uses at the same "
@@ -69,7 +89,13 @@ std::string model_declarations(const LibraryModel &m) {
                        "Returns 0, or a code\n * of the status, with a text in the error. Any number of threads may "
                        "call it, each with an arena of its\n * own. It allocates nothing. */\n"
                        "int {0}_run(const {0}_io *io, void *arena, const kumiko_context *context);\n",
-                       m.name, big);
+                       m.name, big) +
+           (m.weights_file ? fmt::format("/* Checks the contents of {0}.weights, which {0}_run only recognises by "
+                                         "their first 64 bytes: size, version\n * and a hash of all bytes. Returns 0 "
+                                         "or {1}_BAD_WEIGHTS. */\n"
+                                         "int {0}_check_weights(const void *file, size_t bytes);\n",
+                                         m.name, library_big)
+                           : "");
 }
 
 Sequence model_sequence(const LibraryDescription &library, const LibraryModel &m,
@@ -80,7 +106,13 @@ Sequence model_sequence(const LibraryDescription &library, const LibraryModel &m
         for (const LibraryTensor &t : *tensors) s.tensors.push_back(t.name);
     }
     s.arena = m.arena_bytes > 0;
-    if (!m.data.empty()) s.data = fmt::format("{}_{}_weights", library.name, m.name);
+    if (m.weights_file) {
+        s.weights = {s.tensors.size(), m.name + "_check_weights", m.name, KUMIKO_WEIGHTS_HEADER + m.data.size(),
+                     kumiko_hash_weights(m.data.data(), m.data.size())};
+        s.tensors.push_back("weights");
+    } else if (!m.data.empty()) {
+        s.data = fmt::format("{}_{}_weights", library.name, m.name);
+    }
     for (const LibraryStep &step : m.steps) {
         SequenceStep made{step.kernel ? kernels.at(*step.kernel).symbol : "", step.arguments};
         made.workspace = step.workspace, made.bytes = step.bytes, made.check = step.check;
@@ -116,6 +148,7 @@ Json model_manifest(const LibraryModel &m) {
             {"threads", m.threads},
             {"stack_bytes", m.stack_bytes},
             {"weights_bytes", m.data.size()},
+            {"weights_file", m.weights_file ? Json(m.name + ".weights") : Json(nullptr)},
             {"steps", steps}};
 }
 

@@ -50,7 +50,10 @@ struct LibraryModel {
     // Places the arena's offsets when the bytes of each kernel's workspaces are known, which depend
     // on its schedules. Null: the offsets are given.
     std::function<void(LibraryModel &model, const std::vector<int64_t> &workspaces)> place = nullptr;
-    std::string data;        // read-only bytes: weights
+    std::string data; // read-only bytes: weights
+    // They are the file <name>.weights instead of a part of the archive. The caller passes its
+    // contents as <name>_io::weights.
+    bool weights_file = false;
     int64_t arena_bytes = 0; // aligned to 64
     int64_t arena_bound = 0; // the most bytes that are live at once
     int64_t stack_bytes = 0; // of one thread; build_library() fills it in

@@ -111,6 +111,9 @@ const std::vector<std::string> &runtime_functions() {
                                                    "parallel_for_in",
                                                    "begin_step",
                                                    "end_step",
+                                                   "hash_weights",
+                                                   "match_weights",
+                                                   "verify_weights",
                                                    "error",
                                                    "clear_error"};
     return names;

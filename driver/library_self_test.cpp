@@ -11,6 +11,7 @@
 #include "dsl/half.h"
 #include "dsl/inout.h"
 #include "dsl/interpret.h"
+#include "runtime/kumiko_runtime.h"
 #include "targets/lower/nest.h"
 
 #include <fmt/format.h>
@@ -295,11 +296,18 @@ std::string test_of(const LibraryDescription &library, const LibraryModel &m) {
         checks += fmt::format("    if (!rc) wrong += compare_{}(\"{}_run\", \"{}\", {}, {}, {}_count, {});\n",
                               kind(t.type), m.name, t.name, allocate(t), table, table, number(tolerance(t.type)));
     }
+    if (m.weights_file) {
+        body += fmt::format("    void *weights = read_weights(\"{0}.weights\", {1});\n"
+                            "    if (weights) rc = {0}_check_weights(aligned(weights), {1});\n",
+                            m.name, m.data.size() + KUMIKO_WEIGHTS_HEADER);
+        pointers += (pointers.empty() ? "" : ", ") + std::string("weights ? aligned(weights) : weights");
+        released += "    release(weights);\n";
+    }
     return tables + fmt::format(R"(static int test_{0}_run(void) {{
     int rc = 0, wrong = 0;
     void *arena = allocate({1} + 64);
 {2}    {0}_io io = {{{3}}};
-    if (arena) rc = {0}_run(&io, (char *)arena + (64 - (size_t)arena % 64) % 64, NULL);
+    if (arena && !rc) rc = {0}_run(&io, aligned(arena), NULL);
     if (rc) {{
         write_text("{0}_run: code ");
         write_integer(rc);
@@ -314,6 +322,40 @@ std::string test_of(const LibraryDescription &library, const LibraryModel &m) {
 )",
                                 m.name, m.arena_bytes, body, pointers, library.name, checks, released);
 }
+
+// Of models: an address in a block of 63 bytes more.
+const char *aligned_blocks = R"(
+static void *aligned(void *block) { return (char *)block + (64 - (size_t)block % 64) % 64; }
+)";
+// Weights in files; the program's first argument is their folder.
+const char *hosted_weights = R"(
+static const char *weights_folder = ".";
+static void *read_weights(const char *name, size_t bytes) {
+    char path[4096];
+    void *block = allocate(bytes + 64);
+    FILE *file;
+    snprintf(path, sizeof path, "%s/%s", weights_folder, name);
+    file = fopen(path, "rb");
+    if (!file || !block || fread(aligned(block), 1, bytes, file) != bytes) {
+        write_text(path), write_text(" cannot be read; the folder with it is the argument of this program\n");
+        release(block);
+        block = NULL;
+    }
+    if (file) fclose(file);
+    return block;
+}
+)";
+// {0} is the library's name.
+const char *freestanding_weights = R"(
+/* The board's: copies a file of weights of so many bytes; returns 0 if there is none. */
+int {0}_selftest_weights(const char *name, void *to, size_t bytes);
+static void *read_weights(const char *name, size_t bytes) {{
+    void *block = allocate(bytes + 64);
+    if (block && {0}_selftest_weights(name, aligned(block), bytes)) return block;
+    release(block);
+    return NULL;
+}}
+)";
 
 // Output and allocation for hosted programs.
 const char *hosted = R"(
@@ -529,11 +571,17 @@ std::string library_self_test(const LibraryDescription &library, const std::vect
         text += test_of(library, k);
         tests += fmt::format("{}test_{}", tests.empty() ? "" : ", ", k.kernel->name);
     }
+    const bool in_files =
+        std::any_of(library.models.begin(), library.models.end(), [](const LibraryModel &m) { return m.weights_file; });
+    if (!library.models.empty()) text += aligned_blocks;
+    if (in_files)
+        text += use.freestanding ? fmt::format(fmt::runtime(freestanding_weights), library.name) : hosted_weights;
+    const bool argument = in_files && !use.freestanding;
     for (const LibraryModel &m : library.models) {
         text += test_of(library, m);
         tests += fmt::format("{}test_{}_run", tests.empty() ? "" : ", ", m.name);
     }
-    return text + fmt::format(R"(int main(void) {{
+    return text + fmt::format(R"(int main({3}) {{
     static int (*const tests[])(void) = {{{0}}};
     const int functions = (int)(sizeof tests / sizeof *tests);
     int failed = 0, i;
@@ -544,8 +592,10 @@ std::string library_self_test(const LibraryDescription &library, const std::vect
     return failed ? 1 : 0;
 }}
 )",
-                              tests, use.freestanding ? "    " + library.name + "_set_memory(take, release);\n" : "",
-                              library.name);
+                              tests,
+                              (use.freestanding ? "    " + library.name + "_set_memory(take, release);\n" : "") +
+                                  (argument ? "    if (argc > 1) weights_folder = argv[1];\n" : ""),
+                              library.name, argument ? "int argc, char **argv" : "void");
 }
 
 } // namespace kumiko

@@ -57,6 +57,9 @@
 #define kumiko_parallel_for_in KUMIKO_JOIN(KUMIKO_PREFIX, parallel_for_in)
 #define kumiko_begin_step KUMIKO_JOIN(KUMIKO_PREFIX, begin_step)
 #define kumiko_end_step KUMIKO_JOIN(KUMIKO_PREFIX, end_step)
+#define kumiko_hash_weights KUMIKO_JOIN(KUMIKO_PREFIX, hash_weights)
+#define kumiko_match_weights KUMIKO_JOIN(KUMIKO_PREFIX, match_weights)
+#define kumiko_verify_weights KUMIKO_JOIN(KUMIKO_PREFIX, verify_weights)
 #define kumiko_error KUMIKO_JOIN(KUMIKO_PREFIX, error)
 #define kumiko_clear_error KUMIKO_JOIN(KUMIKO_PREFIX, clear_error)
 #endif
@@ -77,7 +80,8 @@ enum kumiko_status {
     KUMIKO_BAD_STRIDE = 7,        /* a stride differs from what the kernel states */
     KUMIKO_TASK_FAILED = 8,       /* a parallel task failed without a code of its own */
     KUMIKO_MISSING_FEATURE = 9,   /* the processor lacks an instruction set of the kernel */
-    KUMIKO_BAD_INDEX = 10         /* an index read from a tensor is out of range */
+    KUMIKO_BAD_INDEX = 10,        /* an index read from a tensor is out of range */
+    KUMIKO_BAD_WEIGHTS = 11       /* the weights are not those that were built with the library */
 };
 
 int kumiko_abi_version(void);
@@ -187,6 +191,29 @@ typedef struct {
 void kumiko_begin_step(const kumiko_context *context, const kumiko_step *step);
 void kumiko_end_step(const kumiko_context *context, const kumiko_step *step, const kumiko_stored_tensor *made,
                      int64_t count, void *const *arrays, void *arena);
+
+/* A file of weights. Numbers are little-endian.
+ *
+ *   bytes    |
+ *   0 – 7    | KUMIKO_WEIGHTS_MARK
+ *   8 – 11   | version: 1
+ *   16 – 23  | size of the file in bytes
+ *   24 – 31  | kumiko_hash_weights() of the bytes from 64 on
+ *   64 –     | the weights, each at a multiple of 64 bytes
+ *
+ * Bytes that the table does not name are 0. */
+#define KUMIKO_WEIGHTS_MARK "kumiko.w"
+#define KUMIKO_WEIGHTS_HEADER 64
+
+/* Not cryptographic: it finds damage and other files, not forgeries. */
+uint64_t kumiko_hash_weights(const void *data, size_t bytes);
+
+/* Returns 0 if the first bytes of a file state this size and hash, otherwise KUMIKO_BAD_WEIGHTS
+ * with a text that begins with `model`. The file is at least KUMIKO_WEIGHTS_HEADER bytes. */
+int kumiko_match_weights(const void *file, uint64_t bytes, uint64_t hash, const char *model);
+
+/* The same for a file of `given` bytes, whose hash is computed. `file` may be NULL: an error. */
+int kumiko_verify_weights(const void *file, size_t given, uint64_t bytes, uint64_t hash, const char *model);
 
 #ifdef __cplusplus
 }

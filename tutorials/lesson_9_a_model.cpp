@@ -50,11 +50,16 @@ int main() {
         std::cout << e.what() << "\n";
     }
 
-    // The same program as a C function: int layers_run(const layers_io *io, void
-    // *arena, const kumiko_context *context).
+    // The same program as a C function, which allocates nothing:
+    //
+    //   int layers_run(const layers_io *io, void *arena, const kumiko_context *context);
+    //
+    // The context may have hooks for threads, profiles and values (runtime/kumiko_context.h).
+    // layers.weights is apart from the archive, so that a program can map it.
     graph::ModelLibraryOptions options;
     options.name = "layers";
     options.model.sizes = {{"batch", 4}};
+    options.weights_file = true;
     const LibraryReport report = build_library(graph::describe_library(model, options), "lesson_9_library");
     for (const auto &[name, purpose] : report.files) std::cout << name << ": " << purpose << "\n";
 }

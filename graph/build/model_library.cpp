@@ -75,27 +75,47 @@ std::string c_identifier(const std::string &name) {
 }
 
 LibraryDescription describe_library(const Model &model, const ModelLibraryOptions &options) {
+    LibraryDescription library;
+    library.name = options.name, library.targets = options.targets;
+    add_model(library, model, options);
+    return library;
+}
+
+void add_model(LibraryDescription &library, const Model &model, const ModelLibraryOptions &options) {
     if (!is_identifier(options.name))
         throw UserError(fmt::format("\"{}\" cannot be the name of a C function; legal are a letter, then letters, "
                                     "digits and underscores",
                                     options.name));
+    for (const LibraryModel &other : library.models) {
+        if (other.name == options.name)
+            throw UserError(fmt::format("library {}: two models are named {}", library.name, options.name));
+    }
     Program program = make_program(make_graph(model, options.model), options.model.groups);
-    LibraryDescription library;
-    library.name = options.name, library.targets = options.targets;
     // Packed weights fit one target, so a library for several has plain ones.
     std::vector<PreparedKernel> prepared;
     if (options.targets.size() == 1)
         prepared = prepare(program, Target::named(options.targets[0]),
                            {.pack = options.model.pack, .source = options.model.source});
+    std::map<std::string, size_t> known; // kernels by formula and schedule
+    const auto key = [](const LibraryKernel &k) {
+        return k.op.hash() + (k.schedule ? k.schedule->schedule->dump() : "");
+    };
+    for (size_t n = 0; n < library.kernels.size(); n++) {
+        if (library.kernels[n].internal) known.emplace(key(library.kernels[n]), n);
+    }
+    std::vector<size_t> numbers; // of the program's kernels in the library
     for (size_t n = 0; n < program.kernels.size(); n++) {
-        LibraryKernel kernel{fmt::format("kernel{}", n), program.kernels[n]};
+        LibraryKernel kernel{fmt::format("kernel{}", library.kernels.size()), program.kernels[n]};
         if (!prepared.empty()) kernel.schedule = prepared[n].from;
         kernel.internal = true;
-        library.kernels.push_back(std::move(kernel));
+        const auto [at, fresh] = known.emplace(key(kernel), library.kernels.size());
+        numbers.push_back(at->second);
+        if (fresh) library.kernels.push_back(std::move(kernel));
     }
     LibraryModel made;
     made.name = options.name, made.origin = model.name();
     std::set<std::string> taken;
+    if (options.weights_file) taken.insert("weights"); // a field beside the arrays
     made.inputs = tensors_of(program.inputs, taken), made.outputs = tensors_of(program.outputs, taken);
     std::vector<int64_t> offsets; // of the constants
     for (const Buffer<> &constant : program.constants) {
@@ -105,11 +125,18 @@ LibraryDescription describe_library(const Model &model, const ModelLibraryOption
         made.data.append(static_cast<const char *>(dense.data()),
                          dense.number_of_elements() * size_t(dense.type().bytes()));
     }
-    made.threads = options.threads;
-    made.place = [program, offsets](LibraryModel &m, const std::vector<int64_t> &workspaces) {
+    made.threads = options.threads, made.weights_file = options.weights_file;
+    // Only the plan of the program is kept, not its constants.
+    program.constants.clear();
+    made.place = [program, offsets, numbers](LibraryModel &m, const std::vector<int64_t> &workspaces) {
         Program placed = program;
-        place(placed, workspaces);
+        std::vector<int64_t> own;
+        for (const size_t n : numbers) own.push_back(workspaces.empty() ? 0 : workspaces.at(n));
+        place(placed, own);
         m.steps = steps_of(placed, offsets);
+        for (LibraryStep &step : m.steps) {
+            if (step.kernel) step.kernel = numbers[*step.kernel];
+        }
         m.arena_bytes = placed.arena_bytes, m.arena_bound = placed.arena_bound;
     };
     made.place(made, {});
@@ -127,7 +154,6 @@ LibraryDescription describe_library(const Model &model, const ModelLibraryOption
         return evaluate(model, all, evaluation);
     };
     library.models.push_back(std::move(made));
-    return library;
 }
 
 std::vector<ModelTask> tuning_tasks(const Model &model, const CompileModelOptions &options, const Target &target) {

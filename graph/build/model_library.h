@@ -12,12 +12,18 @@ struct ModelLibraryOptions {
     // At most so many threads run a loop whose iterations have workspaces; the arena has a part for
     // each of them. At least 1.
     int threads = 8;
+    bool weights_file = false; // as LibraryModel::weights_file
     CompileModelOptions model;
 };
 
 // A library with the function <name>_run (driver/library_model.h). Throws as fix_sizes and
 // make_program, and UserError for a name that is no C identifier.
 LibraryDescription describe_library(const Model &model, const ModelLibraryOptions &options);
+
+// Adds a further model to a library. Kernels with equal formulas and schedules are shared.
+// `options.targets` are the library's. Throws as describe_library, and UserError for a model with
+// the name of another one.
+void add_model(LibraryDescription &library, const Model &model, const ModelLibraryOptions &options);
 
 // A kernel of a model as a task for the tuner.
 struct ModelTask {

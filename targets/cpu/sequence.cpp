@@ -1,5 +1,6 @@
 #include "targets/cpu/sequence.h"
 
+#include "runtime/kumiko_runtime.h"
 #include "targets/cpu/baseline_module.h"
 
 #include <llvm/IR/IRBuilder.h>
@@ -26,6 +27,10 @@ public:
             refuse_null(tensors_.back(), sequence_.tensors[t]);
         }
         if (sequence_.arena) refuse_null(function_->getArg(1), "the arena");
+        if (const auto &w = sequence_.weights)
+            return_failure(
+                call("match_weights", ir_.getInt32Ty(),
+                     {tensors_.at(w->tensor), ir_.getInt64(w->bytes), ir_.getInt64(w->hash), text(w->model)}));
         hooked_ = ir_.CreateIsNotNull(function_->getArg(2));
         for (size_t n = 0; n < sequence_.steps.size(); n++) {
             const SequenceStep &step = sequence_.steps[n];
@@ -37,6 +42,18 @@ public:
                        {described, made, ir_.getInt64(step.made.size()), function_->getArg(0), function_->getArg(1)});
         }
         ir_.CreateRet(ir_.getInt32(0));
+    }
+
+    // After run().
+    void add_check_of_weights(cpu::BaselineModule &made) {
+        const SequenceWeights &w = *sequence_.weights;
+        auto *type = llvm::FunctionType::get(ir_.getInt32Ty(), {ir_.getPtrTy(), ir_.getInt64Ty()}, false);
+        function_ = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, w.check, module_);
+        made.set_attributes(*function_);
+        ir_.SetInsertPoint(block("entry"));
+        ir_.CreateRet(call(
+            "verify_weights", ir_.getInt32Ty(),
+            {function_->getArg(0), function_->getArg(1), ir_.getInt64(w.bytes), ir_.getInt64(w.hash), text(w.model)}));
     }
 
 private:
@@ -57,12 +74,16 @@ private:
     llvm::Value *address(const SequencePointer &p) {
         if (p.base == SequencePointer::Base::Tensor) return tensors_.at(p.tensor);
         llvm::Value *base = function_->getArg(1);
-        if (p.base == SequencePointer::Base::Data) {
+        int64_t offset = p.offset;
+        if (p.base == SequencePointer::Base::Data && sequence_.weights) {
+            base = tensors_.at(sequence_.weights->tensor);
+            offset += KUMIKO_WEIGHTS_HEADER;
+        } else if (p.base == SequencePointer::Base::Data) {
             auto *data = llvm::cast<llvm::GlobalVariable>(module_.getOrInsertGlobal(sequence_.data, ir_.getInt8Ty()));
             data->setVisibility(llvm::GlobalValue::HiddenVisibility);
             base = data;
         }
-        return ir_.CreateConstInBoundsGEP1_64(ir_.getInt8Ty(), base, static_cast<uint64_t>(p.offset));
+        return ir_.CreateConstInBoundsGEP1_64(ir_.getInt8Ty(), base, static_cast<uint64_t>(offset));
     }
 
     llvm::Constant *text(const std::string &t) { return ir_.CreateGlobalStringPtr(t); }
@@ -100,17 +121,22 @@ private:
         return constant(llvm::ConstantArray::get(llvm::ArrayType::get(all[0]->getType(), all.size()), all), "made");
     }
 
+    // A call of a function of the runtime.
+    llvm::Value *call(const std::string &name, llvm::Type *result, const std::vector<llvm::Value *> &arguments) {
+        std::vector<llvm::Type *> types;
+        for (const llvm::Value *v : arguments) types.push_back(v->getType());
+        return ir_.CreateCall(
+            module_.getOrInsertFunction(prefix_ + "_" + name, llvm::FunctionType::get(result, types, false)),
+            arguments);
+    }
+
     // Calls a function of the runtime with the context, if there is one.
     void call_hooks(const char *name, std::vector<llvm::Value *> arguments) {
         llvm::BasicBlock *call = block(name), *next = block("next");
         ir_.CreateCondBr(hooked_, call, next);
         ir_.SetInsertPoint(call);
         arguments.insert(arguments.begin(), function_->getArg(2));
-        std::vector<llvm::Type *> types;
-        for (const llvm::Value *v : arguments) types.push_back(v->getType());
-        ir_.CreateCall(
-            module_.getOrInsertFunction(prefix_ + "_" + name, llvm::FunctionType::get(ir_.getVoidTy(), types, false)),
-            arguments);
+        this->call(name, ir_.getVoidTy(), arguments);
         ir_.CreateBr(next);
         ir_.SetInsertPoint(next);
     }
@@ -167,7 +193,9 @@ private:
 
 ObjectFile compile_sequence(const Sequence &sequence, const CpuTarget &target, const std::string &runtime_prefix) {
     cpu::BaselineModule made(target, sequence.name);
-    SequenceBuilder(made, sequence, runtime_prefix).run();
+    SequenceBuilder builder(made, sequence, runtime_prefix);
+    builder.run();
+    if (sequence.weights) builder.add_check_of_weights(made);
     return made.emit();
 }
 

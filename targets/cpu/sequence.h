@@ -16,7 +16,7 @@ struct ObjectFile;
 struct SequencePointer {
     enum class Base {
         Tensor, // an array that the caller passes
-        Data,   // read-only bytes of the library
+        Data,   // read-only bytes of the library, or of the file of weights
         Arena,  // memory that the caller passes
     } base = Base::Arena;
     size_t tensor = 0;  // Base::Tensor: its number
@@ -51,19 +51,30 @@ struct SequenceStep {
     std::vector<SequenceTensor> made = {};
 };
 
+// Weights in a file, which the caller passes as a tensor (runtime/kumiko_runtime.h).
+struct SequenceWeights {
+    size_t tensor = 0;
+    // int CHECK(const void *file, size_t bytes), which checks all of the file
+    std::string check;
+    std::string model;            // for messages
+    uint64_t bytes = 0, hash = 0; // of the file, of its data
+};
+
 // A function that runs steps in order.
 struct Sequence {
     // int NAME(void *const *tensors, void *arena, const kumiko_context *context)
     std::string name;
-    std::vector<std::string> tensors; // names, for messages
-    std::string data;                 // symbol of the read-only bytes; "" for none
-    bool arena = false;               // whether the steps use it
+    std::vector<std::string> tensors;            // names, for messages
+    std::string data;                            // symbol of the read-only bytes; "" for none
+    std::optional<SequenceWeights> weights = {}; // in place of `data`
+    bool arena = false;                          // whether the steps use it
     std::vector<SequenceStep> steps;
 };
 
 // One object with the function. It returns 0, or the code of the first step that failed;
 // KUMIKO_NULL_POINTER with a text if a pointer is null. Undefined symbols are those of the steps,
-// `data`, memcpy, <runtime_prefix>_fail, _check_indices, _begin_step and _end_step.
+// `data`, memcpy, and functions of the runtime. With weights in a file it refuses another file's
+// first bytes.
 ObjectFile compile_sequence(const Sequence &sequence, const CpuTarget &target, const std::string &runtime_prefix);
 
 // One object with a hidden symbol of read-only bytes, aligned to 64.

@@ -144,6 +144,96 @@ TEST_CASE("odd names of values, and constants without elements, make a library t
     must_run(in + "c++ -std=c++20 -Wall -Wextra -Werror -Iout -c app.cpp -o app.o");
 }
 
+TEST_CASE("weights as a file: mapped, and refused if they are not the library's") {
+    const fs::path folder = scratch("graph_library", "weights");
+    save_model(folder / "one.onnx", "2"), save_model(folder / "two.onnx", "3");
+    const std::string in = "cd " + folder.string() + " && ";
+    for (const std::string name : {"one", "two"})
+        must_run(in + kumiko_command + " build " + name + ".onnx --size N=3 --weights file -o . --quiet");
+    must_run(in + kumiko_command + " build one.onnx --size N=3 -o object --quiet");
+    must_run(in + "cc -std=c11 -Wall -Wextra -Werror one_selftest.c libone.a -lm -lpthread -o st");
+    CHECK_EQ(must_run(in + "./st"), "one: 1 functions, 20 samples: 1 passed, 0 failed\n");
+    CHECK_EQ(must_run(in + "cd .. && weights/st weights"), "one: 1 functions, 20 samples: 1 passed, 0 failed\n");
+    std::string text;
+    CHECK_EQ(run(in + "cd .. && weights/st", text), 1);
+    CHECK(text.find("./one.weights cannot be read; the folder with it is the argument") != std::string::npos);
+    const size_t bytes = fs::file_size(folder / "one.weights");
+    CHECK(read(folder / "one.h").find("#define ONE_WEIGHTS_BYTES " + std::to_string(bytes - 64)) != std::string::npos);
+    CHECK(read(folder / "one.h").find("const void *weights;") != std::string::npos);
+    CHECK(read(folder / "object/one.h").find("one_check_weights") == std::string::npos);
+
+    std::ofstream(folder / "app.c") << R"(
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include "one.h"
+
+static _Alignas(64) char file[64 + ONE_WEIGHTS_BYTES + 64];
+
+static void check(const char *what, size_t bytes) {
+    const int code = one_check_weights(file, bytes);
+    printf("%s: %d %s\n", what, code, code ? one_error() : "");
+}
+
+int main(void) {
+    float x[12] = {0}, y[8], r[12];
+    int64_t i[2] = {0, 1};
+    const size_t bytes = 64 + ONE_WEIGHTS_BYTES;
+    char *mapped = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, open("one.weights", O_RDONLY), 0);
+    void *arena = aligned_alloc(64, ONE_ARENA_BYTES);
+    one_io io = {x, i, y, r, mapped};
+    if (one_check_weights(mapped, bytes) || one_run(&io, arena, NULL)) return 1;
+    memcpy(file, mapped, bytes);
+    check("good", bytes);
+    check("short", bytes - 1);
+    check("long", bytes + 1);
+    check("header", 63);
+    file[70] ^= 1;
+    check("damaged", bytes);
+    file[8] = 2;
+    check("version", bytes);
+    file[0] = 'x';
+    check("mark", bytes);
+    io.weights = file;
+    printf("%d %s\n", one_run(&io, arena, NULL), one_error());
+    io.weights = mapped + 4;
+    printf("%d %s\n", one_run(&io, arena, NULL), one_error());
+    io.weights = NULL;
+    printf("%d %s\n", one_run(&io, arena, NULL), one_error());
+    printf("%d %s\n", one_check_weights(NULL, bytes), one_error());
+    mapped = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, open("two.weights", O_RDONLY), 0);
+    io.weights = mapped;
+    printf("%d %s\n", one_run(&io, arena, NULL), one_error());
+    free(arena);
+    return 0;
+}
+)";
+    must_run(in + "cc -std=c11 -D_GNU_SOURCE -Wall -Wextra -Werror -fsanitize=address,undefined app.c libone.a -lm "
+                  "-lpthread -o app");
+    const std::string legal = "legal is the file that was built with the library\n";
+    CHECK_EQ(must_run(in + "./app"),
+             "good: 0 \n"
+             "short: 11 one: the weights are cut off, or continue: they have " +
+                 std::to_string(bytes - 1) +
+                 " bytes\n"
+                 "long: 11 one: the weights are cut off, or continue: they have " +
+                 std::to_string(bytes + 1) +
+                 " bytes\n"
+                 "header: 11 one: the weights have 63 bytes; " +
+                 legal +
+                 "damaged: 11 one: the weights are damaged: their hash is not the one that they state\n"
+                 "version: 11 one: the weights have the version 2; legal is 1\n"
+                 "mark: 11 one: these are no weights; " +
+                 legal + "11 one: these are no weights; " + legal +
+                 "11 one: the weights are not aligned to 64 bytes\n"
+                 "1 one_run: weights is a null pointer\n"
+                 "11 one: the weights are a null pointer\n"
+                 "11 one: the weights are of another model or build; " +
+                 legal);
+}
+
 TEST_CASE("bad arguments of a build from a model") {
     const fs::path folder = scratch("graph_library", "errors");
     save_model(folder / "one.onnx", "2");
