@@ -1,45 +1,23 @@
 // ONNX's own tests of single operators. tests/data/onnx_nodes.json lists those that fail, with the
-// reason; a test that passes must not be listed, so the list only shrinks. Compiled programs have
-// fixed shapes: inputs that decide them are constants (tests/data/onnx_shape_inputs.json).
+// reason; a test that passes must not be listed, so the list only shrinks.
 // Links: graph/build
 // Levels: no
 // Sanitized: no
 // Cost: 60
 #include "dsl/buffer_elements.h"
 #include "dsl/types.h"
-#include "graph/build/compiled_model.h"
 #include "support/error.h"
-#include "support/json.h"
+#include "tests/unit/onnx_nodes.h"
 
 #include <doctest/doctest.h>
 
 #include <cmath>
-#include <filesystem>
-#include <fmt/format.h>
-#include <fstream>
 #include <set>
 
 using namespace kumiko;
-namespace fs = std::filesystem;
+using namespace kumiko::onnx_nodes;
 
 namespace {
-
-const fs::path tests_folder = fs::path(KUMIKO_SOURCE_DIR) / ".deps/onnx-tests";
-
-Json failing() {
-    std::ifstream in(KUMIKO_SOURCE_DIR "/tests/data/onnx_nodes.json");
-    return Json::parse(in);
-}
-
-std::vector<fs::path> cases() {
-    std::vector<fs::path> all;
-    if (!fs::exists(tests_folder / ".made")) return all;
-    for (const auto &entry : fs::directory_iterator(tests_folder)) {
-        if (entry.is_directory()) all.push_back(entry.path());
-    }
-    std::sort(all.begin(), all.end());
-    return all;
-}
 
 std::vector<double> numbers(const Buffer<> &b) {
     std::vector<double> all;
@@ -75,50 +53,16 @@ RunModel node_by_node(const graph::RunOp &run) {
     };
 }
 
-// Whether a node of an operator reads the value by an input that decides shapes.
-bool decides_shapes(const graph::Graph &graph, const std::string &value) {
-    static const Json table = [] {
-        std::ifstream in(KUMIKO_SOURCE_DIR "/tests/data/onnx_shape_inputs.json");
-        return Json::parse(in);
-    }();
-    for (const graph::Node &node : graph.nodes) {
-        if (!table.contains(node.op)) continue;
-        for (const Json &input : table.at(node.op)) {
-            const auto n = input.get<size_t>();
-            if (n < node.inputs.size() && node.inputs[n] == value) return true;
-        }
-    }
-    return false;
-}
-
 std::vector<Buffer<>> as_program(const graph::Model &model, const std::vector<Buffer<>> &inputs) {
-    graph::CompileModelOptions options;
-    std::vector<Buffer<>> open;
-    const std::vector<graph::ValueInfo> &infos = model.graph().inputs;
-    for (size_t n = 0; n < inputs.size(); n++) {
-        if (decides_shapes(model.graph(), infos[n].name)) {
-            options.constants[infos[n].name] = inputs[n];
-            continue;
-        }
-        open.push_back(inputs[n]);
-        for (size_t d = 0; infos[n].shape && d < infos[n].shape->size() && d < inputs[n].rank(); d++) {
-            const graph::Dimension &want = (*infos[n].shape)[d];
-            if (!want.number)
-                options.sizes[want.symbol.empty() ? fmt::format("{}:{}", infos[n].name, d) : want.symbol] =
-                    inputs[n].extent(d);
-        }
-    }
-    return graph::CompiledModel::compile(model, options).run(open);
+    const NodeProgram program = node_program(model, inputs);
+    return graph::CompiledModel::compile(model, program.options).run(program.inputs);
 }
 
 // "" if the test passes, else why not.
 std::string outcome(const fs::path &folder, const RunModel &run) {
     try {
-        const graph::Model model = graph::Model::load((folder / "model.onnx").string());
-        std::vector<Buffer<>> inputs;
-        for (size_t n = 0; n < model.graph().inputs.size(); n++)
-            inputs.push_back(graph::load_tensor((folder / fmt::format("input_{}.pb", n)).string()));
-        const std::vector<Buffer<>> results = run(model, inputs);
+        const graph::Model model = node_model(folder);
+        const std::vector<Buffer<>> results = run(model, node_inputs(model, folder));
         for (size_t n = 0; n < results.size(); n++) {
             const fs::path file = folder / fmt::format("output_{}.pb", n);
             if (!fs::exists(file)) return "the expected value is no tensor";
