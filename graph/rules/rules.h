@@ -57,8 +57,8 @@ struct SimplifyReport {
 // It ends, because each application makes smaller, in lexicographic order: the number of elements
 // that windows compute, the number of batch normalisations, divisions, powers and direct
 // convolutions, the number of nodes, the sum over all reads of values of the longest path to the
-// value, and the number of pairs of a view and a node that depends on it. Throws InternalError after
-// about n² applications for n nodes.
+// value, and the number of pairs of a view and a node that depends on it. Throws InternalError
+// after about n² applications for n nodes.
 SimplifyReport simplify(FixedGraph &graph, const SimplifyOptions &options = {});
 
 } // namespace kumiko::graph

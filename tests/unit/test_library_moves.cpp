@@ -132,7 +132,7 @@ TEST_CASE("elements of several phases are computed phase by phase, in vectors") 
     for (const int columns : {96, 90, 6}) {
         const Axis y("y", 10), x("x", columns), p("p", 2), q("q", 2), i("i", 5), j("j", columns / 2);
         const Tensor X = input("X", f32, {p, q, i, j});
-        const Op op("phases", {X}, {compute("Y", {y, x}, sigmoid(Element(X(y % 2, x % 2, y / 2, x / 2))))});
+        const Op op("phases", {X}, {compute("Y", {y, x}, X(y % 2, x % 2, y / 2, x / 2) * 3)});
         if (columns > 6) CHECK(says(op, "unrolled x.i"));
         check_runs(default_schedule(op, Machine::host()));
     }
