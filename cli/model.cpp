@@ -4,6 +4,7 @@
 #include "dsl/npy.h"
 #include "dsl/types.h"
 #include "graph/build/compiled_model.h"
+#include "graph/build/stages.h"
 #include "runtime/kumiko_runtime.h"
 #include "support/duration.h"
 #include "support/error.h"
@@ -166,14 +167,16 @@ void show_model(const ShowModel &a) {
     if (a.stage.empty()) {
         if (!a.sizes.empty() || !a.constants.empty() || !a.output.empty() || !a.rounding.empty())
             throw UserError(
-                "--size, --constant, --rounding and --output are for a stage of a model; give --stage fixed "
-                "or simplified");
+                "--size, --constant, --rounding and --output are for a stage of a model; give --stage fixed, "
+                "simplified, fused or planned");
     } else {
         require_folder_of(a.output);
         graph::FixedGraph graph =
             graph::fix_sizes(model, {sizes_of(a.sizes), constants_of(a.constants, model), graph::run_by_kernels()});
-        if (a.stage == "simplified") std::cerr << graph::simplify(graph, {.rounding = rounding_of(a.rounding)}).text();
-        model = graph::to_model(graph);
+        if (a.stage != "fixed") std::cerr << graph::simplify(graph, {.rounding = rounding_of(a.rounding)}).text();
+        model = a.stage == "fused"     ? graph::fused_model(graph)
+                : a.stage == "planned" ? graph::planned_model(graph)
+                                       : graph::to_model(graph);
         model.check();
         if (!a.output.empty()) model.save(a.output);
     }

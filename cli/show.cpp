@@ -13,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <sstream>
@@ -193,17 +194,25 @@ void show(const ShowArguments &a) {
     write_json(a.json, report);
 }
 
+const std::vector<std::string> stages_of_model = {"fixed", "simplified", "fused", "planned"};
+
+bool is_stage_of_model(const std::string &stage) {
+    return std::count(stages_of_model.begin(), stages_of_model.end(), stage) > 0;
+}
+
 void show_stage_of_model(const ShowArguments &a, bool staged) {
-    if (staged && a.stage != "fixed" && a.stage != "simplified")
-        throw UserError("a model has no stage \"" + a.stage + "\"; there are: fixed, simplified");
+    if (staged && !is_stage_of_model(a.stage))
+        throw UserError(
+            fmt::format("a model has no stage \"{}\"; there are: {}", a.stage, fmt::join(stages_of_model, ", ")));
     show_model({a.op.name, staged ? a.stage : "", a.model_sizes, a.model_constants, a.rounding, a.output});
 }
 
 void show_op(const ShowArguments &a) {
-    if (a.stage == "fixed" || a.stage == "simplified" || !a.rounding.empty() || !a.model_sizes.empty() ||
-        !a.model_constants.empty() || !a.output.empty())
+    if (is_stage_of_model(a.stage) || !a.rounding.empty() || !a.model_sizes.empty() || !a.model_constants.empty() ||
+        !a.output.empty())
         throw UserError(
-            "the stages fixed and simplified, --size, --constant, --rounding and --output are for models (FILE.onnx)");
+            fmt::format("the stages {}, --size, --constant, --rounding and --output are for models (FILE.onnx)",
+                        fmt::join(stages_of_model, ", ")));
     show(a);
 }
 
@@ -217,13 +226,14 @@ void add_show(CLI::App &app) {
     a->op.add_to(*command);
     auto *stage =
         command
-            ->add_option(
-                "--stage", a->stage,
-                "formula, schedule (as C++), explain (the nest after each directive), nest, ir (final Halide "
-                "IR), llvm, asm; of the chip l3 (tensors in DRAM), l2 (loops, moves, memories), l1 "
-                "(operations), words; of a model fixed (sizes are numbers), simplified (by the rules of graphs)")
+            ->add_option("--stage", a->stage,
+                         "formula, schedule (as C++), explain (the nest after each directive), nest, ir (final Halide "
+                         "IR), llvm, asm; of the chip l3 (tensors in DRAM), l2 (loops, moves, memories), l1 "
+                         "(operations), words; of a model fixed (sizes are numbers), simplified (by the rules of "
+                         "graphs), fused (a node for "
+                         "each kernel), planned (with the order and places in memory)")
             ->check(CLI::IsMember({"formula", "schedule", "explain", "nest", "ir", "llvm", "asm", "l3", "l2", "l1",
-                                   "words", "fixed", "simplified"}))
+                                   "words", "fixed", "simplified", "fused", "planned"}))
             ->capture_default_str();
     a->schedule.add_to(*command);
     command

@@ -265,7 +265,7 @@ private:
 
 FixedGraph fix_sizes(const Model &model, const FixOptions &options) { return GraphFixer(model, options).run(); }
 
-Model to_model(const FixedGraph &graph) {
+std::pair<Graph, std::vector<ValueInfo>> to_graph(const FixedGraph &graph) {
     const auto info = [&](const std::string &name) {
         const KnownValue &v = graph.value(name);
         return ValueInfo::of(name, v.type, v.extents);
@@ -287,6 +287,11 @@ Model to_model(const FixedGraph &graph) {
             if (!outputs.count(o)) inner.push_back(info(o));
         }
     }
+    return {all, inner};
+}
+
+Model to_model(const FixedGraph &graph) {
+    const auto [all, inner] = to_graph(graph);
     return Model::of_graph(all, graph.name, inner);
 }
 

@@ -40,6 +40,8 @@ struct FixOptions {
 // Errors name the node.
 FixedGraph fix_sizes(const Model &model, const FixOptions &options = {});
 
+// The graph with all its constants, and the types and shapes of values that nodes make.
+std::pair<Graph, std::vector<ValueInfo>> to_graph(const FixedGraph &graph);
 // The graph as a model of ONNX, with the types and shapes of all values. Throws as Model::of_graph.
 Model to_model(const FixedGraph &graph);
 

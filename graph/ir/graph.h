@@ -28,6 +28,7 @@ struct ValueInfo {
     std::optional<Type> type;
     std::string type_text;
     std::optional<std::vector<Dimension>> shape; // unset: of any rank
+    std::map<std::string, std::string> metadata; // as Node::metadata
     std::string text() const;                    // "x: float[batch,3,224,224]"
 
     // A value of numbers whose extents are known.

@@ -236,6 +236,10 @@ ValueInfo decode_value(const onnx::ValueInfoProto &value) {
 onnx::ValueInfoProto encode_value(const ValueInfo &value) {
     onnx::ValueInfoProto proto;
     proto.set_name(value.name);
+    for (const auto &[key, text] : value.metadata) {
+        auto *made = proto.add_metadata_props();
+        made->set_key(key), made->set_value(text);
+    }
     if (!value.type) return proto; // inferred by the reader
     auto *tensor = proto.mutable_type()->mutable_tensor_type();
     tensor->set_elem_type(onnx_type(*value.type));

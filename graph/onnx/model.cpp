@@ -12,6 +12,7 @@
 #include <fmt/format.h>
 #include <fstream>
 #include <iterator>
+#include <set>
 
 namespace kumiko::graph {
 
@@ -22,6 +23,8 @@ struct Model::Contents {
     Source source;
     Graph graph;
     std::string file; // that it was read from; "" of bytes
+
+    void decode(); // fills in the opsets and the graph
 };
 
 namespace {
@@ -48,6 +51,27 @@ std::string cause(const std::exception &e) {
 
 } // namespace
 
+void Model::Contents::decode() {
+    onnx::ModelProto inlined; // only for models with functions
+    try {
+        if (proto.functions_size() > 0) {
+            inlined = proto;
+            onnx::inliner::InlineLocalFunctions(inlined, true);
+        }
+    } catch (const std::exception &e) {
+        throw UserError(fmt::format("{}: its functions cannot be inlined: {}", source.name, cause(e)));
+    }
+    if (inlined.functions_size() > 0)
+        throw Unsupported(fmt::format(
+            "{}: the function {} is of other operator sets than the model, to which it cannot be converted; "
+            "supported are functions of the model's own",
+            source.name, inlined.functions(0).name()));
+    const onnx::ModelProto &run = proto.functions_size() > 0 ? inlined : proto;
+    for (const auto &opset : run.opset_import())
+        source.opsets[opset.domain() == "ai.onnx" ? "" : opset.domain()] = static_cast<int>(opset.version());
+    graph = decode_graph(run.graph(), source);
+}
+
 Model Model::parse(const std::string &bytes, const std::string &name, const std::string &folder,
                    const std::string &file) {
     auto made = std::make_shared<Contents>();
@@ -56,24 +80,7 @@ Model Model::parse(const std::string &bytes, const std::string &name, const std:
         throw UserError(fmt::format("{}: these {} bytes are no ONNX model, or a part of one", name, bytes.size()));
     if (!made->proto.has_graph())
         throw UserError(fmt::format("{}: the model has no graph; it may be another kind of file", name));
-    onnx::ModelProto inlined; // only for models with functions
-    try {
-        if (made->proto.functions_size() > 0) {
-            inlined = made->proto;
-            onnx::inliner::InlineLocalFunctions(inlined, true);
-        }
-    } catch (const std::exception &e) {
-        throw UserError(fmt::format("{}: its functions cannot be inlined: {}", name, cause(e)));
-    }
-    if (inlined.functions_size() > 0)
-        throw Unsupported(fmt::format(
-            "{}: the function {} is of other operator sets than the model, to which it cannot be converted; "
-            "supported are functions of the model's own",
-            name, inlined.functions(0).name()));
-    const onnx::ModelProto &run = made->proto.functions_size() > 0 ? inlined : made->proto;
-    for (const auto &opset : run.opset_import())
-        made->source.opsets[opset.domain() == "ai.onnx" ? "" : opset.domain()] = static_cast<int>(opset.version());
-    made->graph = decode_graph(run.graph(), made->source);
+    made->decode();
     Model model;
     model.contents_ = made;
     return model;
@@ -132,29 +139,105 @@ std::map<std::string, int> common_opsets(const Graph &graph, const std::string &
 } // namespace
 
 Model Model::of_graph(const Graph &graph, const std::string &name, const std::vector<ValueInfo> &values) {
+    std::vector<Call> calls;
+    for (size_t n = 0; n < graph.nodes.size(); n++) calls.push_back({"", {n}, {}});
+    return of_calls(graph, name, values, calls, {});
+}
+
+namespace {
+
+constexpr const char *kumiko_domain = "kumiko";
+
+template<class Proto>
+void add_metadata(Proto &proto, const std::map<std::string, std::string> &metadata) {
+    for (const auto &[key, value] : metadata) {
+        auto *made = proto.add_metadata_props();
+        made->set_key(key), made->set_value(value);
+    }
+}
+
+// The values that calls other than their own read, or that the graph returns.
+std::set<std::string> values_between(const Graph &graph, const std::vector<Model::Call> &calls) {
+    std::map<std::string, size_t> maker;
+    std::set<std::string> between;
+    for (size_t c = 0; c < calls.size(); c++) {
+        for (const size_t n : calls[c].nodes) {
+            for (const std::string &o : graph.nodes.at(n).outputs) maker[o] = c;
+        }
+    }
+    for (size_t c = 0; c < calls.size(); c++) {
+        for (const size_t n : calls[c].nodes) {
+            for (const std::string &i : graph.nodes[n].inputs) {
+                const auto made = maker.find(i);
+                if (made != maker.end() && made->second != c) between.insert(i);
+            }
+        }
+    }
+    for (const ValueInfo &v : graph.outputs) between.insert(v.name);
+    return between;
+}
+
+// The function of a call. It reads what its nodes do not make, and returns values of `between`.
+onnx::FunctionProto function_of(const Graph &graph, const Model::Call &call, const std::set<std::string> &between) {
+    onnx::FunctionProto function;
+    function.set_name(call.function), function.set_domain(kumiko_domain);
+    std::set<std::string> seen = {""};
+    for (const size_t n : call.nodes) seen.insert(graph.nodes[n].outputs.begin(), graph.nodes[n].outputs.end());
+    for (const size_t n : call.nodes) {
+        const Node &node = graph.nodes[n];
+        *function.add_node() = encode_node(node);
+        for (const std::string &i : node.inputs) {
+            if (seen.insert(i).second) function.add_input(i);
+        }
+        for (const std::string &o : node.outputs) {
+            if (!o.empty() && between.count(o)) function.add_output(o);
+        }
+    }
+    return function;
+}
+
+} // namespace
+
+Model Model::of_calls(const Graph &graph, const std::string &name, const std::vector<ValueInfo> &values,
+                      const std::vector<Call> &calls, const std::map<std::string, std::string> &metadata) {
     auto made = std::make_shared<Contents>();
     made->source.name = name, made->source.folder = ".";
-    made->source.opsets = common_opsets(graph, name);
     constexpr int ir_version = 10; // of opset 21; later ones add nothing that a Graph has
     made->proto.set_ir_version(ir_version);
     made->proto.set_producer_name("kumiko");
-    for (const auto &[domain, version] : made->source.opsets) {
-        auto *opset = made->proto.add_opset_import();
+    add_metadata(made->proto, metadata);
+    const std::map<std::string, int> opsets = common_opsets(graph, name);
+    const auto add_opset = [](auto &proto, const std::string &domain, int version) {
+        auto *opset = proto.add_opset_import();
         opset->set_domain(domain), opset->set_version(version);
-    }
+    };
+    for (const auto &[domain, version] : opsets) add_opset(made->proto, domain, version);
     onnx::GraphProto &proto = *made->proto.mutable_graph();
     proto.set_name(graph.name.empty() ? "graph" : graph.name);
     for (const ValueInfo &v : graph.inputs) *proto.add_input() = encode_value(v);
     for (const auto &[constant, value] : graph.constants) *proto.add_initializer() = encode_tensor(value, constant);
     UniqueNames names; // ONNX Runtime refuses equal ones
-    for (const Node &n : graph.nodes) {
+    const std::set<std::string> between = values_between(graph, calls);
+    for (const Call &call : calls) {
         onnx::NodeProto &node = *proto.add_node();
-        node = encode_node(n);
-        if (!n.name.empty()) node.set_name(names.fresh(n.name));
+        if (call.nodes.size() == 1) {
+            const Node &only = graph.nodes[call.nodes[0]];
+            node = encode_node(only);
+            if (!only.name.empty()) node.set_name(names.fresh(only.name));
+        } else {
+            onnx::FunctionProto &function = *made->proto.add_functions();
+            function = function_of(graph, call, between);
+            for (const auto &[domain, version] : opsets) add_opset(function, domain, version);
+            node.set_name(names.fresh(call.function)), node.set_op_type(call.function), node.set_domain(kumiko_domain);
+            for (const std::string &i : function.input()) node.add_input(i);
+            for (const std::string &o : function.output()) node.add_output(o);
+        }
+        add_metadata(node, call.metadata);
     }
+    if (made->proto.functions_size() > 0) add_opset(made->proto, kumiko_domain, 1);
     for (const ValueInfo &v : values) *proto.add_value_info() = encode_value(v);
     for (const ValueInfo &v : graph.outputs) *proto.add_output() = encode_value(v);
-    made->graph = decode_graph(proto, made->source);
+    made->decode();
     Model model;
     model.contents_ = made;
     return model;
@@ -199,26 +282,48 @@ std::map<std::string, ValueInfo> Model::infer() const {
     return values;
 }
 
+namespace {
+
+// " {Conv Relu} step=3": what Kumiko states of a node or value.
+template<class Proto>
+std::string remarks(const Proto &proto) {
+    std::string text;
+    for (const auto &m : proto.metadata_props()) {
+        if (m.key().starts_with("kumiko.")) text += fmt::format("  {}={}", m.key().substr(7), m.value());
+    }
+    return text;
+}
+
+} // namespace
+
 std::string Model::text() const {
-    const Graph &g = graph();
+    const onnx::GraphProto &g = contents_->proto.graph();
     const auto values = infer();
-    std::string all = fmt::format("graph {}, IR {}, opsets", g.name, ir_version());
-    for (const auto &[domain, version] : opsets())
-        all += fmt::format(" {}={}", domain.empty() ? "ai.onnx" : domain, version);
-    all += '\n';
+    std::string all = fmt::format("graph {}, IR {}, opsets", g.name(), ir_version());
+    for (const auto &opset : contents_->proto.opset_import())
+        all += fmt::format(" {}={}", opset.domain().empty() ? "ai.onnx" : opset.domain(), opset.version());
+    all += remarks(contents_->proto) + '\n';
     const auto typed = [&](const std::string &name) {
         const auto found = values.find(name);
         return found == values.end() ? name : found->second.text();
     };
-    for (const ValueInfo &v : g.inputs) all += "input " + typed(v.name) + "\n";
-    for (const Node &n : g.nodes) {
-        all += "  ";
-        for (size_t o = 0; o < n.outputs.size(); o++) all += (o ? ", " : "") + typed(n.outputs[o]);
-        all += " = " + n.op + "(";
-        for (size_t i = 0; i < n.inputs.size(); i++) all += (i ? ", " : "") + n.inputs[i];
-        all += ")\n";
+    const auto add_node = [&](const onnx::NodeProto &n, const auto &name_of) {
+        std::vector<std::string> outputs;
+        for (const std::string &o : n.output()) outputs.push_back(name_of(o));
+        all += fmt::format("  {} = {}({}){}\n", fmt::join(outputs, ", "), n.op_type(), fmt::join(n.input(), ", "),
+                           remarks(n));
+    };
+    for (const ValueInfo &v : graph().inputs) all += "input " + typed(v.name) + "\n";
+    for (const onnx::NodeProto &n : g.node()) add_node(n, typed);
+    for (const ValueInfo &v : graph().outputs) all += "output " + typed(v.name) + "\n";
+    for (const onnx::FunctionProto &f : contents_->proto.functions()) {
+        all +=
+            fmt::format("function {}({}) => ({})\n", f.name(), fmt::join(f.input(), ", "), fmt::join(f.output(), ", "));
+        for (const onnx::NodeProto &n : f.node()) add_node(n, [](const std::string &name) { return name; });
     }
-    for (const ValueInfo &v : g.outputs) all += "output " + typed(v.name) + "\n";
+    for (const onnx::ValueInfoProto &v : g.value_info()) {
+        if (const std::string text = remarks(v); !text.empty()) all += fmt::format("value {}{}\n", v.name(), text);
+    }
     return all;
 }
 

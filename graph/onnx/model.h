@@ -28,6 +28,17 @@ public:
     // Equal names of nodes get numbers.
     static Model of_graph(const Graph &graph, const std::string &name, const std::vector<ValueInfo> &values = {});
 
+    // Nodes that become one: a call of a function of the model, of the domain "kumiko".
+    struct Call {
+        std::string function;                        // a unique name; not used for one node, which stays as it is
+        std::vector<size_t> nodes;                   // positions in the graph, in their order
+        std::map<std::string, std::string> metadata; // of the call, as Node::metadata
+    };
+    // The same model with these calls, in this order, as its nodes. Each node is in one call. The
+    // model's metadata are `metadata`.
+    static Model of_calls(const Graph &graph, const std::string &name, const std::vector<ValueInfo> &values,
+                          const std::vector<Call> &calls, const std::map<std::string, std::string> &metadata);
+
     // Runs ONNX's checker, with shapes and types. Throws UserError with its message.
     void check() const;
     // Throws UserError if the file cannot be written.
@@ -35,7 +46,8 @@ public:
 
     const std::string &name() const; // file or name for messages
     const Graph &graph() const;      // model-local functions are inlined
-    std::string text() const;        // opsets, inputs, outputs, and a line per node
+    // Opsets, inputs, outputs, and a line per node, also of functions; metadata of Kumiko follow.
+    std::string text() const;
     int64_t ir_version() const;
     std::map<std::string, int> opsets() const; // version by domain; "" is ai.onnx
     // Inferred types of all values of the graph that ONNX's shape inference knows.

@@ -81,15 +81,24 @@ TEST_CASE("stages of a model are shown and written") {
     CHECK_EQ(run(folder, "show m.onnx --stage fixed --size N=1 --size N=2").second,
              "kumiko: --size N=2: the size is stated twice\n");
     CHECK_EQ(run(folder, "show m.onnx --stage asm").second,
-             "kumiko: a model has no stage \"asm\"; there are: fixed, simplified\n");
+             "kumiko: a model has no stage \"asm\"; there are: fixed, simplified, fused, planned\n");
     CHECK_EQ(run(folder, "show m.onnx --size N=1").second,
              "kumiko: --size, --constant, --rounding and --output are for a "
-             "stage of a model; give --stage fixed or simplified\n");
+             "stage of a model; give --stage fixed, simplified, fused or planned\n");
     CHECK(run(folder, "show m.onnx --stage simplified --rounding near").second.find("exact,close,fast") !=
           std::string::npos);
     CHECK_EQ(run(folder, "show relu --shape n=8 --stage fixed").second,
-             "kumiko: the stages fixed and simplified, --size, --constant, --rounding and --output are for models "
-             "(FILE.onnx)\n");
+             "kumiko: the stages fixed, simplified, fused, planned, --size, --constant, --rounding and --output are for "
+             "models (FILE.onnx)\n");
+    const std::string fused = run(folder, "show m.onnx --stage fused --size N=4 -o f.onnx").second;
+    CHECK(fused.find("  y: float[4,2] = MatMul_Relu_0(x, w/scaled)\n") != std::string::npos);
+    CHECK(fused.find("function MatMul_Relu_0(x, w/scaled) => (y)\n  s = MatMul(x, w/scaled)\n  y = Relu(s)\n") !=
+          std::string::npos);
+    CHECK(run(folder, "show f.onnx").second.find("= MatMul_Relu_0(x, w/scaled)\n") != std::string::npos);
+    CHECK(run(folder, "show m.onnx --stage planned --size N=4").second.find("kumiko=1  arena_bound_bytes=0  "
+                                                                            "arena_bytes=0\n") != std::string::npos);
+    CHECK(run(folder, "show m.onnx --stage planned --size N=4").second.find("  kernel=0  step=0\n") !=
+          std::string::npos);
 }
 
 TEST_CASE("a model is run on arrays of NumPy") {

@@ -1,6 +1,7 @@
 // Stages of models, written as files, have the same results in ONNX Runtime.
-// Links: graph/rules
+// Links: graph/rules graph/build
 #include "dsl/npy.h"
+#include "graph/build/stages.h"
 #include "graph/eval/evaluate.h"
 #include "graph/rules/rules.h"
 #include "support/temporary_folder.h"
@@ -48,9 +49,11 @@ TEST_CASE("the example of each rule runs in ONNX Runtime before and after, with 
         for (const std::string &i : graph.inputs)
             inputs.push_back(random_buffer(graph.value(i).type, graph.value(i).extents, 1 + inputs.size()));
         const std::vector<Buffer<>> results = evaluate(to_model(graph), inputs);
-        for (const char *stage : {"fixed", "simplified"}) {
-            if (stage == std::string("simplified")) simplify(graph, {.rounding = rule.rounding});
-            const Model model = to_model(graph);
+        for (const std::string stage : {"fixed", "simplified", "fused", "planned"}) {
+            if (stage == "simplified") simplify(graph, {.rounding = rule.rounding});
+            const Model model = stage == "fused"     ? fused_model(graph)
+                                : stage == "planned" ? planned_model(graph)
+                                                     : to_model(graph);
             model.check();
             const std::string file = (folder.path() / (rule.name + "_" + stage + ".onnx")).string();
             model.save(file);
