@@ -307,9 +307,9 @@ std::string Model::text() const {
         const auto found = values.find(name);
         return found == values.end() ? name : found->second.text();
     };
-    const auto add_node = [&](const onnx::NodeProto &n, const auto &name_of) {
+    const auto add_node = [&](const onnx::NodeProto &n, const auto &shown) {
         std::vector<std::string> outputs;
-        for (const std::string &o : n.output()) outputs.push_back(name_of(o));
+        for (const std::string &o : n.output()) outputs.push_back(shown(o));
         all += fmt::format("  {} = {}({}){}\n", fmt::join(outputs, ", "), n.op_type(), fmt::join(n.input(), ", "),
                            remarks(n));
     };

@@ -28,9 +28,10 @@ public:
     // Equal names of nodes get numbers.
     static Model of_graph(const Graph &graph, const std::string &name, const std::vector<ValueInfo> &values = {});
 
-    // Nodes that become one: a call of a function of the model, of the domain "kumiko".
+    // Nodes that become one: a call of a function of the model, of the domain "kumiko". A single
+    // node stays as it is.
     struct Call {
-        std::string function;                        // a unique name; not used for one node, which stays as it is
+        std::string function;                        // a unique name; unused for a single node
         std::vector<size_t> nodes;                   // positions in the graph, in their order
         std::map<std::string, std::string> metadata; // of the call, as Node::metadata
     };
