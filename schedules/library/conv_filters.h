@@ -36,10 +36,10 @@ struct ConvFiltersParameters {
 // preferred if the kernel packs the weights.
 bool is_conv_for_filters(const Op &op);
 bool is_conv_by_filters(const Op &op);
-// Whether vectors of pixels, as of schedule_conv(), fill the machine's lanes so much better than
-// vectors of filters that these do not pay, even if weights are pre-packed. Requires
-// is_conv_for_filters(op).
-bool leaves_lanes_empty(const Op &op, const Machine &machine);
+// Whether vectors of pixels, as of schedule_conv(), are expected to be faster than vectors of
+// filters even if weights are pre-packed: they fill the machine's lanes better, or results and what
+// is added to them are not transposed. Requires is_conv_for_filters(op).
+bool prefers_vectors_of_pixels(const Op &op, const Machine &machine);
 ConvFiltersParameters conv_filters_parameters(const Op &op, const Machine &machine,
                                               PackedBy packed_by = PackedBy::Kernel);
 Schedule schedule_conv_filters(const Op &op, const Machine &machine, const ConvFiltersParameters &p);

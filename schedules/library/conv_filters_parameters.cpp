@@ -1,3 +1,4 @@
+#include "dsl/reads.h"
 #include "machine/machine.h"
 #include "schedules/library/conv_filters_plan.h"
 #include "schedules/library/conv_pool.h"
@@ -68,7 +69,27 @@ bool is_conv_by_filters(const Op &op) {
     return !r->dense || results >= min_results;
 }
 
-bool leaves_lanes_empty(const Op &op, const Machine &machine) {
+namespace {
+
+// How many tensors the epilogue reads at the indices of the results, as a residual.
+int operands_of_results(const Op &op, const ConvRoles &r) {
+    if (r.contraction.consumer.empty()) return 0;
+    int operands = 0;
+    for (const Expr &e : op.stage(r.contraction.consumer).expressions()) {
+        for (const Halide::Internal::Call *read : tensor_reads(e)) {
+            const auto uses = [&](const std::string &axis) {
+                return std::any_of(read->args.begin(), read->args.end(),
+                                   [&](const Expr &i) { return Halide::Internal::expr_uses_var(i, axis); });
+            };
+            operands += read->name != r.contraction.sum->name && uses(r.vector) && uses(r.other);
+        }
+    }
+    return operands;
+}
+
+} // namespace
+
+bool prefers_vectors_of_pixels(const Op &op, const Machine &machine) {
     const ConvRoles r = *conv_filters_roles(op);
     const Stage &sum = *r.contraction.sum;
     // Instructions for narrow types have vectors of their own, and images with channels last have
@@ -78,10 +99,16 @@ bool leaves_lanes_empty(const Op &op, const Machine &machine) {
     const auto filled = [&](int64_t extent) { return double(extent) / double((extent + lanes - 1) / lanes * lanes); };
     int64_t pixels = extent_of(sum, r.vector, lanes);
     if (r.fusable) pixels *= extent_of(sum, r.row, 1);
-    // Strided loads take shuffles.
-    const double speed = filled(pixels) * (r.dense ? 1 : 0.8);
-    constexpr double least_gain = 1.5; // measured rates differ by less than lanes do
-    return speed >= least_gain * filled(extent_of(sum, r.other, lanes));
+    // Costs of a result, in products at full speed. Vectors of pixels shuffle strided loads. Vectors
+    // of filters are transposed, as is each operand of the results. Fitted to 30 layers of models on
+    // AVX-512 (bench models), whose measured ratios are within 0.2 of these.
+    constexpr double strided = 0.8, transposition = 4, transposed_operand = 11, least_gain = 1.1;
+    int64_t products = 1;
+    for (const Axis &a : sum.reduction_axes) products *= constant_extent(a).value_or(min_steps);
+    const double by_pixels = double(products) / (filled(pixels) * (r.dense ? 1 : strided));
+    const double by_filters = double(products) / filled(extent_of(sum, r.other, lanes)) + transposition +
+                              transposed_operand * operands_of_results(op, r);
+    return by_filters >= least_gain * by_pixels;
 }
 
 std::string grouped_axis(const ConvRoles &r, const Product &by) {

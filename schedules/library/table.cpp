@@ -134,7 +134,7 @@ const LibraryTemplate *find_template(const Op &op) {
 }
 
 bool suits(const LibraryTemplate &t, const Op &op, const Machine &machine) {
-    return t.name != "conv_filters" || !leaves_lanes_empty(op, machine);
+    return t.name != "conv_filters" || !prefers_vectors_of_pixels(op, machine);
 }
 
 bool pays_to_pack_ahead(const Op &op, const Machine &machine) {

@@ -180,7 +180,7 @@ TEST_CASE("few filters leave vectors of filters to machines whose lanes they fil
     CHECK_EQ(name_of(of(8, 64, 2), wide), "conv");
     CHECK_EQ(name_of(of(8, 32), narrow), "conv_filters");
     CHECK_EQ(name_of(of(16, 32), wide), "conv_filters");
-    CHECK_EQ(name_of(of(8, 9), wide), "conv_filters"); // vectors of pixels are as empty
+    CHECK_EQ(name_of(of(8, 7), wide), "conv_filters"); // vectors of pixels are emptier
     CHECK_EQ(name_of(of(8, 32, 1, {}, ops::ImageLayout::NHWC), wide), "conv_filters");
     CHECK_EQ(name_of(of(8, 32, 1, i8), wide), "conv_filters");
 
@@ -192,4 +192,20 @@ TEST_CASE("few filters leave vectors of filters to machines whose lanes they fil
     CHECK_EQ(library::find_template(of(1, 32), wide, PackedBy::Caller)->name, "conv_filters");
     CHECK_FALSE(library::pays_to_pack_ahead(ops::unary("relu", f32, 8), wide));
     for (const int filters : {1, 8}) check_runs(default_schedule(of(filters, 32), Machine::host()));
+}
+
+TEST_CASE("short sums whose results a residual is added to have vectors of pixels") {
+    const Machine wide = Machine::named("x86-64-avx512");
+    const auto of = [](int channels, bool residual) {
+        ops::Conv2dOptions o = options(ops::ImageLayout::NCHW, 0, f32);
+        o.residual = residual;
+        return ops::conv2d(f32, 1, channels, 16, 16, 32, 1, 1, o);
+    };
+    // A residual would be transposed as the results are, which costs as much as some products.
+    for (const auto &[channels, residual, pays] :
+         {std::tuple(96, true, false), {96, false, true}, {32, false, false}, {48, false, true}, {256, true, true}}) {
+        CAPTURE(channels);
+        CHECK_EQ(library::pays_to_pack_ahead(of(channels, residual), wide), pays);
+    }
+    check_runs(default_schedule(of(96, true), Machine::host()));
 }
