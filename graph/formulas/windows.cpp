@@ -8,6 +8,7 @@
 #include "dsl/types.h"
 #include "ops/winograd.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 
@@ -181,6 +182,12 @@ struct Pooled {
         for (size_t d = 0; d < loops.size(); d++) all.push_back(position(w, d, i[2 + d], loops[d]));
         return all;
     }
+    // The first index that the window reads.
+    Indices first(const Window &w, const Indices &i) const {
+        Indices all = {i[0], i[1]};
+        for (size_t d = 0; d < loops.size(); d++) all.push_back(position(w, d, i[2 + d], 0));
+        return all;
+    }
 };
 
 Pooled pooled(Call &c, const Window &w) {
@@ -202,8 +209,11 @@ Made max_pool(Call &c) {
     const Tensor source = padded(x, w, is_floating(t) ? Expr(number(t, -INFINITY)) : t.min());
     const Pooled p = pooled(c, w);
     const Extents extents = pool_extents(c, w);
-    Made made = {
-        View{t, extents, [=](const Indices &i) -> Element { return maximum(source.at(p.at(w, i)), p.loops); }}};
+    // The only element of a window is its result, also if it is NaN.
+    const bool single = std::all_of(w.kernel.begin(), w.kernel.end(), [](int64_t k) { return k == 1; });
+    Made made = {View{t, extents, [=](const Indices &i) -> Element {
+                          return single ? Element(source.at(p.first(w, i))) : maximum(source.at(p.at(w, i)), p.loops);
+                      }}};
     if (!c.wants(1)) return made;
     // The positions of the largest elements in the image, counted over the whole tensor: the first
     // among those that are not padding.

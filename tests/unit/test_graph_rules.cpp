@@ -370,6 +370,23 @@ TEST_CASE("strides move before nodes whose other pixels nothing reads") {
     CHECK_EQ(after("float[1, 1, 4, 3] y", conv + "b = Relu(a) y = Conv<strides = [2, 3], pads = [1, 1, 1, 1]>(b, u) "),
              "Conv Relu Conv 2 3");
     CHECK_EQ(after(result, "b = Relu(x) " + y), "Relu Conv 2 3");
+    // A window of the region that reads all pixels of a tensor keeps them.
+    const std::string both = conv + "c = Conv<pads = [1, 1, 1, 1]>(a, w) ";
+    CHECK_EQ(after(result, both + "b = Add(c, a) " + y), "Conv Conv 2 3 Slice Add Conv 1 1");
+    CHECK_EQ(after(result, both + "b = Add(a, c) " + y), "Conv Conv 2 3 Slice Add Conv 1 1");
+    // Strides whose product exceeds the largest one leave one pixel.
+    CHECK_EQ(after("float[1, 1, 1, 2] y", "a = Conv<pads = [1, 1, 1, 1], strides = [65536, 1]>(x, w) b = Neg(a) "
+                                          "y = Conv<strides = [65536, 3]>(b, u) "),
+             "Conv 2147483647 3 Neg Conv 1 1");
+    // NaN remains in pixels that a MaxPool takes.
+    const FixedGraph old = fixed("(float[1, 1, 1, 5] x, float[1, 1, 1, 5] z) => (float[1, 1, 1, 3] y) "
+                                 "<float[1, 1, 1, 1] u = {2}> { a = Conv(z, u) b = Add(a, x) "
+                                 "y = Conv<strides = [1, 2]>(b, u) }",
+                                 9);
+    FixedGraph made = old;
+    simplify(made, {.rules = {"strides_before_readers"}});
+    CHECK_EQ(ops_of(made), "Conv MaxPool Add Conv");
+    for (uint32_t seed = 0; seed < 10; seed++) check_same(old, made, Rounding::Exact, seed);
 }
 
 TEST_CASE("pointwise nodes move before a view only to join the node that computes its input") {

@@ -51,7 +51,7 @@ public:
         const Extents &e = g_.extents(value);
         return std::all_of(e.rbegin(), e.rbegin() + std::ptrdiff_t(std::min(e.size(), strides_.size())), is_one);
     }
-    // Adds what computes the value, if nothing outside of the region reads it.
+    // Adds what computes the value, if only the region's pointwise nodes and readers read it.
     void add(const std::string &value) {
         const Node *n = g_.producer(value);
         if (!n || inside_.count(n) || g_.is_output(value) || !closed(value)) return;
@@ -74,7 +74,10 @@ public:
             Node made = *n;
             if (windows_.count(n)) {
                 Strides own = window_strides(g_, *n);
-                for (size_t d = 0; d < own.size(); d++) own[d] *= strides_[d];
+                for (size_t d = 0; d < own.size(); d++) {
+                    // One pixel is left of an axis that is shorter than its stride.
+                    own[d] = std::min<int64_t>(own[d] * strides_[d], INT32_MAX);
+                }
                 made.attributes["strides"].value = own;
                 made.metadata.erase(winograd_key); // another tile may be better
                 made.outputs[0] = fewer(n->outputs[0]);
@@ -93,7 +96,9 @@ public:
 private:
     bool closed(const std::string &value) const {
         const std::vector<const Node *> all = g_.readers(value);
-        return std::all_of(all.begin(), all.end(), [&](const Node *r) { return inside_.count(r) > 0; });
+        // A window inside reads all pixels.
+        return std::all_of(all.begin(), all.end(),
+                           [&](const Node *r) { return inside_.count(r) > 0 && windows_.count(r) == 0; });
     }
 
     bool is_pointwise(const Node &n) const {
