@@ -32,8 +32,9 @@ public:
     Grouping(const FixedGraph &graph, const GroupOptions &options)
         : graph_(graph), options_(options), group_of_(graph.nodes.size(), none) {
         for (size_t n = 0; n < graph.nodes.size(); n++) {
-            for (const std::string &o : graph.nodes[n].outputs) producer_[o] = n;
-            const std::set<std::string> read(graph.nodes[n].inputs.begin(), graph.nodes[n].inputs.end());
+            for (const std::string &o : graph.nodes[n].named_outputs()) producer_[o] = n;
+            std::set<std::string> read(graph.nodes[n].inputs.begin(), graph.nodes[n].inputs.end());
+            read.erase(""); // of missing inputs
             for (const std::string &i : read) readers_[i].push_back(n);
         }
         outputs_.insert(graph.outputs.begin(), graph.outputs.end());

@@ -242,7 +242,7 @@ private:
         for (size_t n = made_.nodes.size(); n-- > 0;) {
             Node &node = made_.nodes[n];
             const bool read = std::any_of(node.outputs.begin(), node.outputs.end(), [&](const std::string &o) {
-                return needed.count(o) && !made_.is_constant(o);
+                return !o.empty() && needed.count(o) && !made_.is_constant(o);
             });
             if (!read) continue;
             needed.insert(node.inputs.begin(), node.inputs.end());

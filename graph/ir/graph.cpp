@@ -101,7 +101,8 @@ std::vector<std::string> Node::named_outputs() const {
 }
 
 std::string Node::label() const {
-    return name.empty() ? fmt::format("node {} of {}", op, outputs.empty() ? "nothing" : "\"" + outputs[0] + "\"")
+    const std::vector<std::string> made = named_outputs();
+    return name.empty() ? fmt::format("node {} of {}", op, made.empty() ? "nothing" : "\"" + made[0] + "\"")
                         : fmt::format("node \"{}\" ({})", name, op);
 }
 

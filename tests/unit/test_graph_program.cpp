@@ -108,6 +108,18 @@ TEST_CASE("outputs may be inputs, constants, equal, views, or read by other node
     CHECK_EQ(p.arena_bytes, 0);
 }
 
+TEST_CASE("inputs and outputs of nodes may be missing together") {
+    check(model("(float[3, 2, 2] x) => (float[1, 2, 2] y)",
+                ", h = RNN<hidden_size = 2>(x, w, r) , y = RNN<hidden_size = 2>(h, w, r, , , h)",
+                "float[1, 2, 2] w = {1, 0.5, -1, 0.25}, float[1, 2, 2] r = {0.5, -0.5, 0.25, 1}"));
+    // A missing input is not a missing output of a later node.
+    check(model("(float[3, 2, 2] x) => (float[1, 2, 2] y, float[1, 2, 2] z)",
+                ", h = RNN<hidden_size = 2>(x, w, r, , , i) , y = RNN<hidden_size = 2>(h, w, r, , , h) "
+                "z = Resize(y, , one)",
+                "float[1, 2, 2] w = {1, 0.5, -1, 0.25}, float[1, 2, 2] r = {0.5, -0.5, 0.25, 1}, "
+                "float[1, 2, 2] i = {1, 2, 3, 4}, float[3] one = {1, 1, 1}"));
+}
+
 TEST_CASE("tensors without elements, without axes, and NaN pass") {
     check(model("(float[0, 3] x, float s) => (float[3] y, float[0, 3] z)",
                 "y0 = ReduceSum<keepdims = 0>(x, axes) y = Add(y0, s) z = Exp(x)", "int64[1] axes = {0}"));
