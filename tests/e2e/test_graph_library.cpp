@@ -144,6 +144,18 @@ TEST_CASE("odd names of values, and constants without elements, make a library t
     must_run(in + "c++ -std=c++20 -Wall -Wextra -Werror -Iout -c app.cpp -o app.o");
 }
 
+TEST_CASE("the self-test of a model gives indices that axes of one element have") {
+    const fs::path folder = scratch("graph_library", "indices");
+    graph::Model::parse_text("<ir_version: 10, opset_import: [\"\" : 21]>\n"
+                             "m (float[1,4] x, int64[2,4] i) => (float[2,4] y) { y = GatherElements(x, i) }",
+                             "text")
+        .save((folder / "m.onnx").string());
+    const std::string in = "cd " + folder.string() + " && ";
+    must_run(in + kumiko_command + " build m.onnx -o out --quiet");
+    must_run(in + "cc out/m_selftest.c out/libm.a -lm -lpthread -o st");
+    CHECK_EQ(must_run(in + "./st"), "m: 1 functions, 8 samples: 1 passed, 0 failed\n");
+}
+
 TEST_CASE("weights as a file: mapped, and refused if they are not the library's") {
     const fs::path folder = scratch("graph_library", "weights");
     save_model(folder / "one.onnx", "2"), save_model(folder / "two.onnx", "3");
