@@ -18,7 +18,7 @@ Element in_f32(const Element &e, const std::function<Element(const Element &)> &
 }
 
 Formula unary(std::function<Element(const Element &)> f) {
-    return [f](Call &c) -> Made {
+    return [f](Call &c) -> Results {
         const View x = c.in(0);
         return {mapped(x, x.type, [f](const Element &e) { return in_f32(e, f); })};
     };
@@ -26,7 +26,7 @@ Formula unary(std::function<Element(const Element &)> f) {
 
 // With an attribute or two.
 Formula activation(std::function<Element(const Element &, float, float)> f, float alpha, float beta = 0) {
-    return [=](Call &c) -> Made {
+    return [=](Call &c) -> Results {
         const float a = c.node.number("alpha", alpha), b = c.node.number("beta", beta);
         const View x = c.in(0);
         return {mapped(x, x.type,
@@ -35,22 +35,22 @@ Formula activation(std::function<Element(const Element &, float, float)> f, floa
 }
 
 Formula test(std::function<Element(const Element &)> f) {
-    return [f](Call &c) -> Made { return {mapped(c.in(0), boolean, f)}; };
+    return [f](Call &c) -> Results { return {mapped(c.in(0), boolean, f)}; };
 }
 
 using Binary = std::function<Element(const Element &, const Element &)>;
 
 Formula binary(const Binary &f) {
-    return [f](Call &c) -> Made { return {zipped(c, c.in(0), c.in(1), c.type(0), f)}; };
+    return [f](Call &c) -> Results { return {zipped(c, c.in(0), c.in(1), c.type(0), f)}; };
 }
 
 Formula comparison(const Binary &f) {
-    return [f](Call &c) -> Made { return {zipped(c, c.in(0), c.in(1), boolean, f)}; };
+    return [f](Call &c) -> Results { return {zipped(c, c.in(0), c.in(1), boolean, f)}; };
 }
 
 // Of any number of inputs.
 Formula variadic(const Binary &f, bool mean = false) {
-    return [f, mean](Call &c) -> Made {
+    return [f, mean](Call &c) -> Results {
         std::vector<Extents> all;
         for (size_t n = 0; n < c.size(); n++) all.push_back(c.extents(n));
         const Extents extents = broadcast(c, all);
@@ -93,7 +93,7 @@ Element negated(const Element &e) { return is_floating(e.type()) ? -e : subtract
 
 Element number_like(const Element &like, double value) { return number(like.type(), value); }
 
-Made power(Call &c) {
+Results power(Call &c) {
     const Type base = c.type(0), exponent = c.type(1);
     const bool whole = !is_floating(base) && !is_floating(exponent);
     return {zipped(c, c.in(0), c.in(1), base, [=](const Element &a, const Element &b) -> Element {
@@ -120,7 +120,7 @@ Made power(Call &c) {
     })};
 }
 
-Made modulo(Call &c) {
+Results modulo(Call &c) {
     const bool like_c = c.node.integer("fmod", 0) != 0;
     return {zipped(c, c.in(0), c.in(1), c.type(0), [=](const Element &a, const Element &b) -> Element {
         const Type t = a.type();
@@ -149,7 +149,7 @@ Made modulo(Call &c) {
     })};
 }
 
-Made clip(Call &c) {
+Results clip(Call &c) {
     const View x = c.in(0);
     const Type t = x.type;
     View made = x;
@@ -167,7 +167,7 @@ Made clip(Call &c) {
     return {made};
 }
 
-Made cast_to(Call &c, Type to) {
+Results cast_to(Call &c, Type to) {
     const View x = c.in(0);
     const bool saturating = is_floating(x.type) && !is_floating(to) && to != boolean;
     if (!saturating || to.bits() >= 32) return {converted(x, to)};
@@ -175,7 +175,7 @@ Made cast_to(Call &c, Type to) {
     return {mapped(x, to, [=](const Element &e) { return Element(cast(to, cast(i32, e))); })};
 }
 
-Made cast_operator(Call &c) {
+Results cast_operator(Call &c) {
     const int64_t to = c.node.integer("to", 0);
     const auto type = type_of_onnx(static_cast<int>(to));
     if (!type)
@@ -186,7 +186,7 @@ Made cast_operator(Call &c) {
 }
 
 // The same bits as another type of the same width.
-Made bit_cast(Call &c) {
+Results bit_cast(Call &c) {
     const Type from = c.type(0);
     const auto to = type_of_onnx(static_cast<int>(c.node.integer("to", 0)));
     if (!to) c.unsupported("a type other than bool, integers of 8 to 64 bits and floats of 16 to 64 bits");
@@ -201,7 +201,7 @@ Made bit_cast(Call &c) {
     })};
 }
 
-Made shift(Call &c) {
+Results shift(Call &c) {
     const bool left = c.choice("direction", "", {"LEFT", "RIGHT"}) == "LEFT";
     return {zipped(c, c.in(0), c.in(1), c.type(0), [=](const Element &a, const Element &b) -> Element {
         // A count outside of the type's bits shifts all of them out.
@@ -213,7 +213,7 @@ Made shift(Call &c) {
     })};
 }
 
-Made where_operator(Call &c) {
+Results where_operator(Call &c) {
     const Extents extents = broadcast(c, {c.extents(0), c.extents(1), c.extents(2)});
     const View condition = broadcast(c.in(0), extents), a = broadcast(c.in(1), extents),
                b = broadcast(c.in(2), extents);
@@ -221,7 +221,7 @@ Made where_operator(Call &c) {
         View{a.type, extents, [=](const Indices &i) -> Element { return select(condition.at(i), a.at(i), b.at(i)); }}};
 }
 
-Made gelu_operator(Call &c) {
+Results gelu_operator(Call &c) {
     const bool by_tanh = c.node.text("approximate", "none") == "tanh";
     const View x = c.in(0);
     return {mapped(x, x.type, [=](const Element &e) {
@@ -229,7 +229,7 @@ Made gelu_operator(Call &c) {
     })};
 }
 
-Made is_infinite(Call &c) {
+Results is_infinite(Call &c) {
     const bool negative = c.node.integer("detect_negative", 1) != 0,
                positive = c.node.integer("detect_positive", 1) != 0;
     return {mapped(c.in(0), boolean, [=](const Element &e) -> Element {
@@ -241,7 +241,7 @@ Made is_infinite(Call &c) {
     })};
 }
 
-Made shrink(Call &c) {
+Results shrink(Call &c) {
     const float bias = c.node.number("bias", 0), lambda = c.node.number("lambd", 0.5f);
     const View x = c.in(0);
     const Type t = x.type;
@@ -253,7 +253,7 @@ Made shrink(Call &c) {
     })};
 }
 
-Made prelu(Call &c) {
+Results prelu(Call &c) {
     const Type t = c.type(0);
     return {zipped(c, c.in(0), broadcast(c.in(1), broadcast(c, {c.extents(1), c.extents(0)})), t,
                    [=](const Element &x, const Element &slope) -> Element {
@@ -261,11 +261,11 @@ Made prelu(Call &c) {
                    })};
 }
 
-Made dropout(Call &c) {
+Results dropout(Call &c) {
     const bool training = c.has(2) && c.node.opset >= 12 && c.integers(2).at(0) != 0;
     const double ratio = c.has(1) ? c.numbers(1).at(0) : c.node.number("ratio", 0.5f);
     if (training && ratio != 0) c.unsupported("training with random numbers; supported is inference");
-    Made made = {c.in(0)};
+    Results made = {c.in(0)};
     if (c.wants(1))
         made.push_back(constant_view(
             c.node.opset >= 10 ? boolean : c.type(0), c.extents(0),
@@ -277,17 +277,18 @@ Element softplus_of(const Element &v) { return softplus(v); }
 
 } // namespace
 
+// A table of operators, with the formulas of the short ones.
 std::vector<Operator> elementwise_operators() {
     using E = const Element &;
     const auto one = [](E like) { return number(like.type(), 1); };
     return {
-        {"Identity", 1, [](Call &c) -> Made { return {c.in(0)}; }},
-        {"Abs", 1, [](Call &c) -> Made { return {mapped(c.in(0), c.type(0), absolute)}; }},
-        {"Neg", 1, [](Call &c) -> Made { return {mapped(c.in(0), c.type(0), negated)}; }},
-        {"Sign", 9, [](Call &c) -> Made { return {mapped(c.in(0), c.type(0), sign)}; }},
+        {"Identity", 1, [](Call &c) -> Results { return {c.in(0)}; }},
+        {"Abs", 1, [](Call &c) -> Results { return {mapped(c.in(0), c.type(0), absolute)}; }},
+        {"Neg", 1, [](Call &c) -> Results { return {mapped(c.in(0), c.type(0), negated)}; }},
+        {"Sign", 9, [](Call &c) -> Results { return {mapped(c.in(0), c.type(0), sign)}; }},
         {"Not", 1, test([](E e) -> Element { return !e; })},
         {"BitwiseNot", 18,
-         [](Call &c) -> Made { return {mapped(c.in(0), c.type(0), [](E e) -> Element { return ~e; })}; }},
+         [](Call &c) -> Results { return {mapped(c.in(0), c.type(0), [](E e) -> Element { return ~e; })}; }},
         {"IsNaN", 9, test([](E e) -> Element { return e != e; })},
         {"IsInf", 10, is_infinite},
         {"Acos", 7, unary([](E e) -> Element { return acos(e); })},
@@ -311,7 +312,7 @@ std::vector<Operator> elementwise_operators() {
         {"Tan", 7, unary([](E e) -> Element { return tan(e); })},
         {"Tanh", 1, unary([](E e) -> Element { return tanh(e); })},
         {"Relu", 1,
-         [](Call &c) -> Made {
+         [](Call &c) -> Results {
              return {mapped(c.in(0), c.type(0), [](E e) -> Element { return larger(e, number(e.type(), 0)); })};
          }},
         {"Sigmoid", 1, unary([](E e) -> Element { return sigmoid(e); })},
@@ -339,7 +340,7 @@ std::vector<Operator> elementwise_operators() {
              },
              1)},
         {"Selu", 1,
-         [](Call &c) -> Made {
+         [](Call &c) -> Results {
              const double alpha = c.node.number("alpha", 1.67326319217681884765625f),
                           gamma = c.node.number("gamma", 1.05070102214813232421875f);
              const View x = c.in(0);
@@ -363,7 +364,7 @@ std::vector<Operator> elementwise_operators() {
         {"Dropout", 7, dropout},
         {"Cast", 6, cast_operator},
         {"BitCast", 26, bit_cast},
-        {"CastLike", 15, [](Call &c) -> Made { return cast_to(c, c.type(1)); }},
+        {"CastLike", 15, [](Call &c) -> Results { return cast_to(c, c.type(1)); }},
         {"Where", 9, where_operator},
         {"Add", 7, binary(add)},
         {"Sub", 7, binary(subtract)},

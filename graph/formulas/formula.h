@@ -24,14 +24,14 @@ struct View {
     int64_t elements() const;
 };
 
-// The result of an operator: elements that the op computes, or known ones.
+// A result of an operator: elements that the op computes, or a value that is known already.
 struct Result {
     Result(View view) : view(std::move(view)) {}
     Result(Buffer<> value) : value(std::move(value)) {}
     std::optional<View> view;
     std::optional<Buffer<>> value;
 };
-using Made = std::vector<Result>;
+using Results = std::vector<Result>;
 
 // The inputs of an op that computes one or several nodes, and the names in its formulas.
 class OpScope {
@@ -42,8 +42,8 @@ public:
     std::string next_input() const { return "x" + std::to_string(inputs_.size()); }
     std::string next_loop() { return "r" + std::to_string(loops_++); }
     std::string next_stage(const std::string &name) { return name + std::to_string(stages_++); }
-    // An input holds indices, which are checked before the op runs. Each is from −extent to
-    // extent − 1. There is one extent for all indices, or one for each column of the last axis.
+    // A check before the op runs: each index in a value must be from −extent to extent − 1. There
+    // is one extent for all indices, or one for each column of the last axis.
     struct Check {
         std::string value, text; // of the error
         Extents extents;
@@ -51,7 +51,8 @@ public:
     void add_check(const Check &check) { checks_.push_back(check); }
     const std::vector<Check> &checks() const { return checks_; }
 
-    // Those that the formulas read so far, in the order of their first use, by value.
+    // The inputs that formulas have read so far, in the order of their first use: the name of the
+    // value and the op's tensor.
     const std::vector<std::pair<std::string, Tensor>> &inputs() const { return inputs_; }
 
 private:
@@ -60,8 +61,8 @@ private:
     int loops_ = 0, stages_ = 0;
 };
 
-// A node whose formula is made, with the types and shapes of its inputs, and the values of
-// those that are known. Views of its inputs refer to it and to its scope.
+// The argument of a Formula: a node, the types and shapes of its inputs, and the values of those
+// that are constant. It and its scope must outlive the views of its inputs.
 class Call {
 public:
     struct Argument {
@@ -72,7 +73,7 @@ public:
         // is an input of the op.
         std::optional<View> view = {};
     };
-    // An argument without a value is missing, if its input has no name.
+    // `arguments`: one for each input of the node; nullopt for an optional input that is missing.
     Call(const Node &node, std::vector<std::optional<Argument>> arguments, OpScope &scope);
 
     const Node &node;
@@ -101,11 +102,11 @@ public:
     // node of the op makes them.
     void require_indices(size_t n, const Extents &extents);
 
-    // The attribute, which is one of these texts. Throws UserError.
+    // The text of the attribute. Throws UserError if it is not one of `legal`.
     std::string choice(const std::string &attribute, const std::string &otherwise,
                        const std::vector<std::string> &legal) const;
 
-    // An axis counted from 0, of one that may be counted from the end. Throws UserError.
+    // The axis counted from 0; −1 is the last one. Throws UserError if it is out of range.
     size_t axis(int64_t axis, size_t rank) const;
     // The same of several, sorted. Throws UserError if one occurs twice.
     std::vector<size_t> axes(const std::vector<int64_t> &axes, size_t rank) const;
@@ -118,7 +119,7 @@ public:
     Axis loop(int64_t extent);
     // Stores a view as a stage of the op, for elements that are read several times.
     View stored(const View &view, const std::string &name);
-    // A name for a stage that the formula makes by itself.
+    // A name for an additional stage of the formula.
     std::string stage_name(const std::string &name) { return scope_.next_stage(name); }
     Tensor stage(const View &view, const std::string &name);
 
@@ -135,7 +136,7 @@ private:
     OpScope &scope_;
 };
 
-using Formula = std::function<Made(Call &)>;
+using Formula = std::function<Results(Call &)>;
 
 // Which elements of its inputs an element of a result depends on. Fusion uses it. The kinds are
 // TVM's.
@@ -145,8 +146,8 @@ enum class Dependence {
     Other,     // reductions, products, windows, indices from data
 };
 
-// One operator: legal from this version of the operator set on, until a row with a later
-// one.
+// One operator. The row is valid from version `since` of the operator set until a row of the same
+// operator with a later version.
 struct Operator {
     std::string op;
     int since;
@@ -162,21 +163,23 @@ const Operator *find_operator(const std::string &op, int opset, const std::strin
 // The error of a node whose operator has no formula.
 Unsupported no_formula(const Node &node);
 
-std::vector<Operator> elementwise_operators(); // all pointwise
-std::vector<Operator> reduction_operators();
-std::vector<Operator> move_operators(); // all injective
-std::vector<Operator> index_operators();
-std::vector<Operator> product_operators();
-std::vector<Operator> window_operators();
+// The operators by family, each in a file of its own.
+std::vector<Operator> elementwise_operators(); // Add, Relu, Where; all pointwise
+std::vector<Operator> reduction_operators();   // ReduceSum, Softmax, TopK
+std::vector<Operator> move_operators();        // Reshape, Slice, Concat; all injective
+std::vector<Operator> index_operators();       // Gather, ScatterND, NonZero
+std::vector<Operator> product_operators();     // MatMul, Conv, Einsum
+std::vector<Operator> window_operators();      // MaxPool, AveragePool
 std::vector<Operator> normalization_operators();
 std::vector<Operator> quantisation_operators();
-std::vector<Operator> image_operators();
+std::vector<Operator> image_operators(); // Resize, Upsample (resize.cpp)
 std::vector<Operator> recurrent_operators();
-std::vector<Operator> sampling_operators();
-std::vector<Operator> region_operators();
-std::vector<Operator> signal_operators();
-std::vector<Operator> selection_operators();
-std::vector<Operator> training_operators();
+std::vector<Operator> sampling_operators();  // reads at computed positions: GridSample, DeformConv
+std::vector<Operator> region_operators();    // RoiAlign, MaxRoiPool
+std::vector<Operator> signal_operators();    // DFT, STFT, HannWindow
+std::vector<Operator> selection_operators(); // NonMaxSuppression, Unique
+std::vector<Operator> training_operators();  // Adam, Momentum
+// Of the domain ai.onnx.ml, and TfIdfVectorizer of ai.onnx.
 std::vector<Operator> machine_learning_operators();
 
 // --- views ---
@@ -189,6 +192,7 @@ View broadcast(const View &v, const Extents &extents);
 // The elements in row-major order, over other extents with the same number of elements.
 View reshaped(const View &v, const Extents &extents);
 View transposed(const View &v, const std::vector<size_t> &order);
+// f of each element, or of each pair of elements after a broadcast, in another type.
 View mapped(const View &v, Type type, const std::function<Element(const Element &)> &f);
 View zipped(Call &call, const View &a, const View &b, Type type,
             const std::function<Element(const Element &, const Element &)> &f);
@@ -206,8 +210,8 @@ Element absolute(const Element &e);
 // The type in which sums and products of a type wrap: unsigned for signed integers of 32 and 64
 // bits, else the type itself.
 Type wrapping(Type type);
-Element number(Type type, double value);
-bool is_floating(Type type); // f16, bf16, f32 or f64
+Element number(Type type, double value); // a constant of the type
+bool is_floating(Type type);             // f16, bf16, f32 or f64
 Buffer<> int64_tensor(const std::vector<int64_t> &values, const Extents &extents);
 // The type in which sums of a type are accumulated: f32 for narrower floats.
 Type accumulator(Type type);

@@ -84,7 +84,7 @@ public:
         bool cheap = op->dependence == Dependence::Injective;
         for (const std::string &input : node.inputs) cheap = cheap && (!views_.count(input) || cheap_.count(input));
         Call &call = calls_.emplace_back(node, std::move(arguments), scope_);
-        const Made results = op->formula(call);
+        const Results results = op->formula(call);
         for (size_t o = 0; o < node.outputs.size(); o++) {
             if (!call.wants(o)) continue;
             if (o >= results.size())

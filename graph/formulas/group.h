@@ -30,12 +30,12 @@ struct GroupOp {
     std::vector<OpScope::Check> checks;       // of inputs, before the op runs
 };
 
-// Runs f. Errors that name no node get the name of this one.
+// Runs f. Adds the name of this node to errors that name none.
 void naming_node(const Node &node, const std::function<void()> &f);
 
-// `nodes`: producers before consumers, of operators with formulas. `outputs`: values that they
-// make and others read. Throws UserError if inputs do not fit an operator, Unsupported for an
-// operator or option without a formula.
+// `nodes`: producers before consumers, of operators with formulas. `outputs`: their results that
+// other nodes read, or that are outputs of the graph. Throws UserError if inputs do not fit an
+// operator, Unsupported for an operator or option without a formula.
 GroupOp make_group_op(const std::vector<const Node *> &nodes, const std::vector<std::string> &outputs,
                       const FindValue &find);
 

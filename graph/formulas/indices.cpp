@@ -19,7 +19,7 @@ Expr data_index(const Element &index, int64_t extent) {
     return Halide::clamp(Halide::select(i < 0, i + e, i), 0, std::max(e, 1) - 1);
 }
 
-Made gather(Call &c) {
+Results gather(Call &c) {
     const View x = c.in(0), index = c.in(1);
     const size_t axis = c.axis(c.node.integer("axis", 0), x.rank());
     c.require_indices(1, {x.extents[axis]});
@@ -35,7 +35,7 @@ Made gather(Call &c) {
                  }}};
 }
 
-Made gather_elements(Call &c) {
+Results gather_elements(Call &c) {
     const View x = c.in(0), index = c.in(1);
     const size_t axis = c.axis(c.node.integer("axis", 0), x.rank());
     c.require_indices(1, {x.extents[axis]});
@@ -50,7 +50,7 @@ Made gather_elements(Call &c) {
                  }}};
 }
 
-Made gather_nd(Call &c) {
+Results gather_nd(Call &c) {
     const View x = c.in(0), index = c.in(1);
     const auto batch = static_cast<size_t>(c.node.integer("batch_dims", 0));
     if (index.rank() == 0 || batch >= index.rank()) c.fail("indices of too few axes");
@@ -108,7 +108,7 @@ Element with_updates(Call &c, const Element &data, const Element &meets, const E
     c.fail("reduction \"" + how + "\"; legal are none, add, mul, max, min");
 }
 
-Made scatter_elements(Call &c) {
+Results scatter_elements(Call &c) {
     const View x = c.in(0), index = c.in(1), updates = c.in(2);
     const size_t axis = c.axis(c.node.integer("axis", 0), x.rank());
     c.require_indices(1, {x.extents[axis]});
@@ -137,7 +137,7 @@ Made scatter_elements(Call &c) {
                  }}};
 }
 
-Made scatter_nd(Call &c) {
+Results scatter_nd(Call &c) {
     const View x = c.in(0), index = c.in(1), updates = c.in(2);
     if (index.rank() == 0 || index.extents.back() > int64_t(x.rank()))
         c.fail("indices of more axes than the tensor has");
@@ -168,7 +168,7 @@ Made scatter_nd(Call &c) {
 }
 
 // Writes a sequence into a cache from an index on, which may differ for each batch.
-Made tensor_scatter(Call &c) {
+Results tensor_scatter(Call &c) {
     const View cache = c.in(0), update = c.in(1);
     const size_t axis = c.axis(c.node.integer("axis", -2), cache.rank());
     const bool circular = c.choice("mode", "linear", {"linear", "circular"}) == "circular";
@@ -192,7 +192,7 @@ Made tensor_scatter(Call &c) {
                  }}};
 }
 
-Made one_hot(Call &c) {
+Results one_hot(Call &c) {
     const View index = c.in(0), values = c.in(2);
     const auto depth = static_cast<int64_t>(c.numbers(1).at(0));
     if (depth < 0 || depth > INT32_MAX) c.fail(fmt::format("the depth {}; legal are 0 to {}", depth, INT32_MAX));
@@ -222,7 +222,7 @@ bool is_zero(const Buffer<> &dense, int64_t n) {
 }
 
 // The positions of nonzero elements. Their number depends on the values.
-Made non_zero(Call &c) {
+Results non_zero(Call &c) {
     const Buffer<> x = c.value(0).copy();
     const Extents &e = c.extents(0);
     std::vector<std::vector<int64_t>> found(std::max<size_t>(e.size(), 1));
@@ -243,7 +243,7 @@ Made non_zero(Call &c) {
 }
 
 // Its number of elements depends on values too.
-Made compress(Call &c) {
+Results compress(Call &c) {
     const std::vector<int64_t> kept = c.integers(1);
     const Buffer<> x = c.value(0).copy();
     const bool flat = !c.node.has("axis");

@@ -18,7 +18,7 @@ namespace {
 constexpr size_t max_terms = 1 << 12; // of a formula that has a term for each constant
 constexpr int deepest_tree = 256;     // levels, each of which nests expressions
 
-Made binarizer(Call &c) {
+Results binarizer(Call &c) {
     const View x = c.in(0);
     const double threshold = c.node.number("threshold", 0);
     return {mapped(x, x.type, [=](const Element &e) -> Element {
@@ -27,7 +27,7 @@ Made binarizer(Call &c) {
     })};
 }
 
-Made array_feature_extractor(Call &c) {
+Results array_feature_extractor(Call &c) {
     View x = c.in(0);
     const View index = reshaped(c.in(1), {View{c.type(1), c.extents(1), {}}.elements()});
     if (x.rank() == 0) c.fail("a tensor without axes");
@@ -190,7 +190,7 @@ private:
     std::vector<bool> seen_; // by node; each has one parent
 };
 
-Made tree_ensemble(Call &c) {
+Results tree_ensemble(Call &c) {
     const View x = c.in(0);
     const Trees trees = trees_of(c);
     const int64_t targets = c.node.integer("n_targets", 1), aggregate = c.node.integer("aggregate_function", 1);
@@ -216,7 +216,7 @@ struct Gram {
 
 // Counts how often each n-gram of a pool occurs in a row. Between neighbouring items, the row may
 // have further items, the same number everywhere in the n-gram.
-Made tf_idf_vectorizer(Call &c) {
+Results tf_idf_vectorizer(Call &c) {
     if (c.node.has("pool_strings")) c.unsupported("n-grams of texts; supported are those of integers");
     const std::string mode = c.choice("mode", "TF", {"TF", "IDF", "TFIDF"});
     const std::vector<int64_t> starts = c.node.integers("ngram_counts"), outputs = c.node.integers("ngram_indexes"),

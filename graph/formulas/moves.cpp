@@ -1,4 +1,6 @@
 // Operators that move elements without computing with them, and those that make constants.
+//
+// One file, because it is one table: a short formula for each operator.
 #include "dsl/halide_passes.h"
 #include "dsl/types.h"
 #include "graph/formulas/formula.h"
@@ -20,7 +22,7 @@ int64_t product(const Extents &e, size_t begin, size_t end) {
                            std::multiplies<>());
 }
 
-Made reshape(Call &c) {
+Results reshape(Call &c) {
     const View x = c.in(0);
     Extents extents = c.integers(1, "shape");
     const bool allow_zero = c.node.integer("allowzero", 0) != 0;
@@ -45,14 +47,14 @@ Made reshape(Call &c) {
     return {reshaped(x, extents)};
 }
 
-Made flatten(Call &c) {
+Results flatten(Call &c) {
     const View x = c.in(0);
     const int64_t axis = c.node.integer("axis", 1);
     const size_t at = axis == int64_t(x.rank()) ? x.rank() : c.axis(axis, x.rank());
     return {reshaped(x, {product(x.extents, 0, at), product(x.extents, at, x.rank())})};
 }
 
-Made transpose(Call &c) {
+Results transpose(Call &c) {
     const View x = c.in(0);
     std::vector<size_t> order;
     for (const int64_t d : c.node.integers("perm")) order.push_back(c.axis(d, x.rank()));
@@ -63,7 +65,7 @@ Made transpose(Call &c) {
     return {transposed(x, order)};
 }
 
-Made squeeze(Call &c) {
+Results squeeze(Call &c) {
     const View x = c.in(0);
     const bool named = c.has(1) || c.node.has("axes");
     const std::vector<size_t> gone = c.axes(c.integers(1, "axes"), x.rank());
@@ -77,7 +79,7 @@ Made squeeze(Call &c) {
     return {reshaped(x, extents)};
 }
 
-Made unsqueeze(Call &c) {
+Results unsqueeze(Call &c) {
     const View x = c.in(0);
     const std::vector<int64_t> named = c.integers(1, "axes");
     const size_t rank = x.rank() + named.size();
@@ -89,12 +91,12 @@ Made unsqueeze(Call &c) {
     return {reshaped(x, extents)};
 }
 
-Made expand(Call &c) {
+Results expand(Call &c) {
     const View x = c.in(0);
     return {broadcast(x, broadcast(c, {x.extents, c.integers(1)}))};
 }
 
-Made tile(Call &c) {
+Results tile(Call &c) {
     const View x = c.in(0);
     const std::vector<int64_t> times = c.integers(1);
     if (times.size() != x.rank()) c.fail(fmt::format("{} repeats of {} axes", times.size(), x.rank()));
@@ -134,7 +136,7 @@ View joined(const std::vector<View> &parts, size_t axis) {
             }};
 }
 
-Made concat(Call &c) {
+Results concat(Call &c) {
     if (!c.node.has("axis")) c.fail("no axis is named");
     std::vector<View> parts = {c.in(0)};
     for (size_t n = 1; n < c.size(); n++) parts.push_back(c.in(n));
@@ -158,7 +160,7 @@ View part(const View &x, size_t axis, int64_t begin, int64_t extent) {
             }};
 }
 
-Made split(Call &c) {
+Results split(Call &c) {
     const View x = c.in(0);
     const size_t axis = c.axis(c.node.integer("axis", 0), x.rank()), count = c.node.outputs.size();
     std::vector<int64_t> parts = c.integers(1, "split");
@@ -169,7 +171,7 @@ Made split(Call &c) {
     }
     if (parts.size() != count || std::accumulate(parts.begin(), parts.end(), int64_t(0)) != all)
         c.fail(fmt::format("its {} parts do not add up to the {} elements of the axis", parts.size(), all));
-    Made made;
+    Results made;
     int64_t begin = 0;
     for (const int64_t p : parts) {
         made.push_back(part(x, axis, begin, p));
@@ -178,7 +180,7 @@ Made split(Call &c) {
     return made;
 }
 
-Made slice(Call &c) {
+Results slice(Call &c) {
     const View x = c.in(0);
     const std::vector<int64_t> starts = c.integers(1, "starts"), ends = c.integers(2, "ends");
     std::vector<int64_t> axes = c.integers(3, "axes"), steps = c.has(4) ? c.integers(4) : std::vector<int64_t>{};
@@ -214,7 +216,7 @@ Made slice(Call &c) {
                  }}};
 }
 
-Made pad(Call &c) {
+Results pad(Call &c) {
     const View x = c.in(0);
     const std::string mode = c.choice("mode", "constant", {"constant", "reflect", "edge", "wrap"});
     const std::vector<int64_t> pads = c.integers(1, "pads");
@@ -262,7 +264,7 @@ Made pad(Call &c) {
                  }}};
 }
 
-Made depth_to_space(Call &c) {
+Results depth_to_space(Call &c) {
     const View x = c.in(0);
     const int64_t b = c.node.integer("blocksize", 1);
     const bool columns_first = c.node.text("mode", "DCR") == "CRD";
@@ -274,7 +276,7 @@ Made depth_to_space(Call &c) {
     return {reshaped(transposed(reshaped(x, {n, b, b, depth, h, w}), {0, 3, 4, 1, 5, 2}), {n, depth, h * b, w * b})};
 }
 
-Made space_to_depth(Call &c) {
+Results space_to_depth(Call &c) {
     const View x = c.in(0);
     const int64_t b = c.node.integer("blocksize", 1);
     if (x.rank() != 4 || b < 1 || x.extents[2] % b || x.extents[3] % b) c.fail("its input is no image of whole blocks");
@@ -285,7 +287,7 @@ Made space_to_depth(Call &c) {
     return {reshaped(transposed(reshaped(x, {n, depth, h, b, w, b}), {0, 3, 5, 1, 2, 4}), {n, depth * b * b, h, w})};
 }
 
-Made trilu(Call &c) {
+Results trilu(Call &c) {
     const View x = c.in(0);
     const bool upper = c.node.integer("upper", 1) != 0;
     const int64_t k = c.has(1) ? c.integers(1).at(0) : 0;
@@ -297,7 +299,7 @@ Made trilu(Call &c) {
                  }}};
 }
 
-Made shape(Call &c) {
+Results shape(Call &c) {
     const Extents &e = c.extents(0);
     const auto rank = static_cast<int64_t>(e.size());
     const auto bound = [&](int64_t v) { return std::clamp<int64_t>(v < 0 ? v + rank : v, 0, rank); };
@@ -305,9 +307,9 @@ Made shape(Call &c) {
     return {int64_tensor({e.begin() + start, e.begin() + end}, {end - start})};
 }
 
-Made size(Call &c) { return {int64_tensor({product(c.extents(0), 0, c.extents(0).size())}, {})}; }
+Results size(Call &c) { return {int64_tensor({product(c.extents(0), 0, c.extents(0).size())}, {})}; }
 
-Made constant(Call &c) {
+Results constant(Call &c) {
     if (const auto tensor = c.node.tensor("value")) return {*tensor};
     if (c.node.has("value_int")) return {int64_tensor({c.node.integer("value_int", 0)}, {})};
     if (c.node.has("value_ints")) {
@@ -324,7 +326,7 @@ Made constant(Call &c) {
     return {b};
 }
 
-Made constant_of_shape(Call &c) {
+Results constant_of_shape(Call &c) {
     const Extents extents = c.integers(0);
     for (const int64_t e : extents) {
         if (e < 0) c.fail(fmt::format("the extent {}", e));
@@ -349,7 +351,7 @@ Made constant_of_shape(Call &c) {
     })};
 }
 
-Made range(Call &c) {
+Results range(Call &c) {
     const Type t = c.type(0);
     if (!is_floating(t)) {
         const int64_t start = c.integers(0).at(0), limit = c.integers(1).at(0), delta = c.integers(2).at(0);
@@ -372,7 +374,7 @@ Made range(Call &c) {
     })};
 }
 
-Made eye_like(Call &c) {
+Results eye_like(Call &c) {
     const Extents &e = c.extents(0);
     const auto type = c.node.has("dtype") ? type_of_onnx(static_cast<int>(c.node.integer("dtype", 1))) : c.type(0);
     if (e.size() != 2 || !type) c.unsupported("a tensor of other than two axes, or of other types than numbers");
@@ -383,13 +385,13 @@ Made eye_like(Call &c) {
 }
 
 // Tensors are optionals that have a value; an input that is not given has none.
-Made optional_has_element(Call &c) {
+Results optional_has_element(Call &c) {
     Buffer<> has(boolean, {});
     *static_cast<uint8_t *>(has.data()) = c.has(0);
     return {has};
 }
 
-Made reverse_sequence(Call &c) {
+Results reverse_sequence(Call &c) {
     const View x = c.in(0), lengths = c.in(1);
     const size_t batch = c.axis(c.node.integer("batch_axis", 1), x.rank()),
                  time = c.axis(c.node.integer("time_axis", 0), x.rank());
@@ -402,7 +404,7 @@ Made reverse_sequence(Call &c) {
                  }}};
 }
 
-Made center_crop_pad(Call &c) {
+Results center_crop_pad(Call &c) {
     View x = c.in(0);
     const std::vector<int64_t> wanted = c.integers(1);
     std::vector<int64_t> axes = c.node.integers("axes");
@@ -459,7 +461,7 @@ std::vector<Operator> move_operators() {
         {"ReverseSequence", 10, reverse_sequence},
         {"CenterCropPad", 18, center_crop_pad},
         {"OptionalHasElement", 15, optional_has_element},
-        {"OptionalGetElement", 15, [](Call &c) -> Made { return {c.in(0)}; }},
+        {"OptionalGetElement", 15, [](Call &c) -> Results { return {c.in(0)}; }},
     };
 }
 

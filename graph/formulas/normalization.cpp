@@ -60,7 +60,7 @@ View per_channel(const View &v, size_t rank) {
 }
 
 // Normalizes by the mean and variance of the batch, and updates the running ones.
-Made batch_normalization_in_training(Call &c) {
+Results batch_normalization_in_training(Call &c) {
     const View x = c.in(0);
     const Type t = x.type, in = c.type(3) == f64 || t == f64 ? f64 : f32;
     const double momentum = c.node.number("momentum", 0.9f);
@@ -78,7 +78,7 @@ Made batch_normalization_in_training(Call &c) {
     return {converted(made, t), converted(moved(n.mean, 3), c.type(3)), converted(moved(n.variance, 4), c.type(4))};
 }
 
-Made batch_normalization(Call &c) {
+Results batch_normalization(Call &c) {
     if (c.node.opset < 7 && c.node.integer("is_test", 0) == 0 && c.wants(1))
         c.unsupported("training; supported is inference, and training from opset 14 on");
     const View x = c.in(0);
@@ -95,7 +95,7 @@ Made batch_normalization(Call &c) {
     return {converted(zipped(c, zipped(c, made, scale, in, multiply), bias, in, add), t)};
 }
 
-Made instance_normalization(Call &c) {
+Results instance_normalization(Call &c) {
     const View x = c.in(0);
     if (x.rank() < 3) c.fail("an image of fewer than 3 axes");
     const Type t = x.type, in = accumulator(t);
@@ -105,7 +105,7 @@ Made instance_normalization(Call &c) {
     return {converted(zipped(c, zipped(c, n.values, scale, in, multiply), bias, in, add), t)};
 }
 
-Made group_normalization(Call &c) {
+Results group_normalization(Call &c) {
     const View x = c.in(0);
     const Type t = x.type, in = accumulator(t);
     const int64_t groups = c.node.integer("num_groups", 1), channels = x.extents.at(1);
@@ -126,7 +126,7 @@ Made group_normalization(Call &c) {
     return {converted(zipped(c, zipped(c, made, parameter(1), in, multiply), parameter(2), in, add), t)};
 }
 
-Made layer_normalization(Call &c) {
+Results layer_normalization(Call &c) {
     const View x = c.in(0);
     const Type t = x.type, in = accumulator(t);
     const size_t axis = c.axis(c.node.integer("axis", -1), x.rank());
@@ -134,7 +134,7 @@ Made layer_normalization(Call &c) {
     View made = zipped(c, n.values, converted(c.in(1), in), in, multiply);
     if (c.has(2)) made = zipped(c, made, converted(c.in(2), in), in, add);
     const auto type = type_of_onnx(static_cast<int>(c.node.integer("stash_type", 1)));
-    Made all = {converted(made, t)};
+    Results all = {converted(made, t)};
     if (c.wants(1))
         all.push_back(converted(n.mean, type.value_or(f32)));
     else if (c.wants(2))
@@ -143,7 +143,7 @@ Made layer_normalization(Call &c) {
     return all;
 }
 
-Made rms_normalization(Call &c) {
+Results rms_normalization(Call &c) {
     const View x = c.in(0);
     const Type t = x.type, in = accumulator(t);
     const size_t axis = c.axis(c.node.integer("axis", -1), x.rank());
@@ -157,7 +157,7 @@ Made rms_normalization(Call &c) {
     return {converted(zipped(c, scaled, converted(c.in(1), in), in, multiply), t)};
 }
 
-Made mean_variance_normalization(Call &c) {
+Results mean_variance_normalization(Call &c) {
     const View x = c.in(0);
     const Type t = x.type, in = accumulator(t);
     const std::vector<size_t> axes = c.axes(c.node.integers("axes", {0, 2, 3}), x.rank());
@@ -170,7 +170,7 @@ Made mean_variance_normalization(Call &c) {
         t)};
 }
 
-Made lp_normalization(Call &c) {
+Results lp_normalization(Call &c) {
     const View x = c.in(0);
     const Type t = x.type, in = accumulator(t);
     const size_t axis = c.axis(c.node.integer("axis", -1), x.rank());
@@ -195,7 +195,7 @@ Made lp_normalization(Call &c) {
                       t)};
 }
 
-Made local_response_normalization(Call &c) {
+Results local_response_normalization(Call &c) {
     const View x = c.in(0);
     const Type t = x.type, in = accumulator(t);
     const double alpha = c.node.number("alpha", 1e-4f), beta = c.node.number("beta", 0.75f),

@@ -48,12 +48,12 @@ View matmul(Call &c, View a, View b, Type type) {
     return reshaped(product, left);
 }
 
-Made matmul_operator(Call &c) {
+Results matmul_operator(Call &c) {
     const Type t = c.type(0);
     return {converted(matmul(c, c.in(0), c.in(1), accumulator(t)), t)};
 }
 
-Made gemm(Call &c) {
+Results gemm(Call &c) {
     const bool ta = c.node.integer("transA", 0) != 0, tb = c.node.integer("transB", 0) != 0;
     const float alpha = c.node.number("alpha", 1), beta = c.node.number("beta", 1);
     const Type t = c.type(0), in = accumulator(t);
@@ -84,11 +84,11 @@ View less_zero_point(Call &c, const View &v, size_t input, bool rows) {
     return zipped(c, wide, zero, i32, subtract);
 }
 
-Made matmul_integer(Call &c) {
+Results matmul_integer(Call &c) {
     return {matmul(c, less_zero_point(c, c.in(0), 2, true), less_zero_point(c, c.in(1), 3, false), i32)};
 }
 
-Made conv_operator(Call &c) {
+Results conv_operator(Call &c) {
     const Type t = c.type(0), in = accumulator(t);
     const Window window = window_of(c, c.extents(0), kernel_of(c, 1));
     const auto tile = winograd_tile_of(c.node);
@@ -98,7 +98,7 @@ Made conv_operator(Call &c) {
     return {converted(made, t)};
 }
 
-Made conv_integer(Call &c) {
+Results conv_integer(Call &c) {
     const Window window = window_of(c, c.extents(0), kernel_of(c, 1));
     const Tensor image = c.stage(less_zero_point(c, c.in(0), 2, false), "image");
     View weights = converted(c.in(1), i32);
@@ -215,7 +215,7 @@ View by_phases(Call &c, const Spreading &s, const Extents &extents, Type type) {
             }};
 }
 
-Made conv_transpose(Call &c) {
+Results conv_transpose(Call &c) {
     const View x = c.in(0), w = c.in(1);
     const int64_t group = c.node.integer("group", 1);
     if (x.rank() < 3 || w.rank() != x.rank() || group < 1 || x.extents[1] != w.extents[0] || x.extents[1] % group)
@@ -331,7 +331,7 @@ Equation read_equation(const Call &c) {
     return e;
 }
 
-Made einsum(Call &c) {
+Results einsum(Call &c) {
     const Equation e = read_equation(c);
     std::map<char, Axis> loops;
     std::vector<Axis> reduced;
@@ -367,7 +367,7 @@ Made einsum(Call &c) {
 
 // By elimination with the largest pivot of each column: a recurrence over its steps. An exchange of
 // two rows changes the sign of one of them, so that it keeps the determinant.
-Made det(Call &c) {
+Results det(Call &c) {
     const View x = c.in(0);
     if (x.rank() < 2 || x.extents.back() != x.extents[x.rank() - 2]) c.fail("a matrix that is not square");
     const int64_t size = x.extents.back();

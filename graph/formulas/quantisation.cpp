@@ -42,7 +42,7 @@ Element quantised(const Element &x, const Element &scale, const Element &zero, T
     return saturated(whole, to);
 }
 
-Made quantize_linear(Call &c) {
+Results quantize_linear(Call &c) {
     const View x = c.in(0);
     Type to = u8;
     if (c.has(2)) {
@@ -59,7 +59,7 @@ Made quantize_linear(Call &c) {
     return {View{to, x.extents, [=](const Indices &i) { return quantised(x.at(i), scale.at(i), zero.at(i), to); }}};
 }
 
-Made dequantize_linear(Call &c) {
+Results dequantize_linear(Call &c) {
     const View x = c.in(0), scale = spread(c, 1, x.extents);
     const Type to = c.type(1);
     View zero = constant_view(x.type, x.extents, [t = x.type](const Indices &) { return number(t, 0); });
@@ -70,7 +70,7 @@ Made dequantize_linear(Call &c) {
                  }}};
 }
 
-Made dynamic_quantize_linear(Call &c) {
+Results dynamic_quantize_linear(Call &c) {
     const View x = c.in(0);
     std::vector<Axis> loops;
     for (const int64_t e : x.extents) loops.push_back(c.loop(e));
@@ -104,7 +104,7 @@ Made dynamic_quantize_linear(Call &c) {
 }
 
 // Sums of products in i32 as integers of a scale and zero point.
-Made requantised(Call &c, const View &sums, const View &scale, size_t scale_to, size_t zero_to) {
+Results requantised(Call &c, const View &sums, const View &scale, size_t scale_to, size_t zero_to) {
     const View by = reshaped(c.in(scale_to), {}), zero = reshaped(c.in(zero_to), {});
     const Type to = zero.type;
     return {View{to, sums.extents, [=](const Indices &i) -> Element {
@@ -119,7 +119,7 @@ View centred(Call &c, size_t input, size_t zero_point, const std::vector<int64_t
     return zipped(c, x, zero.elements() == 1 ? reshaped(zero, {}) : reshaped(zero, shape), i32, subtract);
 }
 
-Made qlinear_matmul(Call &c) {
+Results qlinear_matmul(Call &c) {
     const Extents &a = c.extents(0), &b = c.extents(3);
     if (a.size() < 2 || b.size() < 2) c.unsupported("vectors; supported are matrices");
     const Extents rows = {c.in(2).elements(), 1}, columns = {c.in(5).elements()};
@@ -148,7 +148,7 @@ Made qlinear_matmul(Call &c) {
     return requantised(c, sums, scale, 6, 7);
 }
 
-Made qlinear_conv(Call &c) {
+Results qlinear_conv(Call &c) {
     const Extents &weights = c.extents(3);
     const Window window = window_of(c, c.extents(0), kernel_of(c, 3));
     const Tensor image = c.stage(centred(c, 0, 2, {}), "image");

@@ -249,7 +249,7 @@ public:
     }
 };
 
-Made rnn(Call &c) {
+Results rnn(Call &c) {
     const Layer l(c, 1, {"Tanh"});
     std::vector<Tensor> states;
     for (int64_t d = 0; d < l.directions; d++) {
@@ -265,7 +265,7 @@ Made rnn(Call &c) {
     return {l.sequence(states), l.last(states, 5)};
 }
 
-Made gru(Call &c) {
+Results gru(Call &c) {
     const Layer l(c, 3, {"Sigmoid", "Tanh"});
     const bool reset_after = c.node.integer("linear_before_reset", 0) != 0;
     std::vector<Tensor> states;
@@ -299,7 +299,7 @@ Made gru(Call &c) {
 }
 
 // Gates i, o, f and c.
-Made lstm(Call &c) {
+Results lstm(Call &c) {
     const Layer l(c, 4, {"Sigmoid", "Tanh", "Tanh"});
     const bool coupled = c.node.integer("input_forget", 0) != 0; // f = 1 − i
     if (c.has(6)) l.require(6, l.state_extents());
@@ -337,7 +337,7 @@ Made lstm(Call &c) {
 
 // Attention by a state [keys, values] of each head, which each step scales, corrects and adds to.
 // Computed in f32, or f64.
-Made linear_attention(Call &c) {
+Results linear_attention(Call &c) {
     const std::string rule = c.choice("update_rule", "gated_delta", {"linear", "gated", "delta", "gated_delta"});
     const bool gated = rule == "gated" || rule == "gated_delta", delta = rule == "delta" || rule == "gated_delta";
     const int64_t heads = c.node.integer("q_num_heads", 0), own = c.node.integer("kv_num_heads", 0);

@@ -139,7 +139,7 @@ View folded(Call &c, const View &x, Kind kind, const std::vector<size_t> &axes) 
 }
 
 Formula reduction(Kind kind, int since) {
-    return [=](Call &c) -> Made {
+    return [=](Call &c) -> Results {
         const std::vector<size_t> axes = reduced_axes(c, since);
         const bool keep = c.node.integer("keepdims", 1) != 0;
         const View x = c.in(0);
@@ -149,7 +149,7 @@ Formula reduction(Kind kind, int since) {
 }
 
 Formula index_of_extreme(bool max) {
-    return [=](Call &c) -> Made {
+    return [=](Call &c) -> Results {
         const View x = c.in(0);
         const size_t axis = c.axis(c.node.integer("axis", 0), x.rank());
         const bool last = c.node.integer("select_last_index", 0) != 0;
@@ -175,7 +175,7 @@ Formula index_of_extreme(bool max) {
 enum class Soft { Softmax, LogSoftmax, Hardmax };
 
 Formula softmax(Soft kind) {
-    return [=](Call &c) -> Made {
+    return [=](Call &c) -> Results {
         const View x = c.in(0);
         const bool flattens = c.node.opset < 13;
         const size_t axis = x.rank() == 0 ? 0 : c.axis(c.node.integer("axis", flattens ? 1 : -1), x.rank());
@@ -220,7 +220,7 @@ Formula softmax(Soft kind) {
 }
 
 Formula cumulative(bool products) {
-    return [=](Call &c) -> Made {
+    return [=](Call &c) -> Results {
         const View x = c.in(0);
         const size_t axis = c.axis(c.integers(1).at(0), x.rank());
         const bool exclusive = c.node.integer("exclusive", 0) != 0, reverse = c.node.integer("reverse", 0) != 0;
@@ -258,7 +258,7 @@ Element is_nan_of(const Element &e) {
 }
 
 // By counting the elements that come before each one: equal values in the order of their indices.
-Made top_k_operator(Call &c) {
+Results top_k_operator(Call &c) {
     const View x = c.in(0);
     const int64_t k = c.node.opset >= 10 ? c.integers(1).at(0) : c.node.integer("k", -1);
     const size_t axis = c.axis(c.node.integer("axis", -1), x.rank());

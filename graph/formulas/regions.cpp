@@ -210,7 +210,7 @@ View align_by_products(Call &c, const RoiAlign &roi, const RoiAxes &axes) {
             }};
 }
 
-Made roi_align(Call &c) {
+Results roi_align(Call &c) {
     const RoiAlign roi = read_roi_align(c);
     RoiAxes axes;
     for (int d = 0; d < 2; d++) axes[size_t(d)] = roi_axis(c, roi, d);
@@ -218,7 +218,7 @@ Made roi_align(Call &c) {
     return {roi.maximal || roi.ratio > 0 ? align_by_samples(c, roi, axes) : align_by_products(c, roi, axes)};
 }
 
-Made max_roi_pool(Call &c) {
+Results max_roi_pool(Call &c) {
     const View x = c.in(0), rois = c.in(1);
     const std::vector<int64_t> pooled = c.node.integers("pooled_shape");
     if (x.rank() != 4 || rois.rank() != 2 || rois.extents[1] != 5 || pooled.size() != 2 || pooled[0] < 1 ||

@@ -106,7 +106,7 @@ View resampled(Call &c, const View &x, const Sampling &s, const Axes &a, size_t 
     return c.stored(made, "along");
 }
 
-Made resize(Call &c) {
+Results resize(Call &c) {
     const View x = c.in(0);
     const bool old = c.node.opset < 11, upsample = c.node.op == "Upsample";
     const size_t scales_at = old ? 1 : 2, rank = x.rank();

@@ -132,7 +132,7 @@ std::vector<Tap> taps_of(const GridSample &s, size_t d, const Element &position)
     return taps;
 }
 
-Made grid_sample(Call &c) {
+Results grid_sample(Call &c) {
     const GridSample s = read_grid_sample(c);
     const Type t = s.type, type = s.x.type;
     const size_t dims = s.dims();
@@ -171,7 +171,7 @@ Made grid_sample(Call &c) {
                  }}};
 }
 
-Made affine_grid(Call &c) {
+Results affine_grid(Call &c) {
     const View theta = c.in(0);
     const std::vector<int64_t> size = c.integers(1);
     const size_t dims = size.size() < 4 ? 0 : size.size() - 2;
@@ -311,7 +311,7 @@ View deformed_samples(const DeformConv &v, Type t) {
             }};
 }
 
-Made deform_conv(Call &c) {
+Results deform_conv(Call &c) {
     const DeformConv v = read_deform_conv(c);
     const Type type = v.x.type, t = accumulator(type);
     const View samples = c.stored(deformed_samples(v, t), "samples");
@@ -331,7 +331,7 @@ Made deform_conv(Call &c) {
 }
 
 // Each element of the image is the sum of the cells of windows that meet it.
-Made col2im(Call &c) {
+Results col2im(Call &c) {
     const View x = c.in(0);
     const std::vector<int64_t> image = c.integers(1), block = c.integers(2);
     const size_t dims = image.size();
@@ -376,7 +376,7 @@ Made col2im(Call &c) {
 }
 
 // Puts elements where MaxPool's second output says that they were.
-Made max_unpool(Call &c) {
+Results max_unpool(Call &c) {
     const View x = c.in(0), places = c.in(1);
     const size_t dims = x.rank() < 3 ? 0 : x.rank() - 2;
     const std::vector<int64_t> kernel = c.node.integers("kernel_shape"),

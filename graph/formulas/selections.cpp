@@ -35,7 +35,7 @@ bool overlap(const Box &a, const Box &b, float threshold) {
     return common / all > threshold;
 }
 
-Made non_max_suppression(Call &c) {
+Results non_max_suppression(Call &c) {
     const Extents &b = c.extents(0), &s = c.extents(1);
     if (b.size() != 3 || b[2] != 4 || s.size() != 3 || s[0] != b[0] || s[2] != b[1] || c.type(0) != f32 ||
         c.type(1) != f32)
@@ -85,7 +85,7 @@ int compared(Type type, const uint8_t *a, const uint8_t *b) {
     return x < y ? -1 : x > y ? 1 : 0;
 }
 
-Made unique(Call &c) {
+Results unique(Call &c) {
     const Buffer<> x = c.value(0).copy();
     const bool flat = !c.node.has("axis"), sorted = c.node.integer("sorted", 1) != 0;
     Extents extents = flat ? Extents{static_cast<int64_t>(x.number_of_elements())} : c.extents(0);

@@ -90,7 +90,7 @@ int64_t length_of(const Call &c, size_t input, int64_t otherwise) {
     return length;
 }
 
-Made dft(Call &c) {
+Results dft(Call &c) {
     const View x = c.in(0);
     if (x.rank() < 2 || (x.extents.back() != 1 && x.extents.back() != 2))
         c.fail("the last axis of its input has neither 1 element, for real numbers, nor 2, for complex ones");
@@ -104,7 +104,7 @@ Made dft(Call &c) {
     return {transformed(c, x, axis, length, inverse, one_sided)};
 }
 
-Made stft(Call &c) {
+Results stft(Call &c) {
     const View x = c.in(0);
     const bool complex = x.rank() == 3 && x.extents[2] == 2;
     if (x.rank() != 2 && x.rank() != 3) c.fail(fmt::format("a signal of {} axes; legal are 2 and 3", x.rank()));
@@ -130,7 +130,7 @@ Made stft(Call &c) {
 }
 
 // Its size and its elements are of inputs that are constants in every model.
-Made mel_weight_matrix(Call &c) {
+Results mel_weight_matrix(Call &c) {
     const int64_t bins = c.integers(0).at(0), length = c.integers(1).at(0);
     const double rate = static_cast<double>(c.integers(2).at(0)), low = c.numbers(3).at(0), high = c.numbers(4).at(0);
     if (bins < 1 || bins > INT32_MAX || length < 1 || length > INT32_MAX || rate < 1)

@@ -30,14 +30,14 @@ struct Step {
         return number(x.type(), c.node.number("norm_coefficient", 0)) * x + gradient;
     }
     // Results in groups; each group is a function of the elements of one tensor.
-    Made results(const std::vector<std::function<Element(size_t n, const Indices &i)>> &groups) const {
+    Results results(const std::vector<std::function<Element(size_t n, const Indices &i)>> &groups) const {
         for (size_t n = 0; n < count; n++) {
             for (size_t g = 1; g < kinds; g++) {
                 if (c.extents(2 + g * count + n) != c.extents(2 + n) || c.type(2 + g * count + n) != c.type(2 + n))
                     c.fail("a tensor, its gradient and its states have different shapes or types");
             }
         }
-        Made made;
+        Results made;
         for (const auto &group : groups) {
             for (size_t n = 0; n < count; n++)
                 made.push_back(
@@ -47,7 +47,7 @@ struct Step {
     }
 };
 
-Made momentum(Call &c) {
+Results momentum(Call &c) {
     const Step s(c, 3);
     const double alpha = c.node.number("alpha", 0), beta = c.node.number("beta", 0);
     const bool nesterov = c.choice("mode", "standard", {"standard", "nesterov"}) == "nesterov";
@@ -66,7 +66,7 @@ Made momentum(Call &c) {
     return s.results({moved, velocity});
 }
 
-Made adagrad(Call &c) {
+Results adagrad(Call &c) {
     const Step s(c, 3);
     const double epsilon = c.node.number("epsilon", 1e-6f), decay = c.node.number("decay_factor", 0);
     const auto squares = [=](size_t n, const Indices &i) -> Element {
@@ -82,7 +82,7 @@ Made adagrad(Call &c) {
     return s.results({moved, squares});
 }
 
-Made adam(Call &c) {
+Results adam(Call &c) {
     const Step s(c, 4);
     const double alpha = c.node.number("alpha", 0.9f), beta = c.node.number("beta", 0.999f),
                  epsilon = c.node.number("epsilon", 1e-6f), after = c.node.number("norm_coefficient_post", 0);

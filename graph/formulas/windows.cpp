@@ -202,7 +202,7 @@ Extents pool_extents(const Call &c, const Window &w) {
     return extents;
 }
 
-Made max_pool(Call &c) {
+Results max_pool(Call &c) {
     const Window w = window_of(c, c.extents(0), c.node.integers("kernel_shape"));
     const Type t = c.type(0);
     const Tensor x = c.tensor(0);
@@ -211,7 +211,7 @@ Made max_pool(Call &c) {
     const Extents extents = pool_extents(c, w);
     // The only element of a window is its result, also if it is NaN.
     const bool single = std::all_of(w.kernel.begin(), w.kernel.end(), [](int64_t k) { return k == 1; });
-    Made made = {View{t, extents, [=](const Indices &i) -> Element {
+    Results made = {View{t, extents, [=](const Indices &i) -> Element {
                           return single ? Element(source.at(p.first(w, i))) : maximum(source.at(p.at(w, i)), p.loops);
                       }}};
     if (!c.wants(1)) return made;
@@ -258,7 +258,7 @@ Made max_pool(Call &c) {
     return made;
 }
 
-Made average_pool(Call &c) {
+Results average_pool(Call &c) {
     const Window w = window_of(c, c.extents(0), c.node.integers("kernel_shape"));
     const bool with_padding = c.node.integer("count_include_pad", 0) != 0;
     const Type t = c.type(0), in = accumulator(t);
@@ -287,7 +287,7 @@ Made average_pool(Call &c) {
                  }}};
 }
 
-Made lp_pool(Call &c) {
+Results lp_pool(Call &c) {
     const Window w = window_of(c, c.extents(0), c.node.integers("kernel_shape"));
     const auto power = static_cast<double>(c.node.integer("p", 2));
     const Type t = c.type(0), in = accumulator(t);
@@ -305,7 +305,7 @@ Made lp_pool(Call &c) {
 enum class Global { Average, Max, Lp };
 
 Formula global_pool(Global kind) {
-    return [=](Call &c) -> Made {
+    return [=](Call &c) -> Results {
         const View x = c.in(0);
         if (x.rank() < 3) c.fail("an image of fewer than 3 axes");
         const Type t = x.type, in = accumulator(t);

@@ -5,7 +5,7 @@
 
 namespace kumiko::graph {
 
-// Along each axis of an image but the batch's and the channels'.
+// A window, by axis of the image without batch and channels.
 struct Window {
     std::vector<int64_t> kernel, strides, dilations, before, after; // before, after: padding
     std::vector<int64_t> outputs;                                   // extents of the result
@@ -21,11 +21,12 @@ std::vector<int64_t> kernel_of(const Call &c, size_t weights);
 // an image [batch, channels, …].
 Window window_of(const Call &c, const Extents &image, const std::vector<int64_t> &kernel);
 
-// Whether the position of a loop of the window is inside of the image, and not in its padding.
-Expr in_image(const Window &w, size_t d, const Expr &at, const Expr &loop, int64_t extent);
+// The pixel that the result at index `at` reads along axis d, at an index `loop` of the window.
 Expr position(const Window &w, size_t d, const Expr &at, const Expr &loop);
+// Whether that pixel is in the image, and not in its padding. `extent`: of the image.
+Expr in_image(const Window &w, size_t d, const Expr &at, const Expr &loop, int64_t extent);
 
-// The image with a number around it, if windows reach beyond it.
+// The image, padded with `value` if windows read beyond its border.
 Tensor padded(const Tensor &image, const Window &w, const Expr &value);
 
 // The metadata of a Conv that is computed by Winograd's algorithm: the tile, 2 or 4
