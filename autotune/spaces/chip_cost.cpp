@@ -140,7 +140,7 @@ private:
         }
         issue_ += loads * parts * cycles_of_issue * (near_ ? 1 : 2);
         const auto tile = double(copy_words(f_, d_, r) * 4 * tree_.of("MAB") * tree_.of("L1B"));
-        const bool twice = kept_twice(decisions_, r.tensor);
+        const bool twice = is_double_buffered(decisions_, r.tensor);
         overlaps_ = overlaps_ && twice && tile <= double(tree_.l2bm) / 4;
         fill_ = std::max(fill_, tile / port_rate);
         waits_ = std::max(waits_, loads * (twice ? wait_of_two_buffers : wait_of_one_buffer));

@@ -143,11 +143,11 @@ int64_t ChipDistribution::padded(const ChipFormula &f, size_t axis) const {
     return n;
 }
 
-bool kept_twice(const Decisions &d, const std::string &input) { return d.number("copies_" + input, 2) == 2; }
+bool is_double_buffered(const Decisions &d, const std::string &input) { return d.number("copies_" + input, 2) == 2; }
 
-std::string place_of(const Decisions &d, const std::string &input) { return d.choice("place_" + input, "LM0"); }
+std::string copy_memory(const Decisions &d, const std::string &input) { return d.choice("place_" + input, "LM0"); }
 
-std::string home_of(const Decisions &d, const ChipFormula &f, const ChipFormula::Member &m, size_t lanes) {
+std::string result_memory(const Decisions &d, const ChipFormula &f, const ChipFormula::Member &m, size_t lanes) {
     const bool row = !m.stage->is_reduction() && m.has(lanes) && !f.axes[lanes].shared;
     return row ? "LM1" : d.choice("home", "GRF1");
 }

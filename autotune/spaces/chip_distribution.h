@@ -59,9 +59,8 @@ int64_t points_of(const ChipFormula &f, const ChipDistribution &d, const ChipFor
 bool streams(const ChipFormula &f, const ChipDistribution &d, const ChipFormula::Member &m, const ChipFormula::Read &r);
 // LW per PE of one copy of the operand.
 int64_t copy_words(const ChipFormula &f, const ChipDistribution &d, const ChipFormula::Read &r);
-// Whether the host packs the operand in the order in which the units use it: if it does not run
-// along the lanes or has windows, its elements have another width than a lane, or its rows are
-// short.
+// Whether the host packs the operand in the order in which the units use it. It does if the operand
+// does not run along the lanes, has windows, short rows, or elements of another width than a lane.
 bool host_packs(const ChipFormula &f, const ChipDistribution &d, const ChipFormula::Read &r);
 // Why the point need not be tried (chip_refusals.cpp); "" if no reason is known.
 std::string reason_against(const ChipFormula &f, const ChipTree &tree, const ChipDistribution &d,
@@ -70,10 +69,10 @@ std::string reason_against(const ChipFormula &f, const ChipTree &tree, const Chi
 double estimate(const ChipFormula &f, const ChipTree &tree, const ChipDistribution &d, const Decisions &decisions);
 
 // Whether copies of an input are double-buffered.
-bool kept_twice(const Decisions &decisions, const std::string &input);
+bool is_double_buffered(const Decisions &decisions, const std::string &input);
 // The memory that holds copies of an input.
-std::string place_of(const Decisions &decisions, const std::string &input);
+std::string copy_memory(const Decisions &decisions, const std::string &input);
 // The memory that holds results of stages before the output.
-std::string home_of(const Decisions &decisions, const ChipFormula &f, const ChipFormula::Member &m, size_t lanes);
+std::string result_memory(const Decisions &decisions, const ChipFormula &f, const ChipFormula::Member &m, size_t lanes);
 
 } // namespace kumiko

@@ -158,7 +158,7 @@ void ChainLoops::held(const ChipFormula::Member &m) {
     if (!l.lanes.empty()) order.push_back(l.lanes);
     S.reorder(order);
     if (!l.lanes.empty()) S.vectorize(l.lanes);
-    if (!at_.empty()) S.place_in(home_of(decisions_, f_, m, d_.lanes));
+    if (!at_.empty()) S.place_in(result_memory(decisions_, f_, m, d_.lanes));
     tile_[S.name()] = l.tiles.empty() ? "" : l.tiles.back().name;
     if (around_[S.name()].empty()) around_[S.name()] = tile_[S.name()];
 }
@@ -187,8 +187,8 @@ void ChainLoops::copies(const std::string &input) {
             for (size_t a = 0; a < f_.axes.size(); a++)
                 along = along || (r.tensor == input && r.uses(a) && !f_.axes[a].shared);
         }
-        auto copy = s_.place_in(source, place_of(decisions_, input), stage, along ? tile_[stage] : around_[stage]);
-        if (kept_twice(decisions_, input)) copy.double_buffer();
+        auto copy = s_.place_in(source, copy_memory(decisions_, input), stage, along ? tile_[stage] : around_[stage]);
+        if (is_double_buffered(decisions_, input)) copy.double_buffer();
     }
 }
 

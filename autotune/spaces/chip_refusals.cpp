@@ -191,8 +191,8 @@ std::string reason_against_memory(const ChipFormula &f, const ChipTree &tree, co
         for (const ChipFormula::Read &r : m.reads) {
             if (!streams(f, d, m, r) && !counted.insert(r).second) continue;
             const int64_t n = copy_words(f, d, r);
-            const std::string place = place_of(decisions, r.tensor);
-            const bool twice = kept_twice(decisions, r.tensor);
+            const std::string place = copy_memory(decisions, r.tensor);
+            const bool twice = is_double_buffered(decisions, r.tensor);
             if (twice || place == "LM0") lm0 += n;
             if (twice || place == "LM1") lm1 += n;
         }
@@ -203,7 +203,7 @@ std::string reason_against_memory(const ChipFormula &f, const ChipTree &tree, co
         if (last && !m.stage->is_reduction()) continue;
         const bool row_stage = !m.stage->is_reduction() && m.has(l) && !f.axes[l].shared;
         if (row_stage && d.tiles(l) > 1) return "a stage with several readers is stored whole";
-        const std::string home = last ? "GRF1" : home_of(decisions, f, m, l);
+        const std::string home = last ? "GRF1" : result_memory(decisions, f, m, l);
         (home == "LM1" ? lm1 : home == "LM0" ? lm0 : grf1) += results;
     }
     if (lm0 > tree.lm || lm1 > tree.lm) return "more than LM holds";

@@ -85,7 +85,7 @@ public:
         : from_(from), to_(to), want_(to.table), have_(from.table), finder_(have_), spare_(spare), config_(config),
           begun_(size_t(want_.words())) {}
 
-    std::optional<Made> match() {
+    std::optional<Hop> match() {
         for (int64_t a = 0; a < want_.words();) {
             if (!required_anywhere(want_, a)) {
                 a++;
@@ -96,7 +96,7 @@ public:
                 a++;
             }
         }
-        Made made{to_, {}, ""};
+        Hop made{to_, {}, ""};
         std::map<std::string, int> steps;
         for (auto &[key, columns] : served_) {
             if (!add_steps(patterns[key.first], key.second, columns, made.ops, steps)) return std::nullopt;
@@ -257,17 +257,17 @@ private:
 
 } // namespace
 
-std::optional<Made> Hops::match_l1_down(const State &from, const State &to) {
+std::optional<Hop> Hops::match_l1_down(const State &from, const State &to) {
     return L1DownMatcher(from, to, range_of(scratch, to.memory), config).match();
 }
 
 // Transfers four words of one MAB per step, in ascending address order; the words of the other
 // cycles are overwritten later.
-static std::optional<Made> match_l1_up_by_fours(const State &from, const State &to, const Config &c) {
+static std::optional<Hop> match_l1_up_by_fours(const State &from, const State &to, const Config &c) {
     const Contents &want = to.table, &have = from.table;
     const int lanes = want.lanes(), pes = c.pes_per_l1b();
     Finder finder(have);
-    Made made{to, {}, ""};
+    Hop made{to, {}, ""};
     for (int64_t x = 0; x < want.words();) {
         if (!required_anywhere(want, x)) {
             x++;
@@ -308,16 +308,16 @@ static std::optional<Made> match_l1_up_by_fours(const State &from, const State &
     return made;
 }
 
-std::optional<Made> Hops::match_l1_up(const State &from, const State &to) {
+std::optional<Hop> Hops::match_l1_up(const State &from, const State &to) {
     if (auto made = match_l1_up_whole(from, to)) return made;
     return match_l1_up_by_fours(from, to, config);
 }
 
-std::optional<Made> Hops::match_l1_up_whole(const State &from, const State &to) {
+std::optional<Hop> Hops::match_l1_up_whole(const State &from, const State &to) {
     const Contents &want = to.table, &have = from.table;
     const int lanes = want.lanes(), pes = config.pes_per_l1b(), mabs = config.mabs;
     Finder finder(have);
-    Made made{to, {}, ""};
+    Hop made{to, {}, ""};
     std::map<std::string, int> steps;
     for (int64_t block = 0; block < want.words(); block += 4 * pes) {
         if (block + 4 * pes > want.words()) return std::nullopt;
@@ -380,10 +380,10 @@ std::optional<Made> Hops::match_l1_up_whole(const State &from, const State &to) 
 
 // ---- natural forms, called by push and pull (hops.cpp) -----------------------------------------
 
-std::vector<Made> push_l1_up(const State &from, int64_t base, const Config &c) {
+std::vector<Hop> push_l1_up(const State &from, int64_t base, const Config &c) {
     const int pes = c.pes_per_l1b();
     const int64_t words = round_up(from.table.words(), 4);
-    Made made{{Memory::L1bm, base, Contents(Memory::L1bm, c.total_l1bs(), words * pes, from.table.lanes())}, {}, ""};
+    Hop made{{Memory::L1bm, base, Contents(Memory::L1bm, c.total_l1bs(), words * pes, from.table.lanes())}, {}, ""};
     for (int64_t a = 0; a < from.table.words(); a++)
         for (int u = 0; u < from.table.units(); u++)
             std::copy_n(from.table.at(u, a), from.table.lanes(), made.state.table.at(u / pes, a * pes + u % pes));
@@ -397,14 +397,14 @@ std::vector<Made> push_l1_up(const State &from, int64_t base, const Config &c) {
     return {std::move(made)};
 }
 
-std::vector<Made> push_l1_down(const State &from, Memory to, int64_t base, const Config &c) {
+std::vector<Hop> push_l1_down(const State &from, Memory to, int64_t base, const Config &c) {
     const int pes = c.pes_per_l1b();
-    std::vector<Made> all;
+    std::vector<Hop> all;
     // Scatter: each PE receives its own part.
     {
         const int64_t words = round_up((from.table.words() + pes - 1) / pes, 4);
         if (from.base + words * pes <= c.sizes.l1bm) {
-            Made made{{to, base, Contents(to, c.total_pes(), words, from.table.lanes())}, {}, ""};
+            Hop made{{to, base, Contents(to, c.total_pes(), words, from.table.lanes())}, {}, ""};
             for (int64_t x = 0; x < from.table.words(); x++)
                 for (int b = 0; b < from.table.units(); b++)
                     std::copy_n(from.table.at(b, x), from.table.lanes(),
@@ -420,7 +420,7 @@ std::vector<Made> push_l1_down(const State &from, Memory to, int64_t base, const
     {
         const int64_t words = round_up(from.table.words(), 8);
         if (from.base + words <= c.sizes.l1bm) {
-            Made made{{to, base, Contents(to, c.total_pes(), words, from.table.lanes())}, {}, ""};
+            Hop made{{to, base, Contents(to, c.total_pes(), words, from.table.lanes())}, {}, ""};
             for (int u = 0; u < c.total_pes(); u++)
                 for (int64_t x = 0; x < from.table.words(); x++)
                     std::copy_n(from.table.at(u / pes, x), from.table.lanes(), made.state.table.at(u, x));
@@ -434,9 +434,9 @@ std::vector<Made> push_l1_down(const State &from, Memory to, int64_t base, const
     return all;
 }
 
-std::vector<Made> pull_l1_down(const State &to, int64_t base, const Config &c) {
+std::vector<Hop> pull_l1_down(const State &to, int64_t base, const Config &c) {
     const int pes = c.pes_per_l1b(), lanes = to.table.lanes();
-    std::vector<Made> all;
+    std::vector<Hop> all;
     for (const int k : {0, 1, 2, 3, 4, 5, 6}) {
         const Pattern &pattern = patterns[k];
         if (pattern.op == L1Op::MabBroadcast4 && c.mabs % 4) continue;
@@ -444,7 +444,7 @@ std::vector<Made> pull_l1_down(const State &to, int64_t base, const Config &c) {
         if (all.size() >= 2 && pattern.op != L1Op::Scatter) continue;
         if (to.table.words() % (4 * pattern.width)) continue; // steps write whole vectors
         const int64_t cycle = pattern.words(c.mabs), words = to.table.words() / pattern.width * cycle;
-        Made made{{Memory::L1bm, base, Contents(Memory::L1bm, c.total_l1bs(), words, lanes)}, {}, ""};
+        Hop made{{Memory::L1bm, base, Contents(Memory::L1bm, c.total_l1bs(), words, lanes)}, {}, ""};
         bool agree = true;
         for (int64_t a = 0; a < to.table.words() && agree; a++)
             for (int u = 0; u < to.table.units() && agree; u++) {
@@ -464,10 +464,10 @@ std::vector<Made> pull_l1_down(const State &to, int64_t base, const Config &c) {
     return all;
 }
 
-std::vector<Made> pull_l1_up(const State &to, Memory memory, int64_t base, const Config &c) {
+std::vector<Hop> pull_l1_up(const State &to, Memory memory, int64_t base, const Config &c) {
     const int pes = c.pes_per_l1b(), lanes = to.table.lanes();
     if (to.table.words() % (4 * pes)) return {};
-    Made made{{memory, base, Contents(memory, c.total_pes(), to.table.words() / pes, lanes)}, {}, ""};
+    Hop made{{memory, base, Contents(memory, c.total_pes(), to.table.words() / pes, lanes)}, {}, ""};
     for (int b = 0; b < to.table.units(); b++)
         for (int64_t x = 0; x < to.table.words(); x++) {
             if (to.table.at(b, x)[0] == untouched) return {};

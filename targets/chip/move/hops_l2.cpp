@@ -54,13 +54,13 @@ public:
         : from_(from), to_(to), want_(to.table), have_(from.table), finder_(have_), config_(config),
           scattered_(size_t(want_.words())) {}
 
-    std::optional<Made> match() {
+    std::optional<Hop> match() {
         if (want_.words() < z_.wide) return std::nullopt;
         if (L_ > 1) find_scatters();
         for (int l = 0; l < L_; l++) {
             if (!find_broadcasts(l)) return std::nullopt;
         }
-        Made made{to_, {}, ""};
+        Hop made{to_, {}, ""};
         std::map<std::string, int> steps;
         for (const auto &[step, set] : sets_) {
             made.ops.push_back(word(L2Op::Broadcast, from_.base + step.from, to_.base + step.at, set, config_));
@@ -193,7 +193,7 @@ public:
         : from_(from), to_(to), want_(to.table), have_(from.table), finder_(from.table),
           config_(config), made_{to, {}, ""} {}
 
-    std::optional<Made> match() {
+    std::optional<Hop> match() {
         for (int64_t b = 0; b < want_.words();) {
             if (first_wanted(b) < 0)
                 b++;
@@ -291,7 +291,7 @@ private:
     const Contents &want_, &have_;
     Finder finder_;
     const Config &config_;
-    Made made_;
+    Hop made_;
     std::map<std::string, int> steps_;
     const Sizes z_{config_};
     const int lanes_ = want_.lanes(), l2bs_ = config_.total_l2bs(), L_ = config_.l1bs;
@@ -299,23 +299,23 @@ private:
 
 } // namespace
 
-std::optional<Made> Hops::match_l2_down(const State &from, const State &to) {
+std::optional<Hop> Hops::match_l2_down(const State &from, const State &to) {
     return L2DownMatcher(from, to, config).match();
 }
 
-std::optional<Made> Hops::match_l2_up(const State &from, const State &to) {
+std::optional<Hop> Hops::match_l2_up(const State &from, const State &to) {
     return L2UpMatcher(from, to, config).match();
 }
 
 // ---- natural forms -----------------------------------------------------------------------------
 
-std::vector<Made> push_l2_down(const State &from, int64_t base, const Config &c) {
+std::vector<Hop> push_l2_down(const State &from, int64_t base, const Config &c) {
     const Sizes z(c);
     const int lanes = from.table.lanes(), L = c.l1bs;
-    std::vector<Made> all;
+    std::vector<Hop> all;
     const int64_t words = round_up(from.table.words(), z.wide);
     if (from.base + words <= c.sizes.l2bm) {
-        Made made{{Memory::L1bm, base, Contents(Memory::L1bm, c.total_l1bs(), words, lanes)}, {}, ""};
+        Hop made{{Memory::L1bm, base, Contents(Memory::L1bm, c.total_l1bs(), words, lanes)}, {}, ""};
         for (int b = 0; b < c.total_l1bs(); b++)
             for (int64_t x = 0; x < from.table.words(); x++)
                 std::copy_n(from.table.at(b / L, x), lanes, made.state.table.at(b, x));
@@ -326,7 +326,7 @@ std::vector<Made> push_l2_down(const State &from, int64_t base, const Config &c)
     }
     const int64_t slice = round_up((from.table.words() + L - 1) / L, z.slice);
     if (L > 1 && from.base + slice * L <= c.sizes.l2bm) {
-        Made made{{Memory::L1bm, base, Contents(Memory::L1bm, c.total_l1bs(), slice, lanes)}, {}, ""};
+        Hop made{{Memory::L1bm, base, Contents(Memory::L1bm, c.total_l1bs(), slice, lanes)}, {}, ""};
         for (int b = 0; b < c.total_l1bs(); b++)
             for (int64_t x = 0; x < slice; x++)
                 if (const int64_t y = z.scatter_source(b % L, x); y < from.table.words())
@@ -339,8 +339,8 @@ std::vector<Made> push_l2_down(const State &from, int64_t base, const Config &c)
     return all;
 }
 
-std::vector<Made> push_l2_needed(const State &from, int64_t base, const std::vector<std::vector<bool>> &needs,
-                                 const Config &c) {
+std::vector<Hop> push_l2_needed(const State &from, int64_t base, const std::vector<std::vector<bool>> &needs,
+                                const Config &c) {
     const Sizes z(c);
     const Contents &have = from.table;
     const int lanes = have.lanes(), L = c.l1bs;
@@ -368,7 +368,7 @@ std::vector<Made> push_l2_needed(const State &from, int64_t base, const std::vec
         }
         most = std::max(most, windows[size_t(l)].size());
     }
-    Made made{{Memory::L1bm, base, Contents(Memory::L1bm, c.total_l1bs(), int64_t(most) * z.wide, lanes)}, {}, ""};
+    Hop made{{Memory::L1bm, base, Contents(Memory::L1bm, c.total_l1bs(), int64_t(most) * z.wide, lanes)}, {}, ""};
     for (size_t k = 0; k < most; k++) {
         std::map<int64_t, uint32_t> sets;
         for (int l = 0; l < L; l++)
@@ -387,14 +387,14 @@ std::vector<Made> push_l2_needed(const State &from, int64_t base, const std::vec
     return {std::move(made)};
 }
 
-std::vector<Made> pull_l2_down(const State &to, int64_t base, const Config &c) {
+std::vector<Hop> pull_l2_down(const State &to, int64_t base, const Config &c) {
     const Sizes z(c);
     const int lanes = to.table.lanes(), L = c.l1bs;
-    std::vector<Made> all;
+    std::vector<Hop> all;
     for (const bool scatters : {false, true}) {
         const int64_t step = scatters ? z.slice : z.wide;
         if (to.table.words() % step || (scatters && L == 1)) continue;
-        Made made{
+        Hop made{
             {Memory::L2bm, base, Contents(Memory::L2bm, c.total_l2bs(), to.table.words() * (scatters ? L : 1), lanes)},
             {},
             ""};
@@ -415,12 +415,12 @@ std::vector<Made> pull_l2_down(const State &to, int64_t base, const Config &c) {
     return all;
 }
 
-std::vector<Made> push_l2_up(const State &from, int64_t base, const Config &c) {
+std::vector<Hop> push_l2_up(const State &from, int64_t base, const Config &c) {
     const Sizes z(c);
     const int lanes = from.table.lanes(), L = c.l1bs;
     const int64_t words = round_up(from.table.words(), z.slice);
     if (from.base + words > c.sizes.l1bm) return {};
-    Made made{{Memory::L2bm, base, Contents(Memory::L2bm, c.total_l2bs(), words * L, lanes)}, {}, ""};
+    Hop made{{Memory::L2bm, base, Contents(Memory::L2bm, c.total_l2bs(), words * L, lanes)}, {}, ""};
     for (int b = 0; b < c.total_l1bs(); b++)
         for (int64_t x = 0; x < from.table.words(); x++)
             std::copy_n(from.table.at(b, x), lanes, made.state.table.at(b / L, z.scatter_source(b % L, x)));
@@ -430,16 +430,16 @@ std::vector<Made> push_l2_up(const State &from, int64_t base, const Config &c) {
     return {std::move(made)};
 }
 
-std::vector<Made> pull_l2_up(const State &to, int64_t base, const Config &c) {
+std::vector<Hop> pull_l2_up(const State &to, int64_t base, const Config &c) {
     const Sizes z(c);
     const int lanes = to.table.lanes(), L = c.l1bs;
-    std::vector<Made> all;
+    std::vector<Hop> all;
     for (int u = 0; u < to.table.units(); u++)
         for (int64_t x = 0; x < to.table.words(); x++)
             if (to.table.at(u, x)[0] == untouched) return all;
     if (to.table.words() % (z.slice * L) == 0 && L > 1) {
         const int64_t words = to.table.words() / L;
-        Made made{{Memory::L1bm, base, Contents(Memory::L1bm, c.total_l1bs(), words, lanes)}, {}, ""};
+        Hop made{{Memory::L1bm, base, Contents(Memory::L1bm, c.total_l1bs(), words, lanes)}, {}, ""};
         for (int b = 0; b < c.total_l1bs(); b++)
             for (int64_t x = 0; x < words; x++)
                 std::copy_n(to.table.at(b / L, z.scatter_source(b % L, x)), lanes, made.state.table.at(b, x));
@@ -449,7 +449,7 @@ std::vector<Made> pull_l2_up(const State &to, int64_t base, const Config &c) {
         all.push_back(std::move(made));
     }
     if (to.table.words() % z.wide == 0) {
-        Made made{{Memory::L1bm, base, Contents(Memory::L1bm, c.total_l1bs(), to.table.words(), lanes)}, {}, ""};
+        Hop made{{Memory::L1bm, base, Contents(Memory::L1bm, c.total_l1bs(), to.table.words(), lanes)}, {}, ""};
         for (int u = 0; u < to.table.units(); u++)
             for (int64_t x = 0; x < to.table.words(); x++)
                 std::copy_n(to.table.at(u, x), lanes, made.state.table.at(u * L, x));
@@ -461,8 +461,8 @@ std::vector<Made> pull_l2_up(const State &to, int64_t base, const Config &c) {
     return all;
 }
 
-std::vector<Made> pull_l2_up_owned(const State &to, int64_t base, const std::vector<std::vector<bool>> &owned,
-                                   const Config &c) {
+std::vector<Hop> pull_l2_up_owned(const State &to, int64_t base, const std::vector<std::vector<bool>> &owned,
+                                  const Config &c) {
     const Sizes z(c);
     const Contents &want = to.table;
     const int lanes = want.lanes(), L = c.l1bs, l2bs = c.total_l2bs();
@@ -499,7 +499,7 @@ std::vector<Made> pull_l2_up_owned(const State &to, int64_t base, const std::vec
         next[size_t(best)] += z.wide;
     }
     const int64_t words = *std::max_element(next.begin(), next.end());
-    Made made{{Memory::L1bm, base, Contents(Memory::L1bm, c.total_l1bs(), words, lanes)}, {}, ""};
+    Hop made{{Memory::L1bm, base, Contents(Memory::L1bm, c.total_l1bs(), words, lanes)}, {}, ""};
     for (const Stretch &s : stretches) {
         for (int u = 0; u < l2bs; u++)
             for (int64_t i = 0; i < z.wide; i++)

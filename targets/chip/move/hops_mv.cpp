@@ -98,7 +98,7 @@ std::vector<Blocks> blocks_of(const std::vector<Run> &runs, bool load, const Con
 }
 
 // Emits the moves with a common tag, and a wait.
-void moves(const std::vector<Run> &runs, Memory memory, bool load, int tag, const Config &c, Made &made) {
+void moves(const std::vector<Run> &runs, Memory memory, bool load, int tag, const Config &c, Hop &made) {
     const std::vector<Blocks> all = blocks_of(runs, load, c);
     for (const Blocks &b : all) {
         MicroOp op;
@@ -129,7 +129,7 @@ constexpr int64_t max_blocks = 65535; // of 64 LW in one block
 
 } // namespace
 
-std::optional<Made> Hops::match_in(const State &from, const State &to) {
+std::optional<Hop> Hops::match_in(const State &from, const State &to) {
     const Contents &want = to.table, &have = from.table;
     const int lanes = want.lanes();
     const int64_t block = config.moves.block, granule = config.moves.granule;
@@ -168,12 +168,12 @@ std::optional<Made> Hops::match_in(const State &from, const State &to) {
     }
     const auto t = tag();
     if (!t && !runs.empty()) return std::nullopt;
-    Made made{to, {}, ""};
+    Hop made{to, {}, ""};
     moves(runs, from.memory, true, t.value_or(0), config, made);
     return made;
 }
 
-std::optional<Made> Hops::match_out(const State &from, const State &to) {
+std::optional<Hop> Hops::match_out(const State &from, const State &to) {
     const Contents &want = to.table, &have = from.table;
     const int lanes = want.lanes();
     const int64_t block = config.moves.block, granule = config.moves.granule;
@@ -216,7 +216,7 @@ std::optional<Made> Hops::match_out(const State &from, const State &to) {
     }
     const auto t = tag();
     if (!t && !runs.empty()) return std::nullopt;
-    Made made{to, {}, ""};
+    Hop made{to, {}, ""};
     moves(runs, to.memory, false, t.value_or(0), config, made);
     return made;
 }
@@ -225,7 +225,7 @@ std::optional<Made> Hops::match_out(const State &from, const State &to) {
 
 // The nonempty blocks, packed: of each L2B's own group, or (`everything`) of all groups in every
 // L2B.
-std::vector<Made> push_in(const State &from, int64_t base, bool everything, std::optional<int> tag, const Config &c) {
+std::vector<Hop> push_in(const State &from, int64_t base, bool everything, std::optional<int> tag, const Config &c) {
     if (!tag) return {};
     const int lanes = from.table.lanes();
     const int64_t block = c.moves.block, size = size_of(from.memory, c);
@@ -258,7 +258,7 @@ std::vector<Made> push_in(const State &from, int64_t base, bool everything, std:
         }
     int64_t words = 0;
     for (const Piece &p : pieces) words += p.words;
-    Made made{{Memory::L2bm, base, Contents(Memory::L2bm, c.total_l2bs(), words, lanes)}, {}, ""};
+    Hop made{{Memory::L2bm, base, Contents(Memory::L2bm, c.total_l2bs(), words, lanes)}, {}, ""};
     std::vector<Run> runs;
     for (int u = 0; u < c.total_l2bs(); u++) {
         int64_t at = 0;
@@ -275,8 +275,8 @@ std::vector<Made> push_in(const State &from, int64_t base, bool everything, std:
     return {std::move(made)};
 }
 
-std::vector<Made> push_in_needed(const State &from, int64_t base, const std::vector<std::vector<bool>> &needs,
-                                 std::optional<int> tag, const Config &c) {
+std::vector<Hop> push_in_needed(const State &from, int64_t base, const std::vector<std::vector<bool>> &needs,
+                                std::optional<int> tag, const Config &c) {
     if (!tag) return {};
     const Contents &have = from.table;
     const int lanes = have.lanes();
@@ -315,7 +315,7 @@ std::vector<Made> push_in_needed(const State &from, int64_t base, const std::vec
         }
         words = std::max(words, at);
     }
-    Made made{{Memory::L2bm, base, Contents(Memory::L2bm, c.total_l2bs(), words, lanes)}, {}, ""};
+    Hop made{{Memory::L2bm, base, Contents(Memory::L2bm, c.total_l2bs(), words, lanes)}, {}, ""};
     for (const Run &r : runs)
         for (int64_t k = 0; k < r.words; k++)
             if (const int64_t x = r.memory - from.base + k; x >= 0 && x < have.words())
@@ -348,7 +348,7 @@ static std::optional<std::vector<int64_t>> blocks_out(const State &to, int group
     return starts;
 }
 
-std::vector<Made> pull_out(const State &to, int64_t base, std::optional<int> tag, const Config &c) {
+std::vector<Hop> pull_out(const State &to, int64_t base, std::optional<int> tag, const Config &c) {
     if (!tag || to.base % c.moves.granule) return {};
     const int lanes = to.table.lanes();
     const int64_t block = c.moves.block;
@@ -360,7 +360,7 @@ std::vector<Made> pull_out(const State &to, int64_t base, std::optional<int> tag
         most = std::max(most, s->size());
         starts.push_back(std::move(*s));
     }
-    Made made{{Memory::L2bm, base, Contents(Memory::L2bm, c.total_l2bs(), int64_t(most) * block, lanes)}, {}, ""};
+    Hop made{{Memory::L2bm, base, Contents(Memory::L2bm, c.total_l2bs(), int64_t(most) * block, lanes)}, {}, ""};
     std::vector<Run> runs;
     for (int g = 0; g < to.table.units(); g++)
         for (size_t k = 0; k < starts[size_t(g)].size(); k++) {
@@ -376,8 +376,8 @@ std::vector<Made> pull_out(const State &to, int64_t base, std::optional<int> tag
     return {std::move(made)};
 }
 
-std::vector<Made> pull_out_owned(const State &to, int64_t base, const std::vector<std::vector<bool>> &owned,
-                                 std::optional<int> tag, const Config &c) {
+std::vector<Hop> pull_out_owned(const State &to, int64_t base, const std::vector<std::vector<bool>> &owned,
+                                std::optional<int> tag, const Config &c) {
     if (!tag || to.base % c.moves.granule || c.total_l2bs() == 1) return {};
     const Contents &want = to.table;
     const int lanes = want.lanes();
@@ -409,10 +409,10 @@ std::vector<Made> pull_out_owned(const State &to, int64_t base, const std::vecto
             place += block;
         }
     }
-    Made made{{Memory::L2bm, base,
-               Contents(Memory::L2bm, c.total_l2bs(), *std::max_element(next.begin(), next.end()), lanes)},
-              {},
-              ""};
+    Hop made{{Memory::L2bm, base,
+              Contents(Memory::L2bm, c.total_l2bs(), *std::max_element(next.begin(), next.end()), lanes)},
+             {},
+             ""};
     for (const Run &r : runs)
         for (int64_t i = 0; i < r.words && r.memory - to.base + i < want.words(); i++)
             std::copy_n(want.at(r.group, r.memory - to.base + i), lanes, made.state.table.at(r.l2b, r.l2bm - base + i));
@@ -421,12 +421,12 @@ std::vector<Made> pull_out_owned(const State &to, int64_t base, const std::vecto
 }
 
 // All-gather: every L2B receives the words of every L2B, one after the other.
-std::vector<Made> push_across(const State &from, int64_t base, std::optional<int> tag, const Config &c) {
+std::vector<Hop> push_across(const State &from, int64_t base, std::optional<int> tag, const Config &c) {
     if (!tag) return {};
     const int lanes = from.table.lanes(), units = c.total_l2bs();
     const int64_t words = round_up(from.table.words(), c.moves.block);
     if (from.base + words > c.sizes.l2bm || words / c.moves.block > max_blocks) return {};
-    Made made{{Memory::L2bm, base, Contents(Memory::L2bm, units, words * units, lanes)}, {}, ""};
+    Hop made{{Memory::L2bm, base, Contents(Memory::L2bm, units, words * units, lanes)}, {}, ""};
     int count = 0;
     for (int u = 0; u < units; u++) {
         bool any = false;

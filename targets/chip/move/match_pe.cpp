@@ -226,11 +226,11 @@ public:
         : want(to.table), have(from.table), s(scratch), from_(from), to_(to), finder(have),
           emitter(config, scratch, from, to), lanes(want.lanes()), units(want.units()), thorough_(thorough) {}
 
-    std::optional<Made> run() {
+    std::optional<Hop> run() {
         for (int64_t a = 0; a < want.words(); a++)
             if (!column(a)) return std::nullopt;
         if (!steps()) return std::nullopt;
-        Made made{to_, std::move(emitter.ops), ""};
+        Hop made{to_, std::move(emitter.ops), ""};
         made.text = fmt::format("{} -> {}: {} copies", name_of(from_.memory), name_of(to_.memory), made.ops.size());
         if (emitter.masked) made.text += fmt::format(", {} masks", emitter.masked);
         return made;
@@ -486,7 +486,7 @@ private:
 
 } // namespace
 
-std::optional<Made> Hops::match_pe(const State &from, const State &to) {
+std::optional<Hop> Hops::match_pe(const State &from, const State &to) {
     return Matcher(config, scratch, from, to, thorough).run();
 }
 

@@ -28,7 +28,7 @@ public:
         : from_(from), to_(to), want_(to.table), have_(from.table), finder_(have_), spare_(spare),
           done_(size_t(want_.words())), begun_(size_t(want_.words())) {}
 
-    std::optional<Made> match() {
+    std::optional<Hop> match() {
         for (int64_t a = 0; a < want_.words(); a++) {
             if (done_[size_t(a)] || !required_anywhere(want_, a)) continue;
             auto face = face_at(a);
@@ -43,7 +43,7 @@ public:
             reads.push_back(std::move(*read));
         }
         // One face is written while the other is read.
-        Made made{to_, {}, ""};
+        Hop made{to_, {}, ""};
         for (size_t n = 0; n <= faces_.size(); n++)
             for (size_t i = 0; i < 4; i++) {
                 if (n < faces_.size() && i < writes[n].size()) made.ops.push_back(writes[n][i]);
@@ -211,7 +211,7 @@ private:
 
 } // namespace
 
-std::optional<Made> Hops::match_transpose(const State &from, const State &to) {
+std::optional<Hop> Hops::match_transpose(const State &from, const State &to) {
     // One port cannot read and write in time.
     if (from.memory == to.memory && from.memory <= Memory::Lm1) return std::nullopt;
     return FaceMatcher(from, to, range_of(scratch, to.memory)).match();

@@ -146,11 +146,11 @@ private:
     template<typename Push>
     Parts pushed(const Parts &p, Memory memory, Push &&push) {
         const int64_t probe = range_of(left_, memory).begin;
-        std::vector<Made> moved = push(p.state, probe);
+        std::vector<Hop> moved = push(p.state, probe);
         if (moved.empty()) unsupported(fmt::format("too little room in {}", name_of(p.state.memory)));
         State sets = p.state;
         sets.table = p.sets;
-        std::vector<Made> moved_sets = push(sets, probe);
+        std::vector<Hop> moved_sets = push(sets, probe);
         reserve(memory, moved.front().state.table.words());
         ops_.insert(ops_.end(), moved.front().ops.begin(), moved.front().ops.end());
         texts_.push_back(moved.front().text);

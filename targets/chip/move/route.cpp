@@ -20,7 +20,7 @@ public:
             lacking_ = "a tag for moves off the chip";
             return std::nullopt;
         }
-        std::vector<Made> after;
+        std::vector<Hop> after;
         const auto wanted = to_pe(to, after);
         if (!wanted) return std::nullopt;
         State image = from;
@@ -37,7 +37,7 @@ private:
     Memory top_;
     Route out;
 
-    void append(const Made &made) {
+    void append(const Hop &made) {
         out.ops.insert(out.ops.end(), made.ops.begin(), made.ops.end());
         out.texts.push_back(made.text);
     }
@@ -67,15 +67,15 @@ private:
     }
 
     template<typename Form>
-    bool take(State &state, Memory memory, std::vector<Made> &list, Form &&form) {
+    bool take(State &state, Memory memory, std::vector<Hop> &list, Form &&form) {
         // First determine its size, then place it.
         const int64_t probe = range_of(hops.scratch, memory).begin;
-        std::vector<Made> forms = form(state, probe);
+        std::vector<Hop> forms = form(state, probe);
         if (forms.empty()) {
             lacking_ = fmt::format("whole steps between {} and {}", name_of(state.memory), name_of(memory));
             return false;
         }
-        Made &least = *std::min_element(forms.begin(), forms.end(), [](const Made &a, const Made &b) {
+        Hop &least = *std::min_element(forms.begin(), forms.end(), [](const Hop &a, const Hop &b) {
             return a.state.table.words() < b.state.table.words();
         });
         const int64_t words = round_up(least.state.table.words(), grain_of(memory, c));
@@ -85,7 +85,7 @@ private:
         return true;
     }
 
-    std::optional<State> to_pe(State state, std::vector<Made> &after) {
+    std::optional<State> to_pe(State state, std::vector<Hop> &after) {
         if (rank_of(state.memory) == 0) {
             if (pull_out(state, range_of(hops.scratch, Memory::L2bm).begin, hops.tag(), c).empty()) {
                 lacking_ =
@@ -126,7 +126,7 @@ private:
         return std::nullopt;
     }
 
-    std::optional<State> l2bm_to_pe(const State &state, std::vector<Made> &after) {
+    std::optional<State> l2bm_to_pe(const State &state, std::vector<Hop> &after) {
         const auto room = l1bm_room();
         if (!room) return std::nullopt;
         const int64_t l1bm = range_of(hops.scratch, Memory::L1bm).begin;
@@ -139,7 +139,7 @@ private:
         State wanted{m, *base, Contents(m, c.total_pes(), round_up(parts * columns, 4), state.table.lanes())};
         for (int64_t i = parts; i-- > 0;) { // they execute in the opposite order
             const State piece = part(state, i * words, words);
-            std::vector<Made> l2 = pull_l2_up(piece, l1bm, c);
+            std::vector<Hop> l2 = pull_l2_up(piece, l1bm, c);
             if (l2.empty()) {
                 lacking_ = "a destination of whole steps";
                 return std::nullopt;
@@ -150,14 +150,14 @@ private:
                 return std::nullopt;
             }
             after.push_back(std::move(l2.front()));
-            std::vector<Made> l1 = pull_l1_up(required, m, *base + i * columns, c);
+            std::vector<Hop> l1 = pull_l1_up(required, m, *base + i * columns, c);
             put(wanted.table, i * columns, l1.front().state.table);
             after.push_back(std::move(l1.front()));
         }
         return wanted;
     }
 
-    bool pe_to_l2bm(State &state, std::vector<Made> &list) {
+    bool pe_to_l2bm(State &state, std::vector<Hop> &list) {
         const auto room = l1bm_room();
         if (!room) return false;
         const int64_t l1bm = range_of(hops.scratch, Memory::L1bm).begin;
@@ -168,8 +168,8 @@ private:
         if (!base) return false;
         State image{Memory::L2bm, *base, Contents(Memory::L2bm, c.total_l2bs(), parts * words, state.table.lanes())};
         for (int64_t i = 0; i < parts; i++) {
-            std::vector<Made> l1 = push_l1_up(part(state, i * columns, columns), l1bm, c);
-            std::vector<Made> l2 = push_l2_up(l1.front().state, *base + i * words, c);
+            std::vector<Hop> l1 = push_l1_up(part(state, i * columns, columns), l1bm, c);
+            std::vector<Hop> l2 = push_l2_up(l1.front().state, *base + i * words, c);
             if (l2.empty()) {
                 lacking_ = "scratch in l1bm at lower addresses";
                 return false;
@@ -183,12 +183,12 @@ private:
     }
 
     bool to_top(State &state) {
-        std::vector<Made> list;
+        std::vector<Hop> list;
         if (top_ == Memory::L1bm) {
             if (rank_of(state.memory) == 3 &&
                 !take(state, Memory::L1bm, list, [&](const State &s, int64_t b) { return push_l1_up(s, b, c); }))
                 return false;
-            for (const Made &m : list) append(m);
+            for (const Hop &m : list) append(m);
             return true;
         }
         const bool off = rank_of(state.memory) == 0;
@@ -207,7 +207,7 @@ private:
                 return push_across(s, b, hops.tag(), c);
             }))
             return false;
-        for (const Made &m : list) append(m);
+        for (const Hop &m : list) append(m);
         return true;
     }
 
@@ -235,7 +235,7 @@ private:
             for (; w < image.table.words() && int64_t(windows.size()) < chunk / window; w += window)
                 if (find_missing(image.table, w, window, missing, here)) windows.push_back(w);
             if (windows.empty()) continue;
-            const Made down = show_windows(image, windows, show, at, l1bm);
+            const Hop down = show_windows(image, windows, show, at, l1bm);
             append(down);
             State want = wanted;
             for (int u = 0; u < want.table.units(); u++)
@@ -278,15 +278,15 @@ private:
         return any;
     }
     // Sends windows of the image to all PEs; from L2BMs through L1BMs, at `l1bm`.
-    Made show_windows(const State &image, const std::vector<int64_t> &windows, Memory show, int64_t at,
-                      std::optional<int64_t> l1bm) {
+    Hop show_windows(const State &image, const std::vector<int64_t> &windows, Memory show, int64_t at,
+                     std::optional<int64_t> l1bm) {
         const int64_t window = int64_t(sim::cycles_per_step) * c.links.l2_broadcast;
         const int lanes = image.table.lanes();
         State shown{show, at, Contents(show, c.total_pes(), int64_t(windows.size()) * window, lanes)};
-        Made down{shown,
-                  {},
-                  fmt::format("l2bm -> l1bm -> {}: {} l2.bcast, {} l1.pe.2", name_of(show), windows.size(),
-                              windows.size() * size_t(window) / 8)};
+        Hop down{shown,
+                 {},
+                 fmt::format("l2bm -> l1bm -> {}: {} l2.bcast, {} l1.pe.2", name_of(show), windows.size(),
+                             windows.size() * size_t(window) / 8)};
         for (size_t i = 0; i < windows.size(); i++) {
             const int64_t to = int64_t(i) * window;
             // The last window ends at the end of the memory.
@@ -311,9 +311,9 @@ private:
             show_window(*l1bm + int64_t(i) * window, show, at + int64_t(i) * window, down);
         return down;
     }
-    void show_window(int64_t l1bm, Memory show, int64_t at, Made &made) {
+    void show_window(int64_t l1bm, Memory show, int64_t at, Hop &made) {
         const int64_t window = int64_t(sim::cycles_per_step) * c.links.l2_broadcast;
-        const std::vector<Made> forms =
+        const std::vector<Hop> forms =
             push_l1_down({Memory::L1bm, l1bm, Contents(Memory::L1bm, c.total_l1bs(), window, 4)}, show, at, c);
         made.ops.insert(made.ops.end(), forms.back().ops.begin(), forms.back().ops.end());
     }

@@ -120,7 +120,7 @@ private:
     struct Chain {
         Ops ops;
         std::vector<std::string> texts;
-        void append(const Made &m) {
+        void append(const Hop &m) {
             ops.insert(ops.end(), m.ops.begin(), m.ops.end());
             texts.push_back(m.text);
         }
@@ -140,7 +140,7 @@ private:
         if (hop == meet) return backward(walk, walk.size() - 2, meet, state, target_, hops, chain, {});
         const Memory next = walk[hop + 1];
         Hops mine = hops;
-        for (Made &m : mine.push(state, next, range_of(mine.scratch, next).begin)) {
+        for (Hop &m : mine.push(state, next, range_of(mine.scratch, next).begin)) {
             Hops after = mine;
             if (!reserve(after, m.state, m.state.table.words())) continue;
             Chain longer = chain;
@@ -151,16 +151,16 @@ private:
 
     // Pulls from the destination back to `meet`, and tries to match the two ends there.
     void backward(const Walk &walk, size_t hop, size_t meet, const State &have, const State &want, const Hops &hops,
-                  const Chain &before, const std::vector<Made> &after) {
+                  const Chain &before, const std::vector<Hop> &after) {
         size_t steps = before.ops.size();
-        for (const Made &m : after) steps += m.ops.size();
+        for (const Hop &m : after) steps += m.ops.size();
         if (too_long(steps)) return;
         if (hop == meet) {
             Hops mine = hops;
             const auto m = mine.match(have, want);
             if (!m) return;
             Candidate found{before.ops, before.texts};
-            const auto append = [&](const Made &x) {
+            const auto append = [&](const Hop &x) {
                 found.ops.insert(found.ops.end(), x.ops.begin(), x.ops.end());
                 found.texts.push_back(x.text);
             };
@@ -170,13 +170,13 @@ private:
         }
         const Memory previous = walk[hop];
         Hops mine = hops;
-        for (Made &m : mine.pull(want, previous, range_of(mine.scratch, previous).begin)) {
+        for (Hop &m : mine.pull(want, previous, range_of(mine.scratch, previous).begin)) {
             Hops then = mine;
             // Includes room for what the last wide step writes beyond the end.
             const int64_t spill = rank_of(previous) == 3 ? 0 : grain_of(previous, c);
             const int64_t words = round_up(m.state.table.words(), grain_of(previous, c)) + spill;
             if (!reserve(then, m.state, words)) continue;
-            std::vector<Made> longer = after;
+            std::vector<Hop> longer = after;
             const State required = lengthened(m.state, words);
             longer.push_back(std::move(m));
             backward(walk, hop - 1, meet, have, required, then, before, longer);

@@ -140,53 +140,53 @@ std::optional<int> Hops::tag() {
     return scratch.tag_begin + next_tag++ % (scratch.tag_end - scratch.tag_begin);
 }
 
-std::vector<Made> Hops::push(const State &from, Memory to, int64_t base) {
+std::vector<Hop> Hops::push(const State &from, Memory to, int64_t base) {
     const int a = rank_of(from.memory), b = rank_of(to);
     if (a == 3 && b == 2) return push_l1_up(from, base, config);
     if (a == 2 && b == 3) return push_l1_down(from, to, base, config);
     if (a == 2 && b == 1) return push_l2_up(from, base, config);
     if (a == 1 && b == 2) {
-        std::vector<Made> all = push_l2_down(from, base, config);
+        std::vector<Hop> all = push_l2_down(from, base, config);
         if (goal && rank_of(goal->memory) >= 2)
-            for (Made &m : push_l2_needed(from, base, elements_below(*goal, Memory::L1bm, config), config))
+            for (Hop &m : push_l2_needed(from, base, elements_below(*goal, Memory::L1bm, config), config))
                 all.push_back(std::move(m));
         return all;
     }
     if (a == 0 && b == 1) {
         const auto t = tag();
-        std::vector<Made> all = push_in(from, base, false, t, config);
+        std::vector<Hop> all = push_in(from, base, false, t, config);
         if (goal && rank_of(goal->memory) >= 1)
-            for (Made &m : push_in_needed(from, base, elements_below(*goal, Memory::L2bm, config), t, config))
+            for (Hop &m : push_in_needed(from, base, elements_below(*goal, Memory::L2bm, config), t, config))
                 all.push_back(std::move(m));
         return all;
     }
     return {};
 }
 
-std::vector<Made> Hops::pull(const State &to, Memory from, int64_t base) {
+std::vector<Hop> Hops::pull(const State &to, Memory from, int64_t base) {
     const int a = rank_of(from), b = rank_of(to.memory);
     if (a == 3 && b == 2) return pull_l1_up(to, from, base, config);
     if (a == 2 && b == 3) return pull_l1_down(to, base, config);
     if (a == 2 && b == 1) {
-        std::vector<Made> all = pull_l2_up(to, base, config);
+        std::vector<Hop> all = pull_l2_up(to, base, config);
         if (origin && rank_of(origin->memory) >= 2)
-            for (Made &m : pull_l2_up_owned(to, base, elements_below(*origin, Memory::L1bm, config), config))
+            for (Hop &m : pull_l2_up_owned(to, base, elements_below(*origin, Memory::L1bm, config), config))
                 all.push_back(std::move(m));
         return all;
     }
     if (a == 1 && b == 2) return pull_l2_down(to, base, config);
     if (a == 1 && b == 0) {
         const auto t = tag();
-        std::vector<Made> all = pull_out(to, base, t, config);
+        std::vector<Hop> all = pull_out(to, base, t, config);
         if (origin && rank_of(origin->memory) >= 1)
-            for (Made &m : pull_out_owned(to, base, elements_below(*origin, Memory::L2bm, config), t, config))
+            for (Hop &m : pull_out_owned(to, base, elements_below(*origin, Memory::L2bm, config), t, config))
                 all.push_back(std::move(m));
         return all;
     }
     return {};
 }
 
-std::optional<Made> Hops::match(const State &from, const State &to) {
+std::optional<Hop> Hops::match(const State &from, const State &to) {
     const int a = rank_of(from.memory), b = rank_of(to.memory);
     if (a == 3 && b == 3) {
         auto turned = match_transpose(from, to);

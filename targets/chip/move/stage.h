@@ -68,7 +68,7 @@ private:
 };
 
 // A hop: its operations, and the state after it (push) or before it (pull).
-struct Made {
+struct Hop {
     State state;
     Ops ops;
     std::string text;
@@ -86,19 +86,19 @@ struct Hops {
     int next_tag = 0;      // next tag for off-chip moves
 
     // Empty if the hop has no form that does it.
-    std::vector<Made> push(const State &from, Memory to, int64_t base);
-    std::vector<Made> pull(const State &to, Memory from, int64_t base);
-    std::optional<Made> match(const State &from, const State &to);
+    std::vector<Hop> push(const State &from, Memory to, int64_t base);
+    std::vector<Hop> pull(const State &to, Memory from, int64_t base);
+    std::optional<Hop> match(const State &from, const State &to);
 
-    std::optional<Made> match_l1_down(const State &from, const State &to);
-    std::optional<Made> match_l1_up(const State &from, const State &to);
-    std::optional<Made> match_l1_up_whole(const State &from, const State &to);
-    std::optional<Made> match_transpose(const State &from, const State &to);
-    std::optional<Made> match_l2_down(const State &from, const State &to);
-    std::optional<Made> match_l2_up(const State &from, const State &to);
-    std::optional<Made> match_in(const State &from, const State &to);
-    std::optional<Made> match_out(const State &from, const State &to);
-    std::optional<Made> match_pe(const State &from, const State &to);
+    std::optional<Hop> match_l1_down(const State &from, const State &to);
+    std::optional<Hop> match_l1_up(const State &from, const State &to);
+    std::optional<Hop> match_l1_up_whole(const State &from, const State &to);
+    std::optional<Hop> match_transpose(const State &from, const State &to);
+    std::optional<Hop> match_l2_down(const State &from, const State &to);
+    std::optional<Hop> match_l2_up(const State &from, const State &to);
+    std::optional<Hop> match_in(const State &from, const State &to);
+    std::optional<Hop> match_out(const State &from, const State &to);
+    std::optional<Hop> match_pe(const State &from, const State &to);
 
     std::optional<int> tag();
 };
@@ -106,6 +106,7 @@ struct Hops {
 int rank_of(Memory memory); // 0: DRAM and PDM, 1: L2BM, 2: L1BM, 3: in a PE
 // The four addresses of a port, as start and stride if they are regular.
 sim::Operand port(Memory memory, const std::array<int64_t, 4> &at);
+// The part of a memory that the move may use for intermediate results.
 const Scratch::Range &range_of(const Scratch &scratch, Memory memory);
 Scratch::Range &range_of(Scratch &scratch, Memory memory);
 // For each unit of the memory, the elements that the state has or requires in it or below it.

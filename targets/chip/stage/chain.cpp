@@ -58,12 +58,12 @@ void Chain::allocate_results() {
         const std::string level = s.stage->level.empty() ? "GRF1" : s.stage->level;
         bool found = false;
         for (const Bank b : {Bank::Lm0, Bank::Lm1, Bank::Grf0, Bank::Grf1}) {
-            if (level == memory_name(b)) s.home = b, found = true;
+            if (level == memory_name(b)) s.result_bank = b, found = true;
         }
         if (!found)
             throw Unsupported("stage " + s.name + " is kept in " + level +
                               "; results of a chain can be in GRF0, GRF1, LM0 or LM1");
-        s.at = c_.planner.take(s.home, in_steps(s.points) * parts(s.type), s.name);
+        s.at = c_.planner.take(s.result_bank, in_steps(s.points) * parts(s.type), s.name);
         if (!s.fold) continue;
         sums = std::max(sums, in_steps(s.points) * parts(s.type) * chains(s));
         for (size_t l = s.plan->first_own(); l < s.plan->loops().size(); l++) {
@@ -186,9 +186,9 @@ void Chain::compute(ChainStage &s) {
         code_->run(
             s.program, [&](int which, int part) { return read_word(g, which, part); },
             [&](int part) {
-                Four at;
+                PointAddresses at;
                 for (int t = 0; t < cycles_per_step; t++) at[size_t(t)] = s.at + (p + t) * n + part;
-                return words_at(c_.config, s.home, at);
+                return words_at(c_.config, s.result_bank, at);
             });
         release(g);
     }

@@ -44,7 +44,7 @@ struct ChainStage {
     bool uses_position = false; // reads its position along the axes that it reduces
     VectorProgram program;
     // The location of the results, four points at a time; −1: they are stored to DRAM.
-    Bank home = Bank::Grf0;
+    Bank result_bank = Bank::Grf0;
     int64_t at = -1;
 
     int64_t index(const Values &values) const;     // number of a point
@@ -52,9 +52,12 @@ struct ChainStage {
 };
 
 // One LW address for each of four points.
-using Four = std::array<int64_t, sim::cycles_per_step>;
-sim::Operand words_at(const sim::Config &config, Bank bank, const Four &at);
+using PointAddresses = std::array<int64_t, sim::cycles_per_step>;
+sim::Operand words_at(const sim::Config &config, Bank bank, const PointAddresses &at);
 
+// Compiles a chain. It has more than 40 methods, because loads, reads, reductions and stores share
+// the stages, their registers and the current values of loops; they are grouped by the file that
+// defines them.
 class Chain {
 public:
     Chain(Context &c, const ScheduleState &state, const StageState &root);
@@ -212,7 +215,7 @@ private:
     // The location of an accumulator for four points.
     sim::Operand accumulator(const ReductionPlan &r, int64_t chain, int64_t group) const;
     // The location of a part of the results of four points.
-    sim::Operand home_of(const ChainStage &s, const ReductionPlan &r, int64_t group, int part) const;
+    sim::Operand result_operand(const ChainStage &s, const ReductionPlan &r, int64_t group, int part) const;
     // Folds the terms of all time steps into the accumulators.
     void reduce_over_time(ChainStage &s, const ReductionPlan &r);
     // Folds accumulators, lanes and PEs of a MAB; returns the number of words that hold values.

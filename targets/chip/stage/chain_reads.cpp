@@ -10,7 +10,7 @@ namespace kumiko::chip {
 
 using namespace sim;
 
-Operand words_at(const Config &config, Bank bank, const Four &at) {
+Operand words_at(const Config &config, Bank bank, const PointAddresses &at) {
     Operand o;
     int64_t below = 0;
     switch (bank) {
@@ -71,7 +71,7 @@ Operand Chain::read_word(Group &g, int which, int part) {
     ChainRead &r = g.stage->reads[size_t(which)];
     if (r.from) return result_of(g, r, which, part);
     const TransferPath &path = r.loader->path();
-    Four at;
+    PointAddresses at;
     int64_t last = 0;
     for (size_t t = 0; t < at.size(); t++) {
         const int64_t index = path.index(loader_values(r, g.values[t]));
@@ -177,7 +177,7 @@ Operand Chain::words_of_stage(const Group &g, const ChainRead &r, const std::vec
     const ChainStage &from = *r.from;
     const StagePlan &its = *from.plan;
     const TensorAccess own = its.own();
-    Four at;
+    PointAddresses at;
     for (size_t t = 0; t < at.size(); t++) {
         Values v(its.loops().size(), 0);
         for (const size_t l : outer_) v[l] = outer_values_[l];
@@ -200,7 +200,7 @@ Operand Chain::words_of_stage(const Group &g, const ChainRead &r, const std::vec
         }
         at[t] = from.at + from.index(v) * code_->parts(vector_type(from.type, from.name)) + part;
     }
-    return words_at(c_.config, from.home, at);
+    return words_at(c_.config, from.result_bank, at);
 }
 
 // Writes `a` to `to`; with `b`, only where the mask is set, and b elsewhere.
@@ -237,7 +237,7 @@ Operand Chain::result_of(Group &g, const ChainRead &r, int which, int part) {
     const Selection s = selection(g, r);
     if (!s.by_pe && !s.by_lane) return words_of_stage(g, r, s.of_pe[0], s.of_lane[0], part);
     const sim::Type type = vector_type(from.type, from.name);
-    const int bank = from.home == Bank::Grf1 ? 0 : 1; // the GRF that does not hold it
+    const int bank = from.result_bank == Bank::Grf1 ? 0 : 1; // the GRF that does not hold it
     const Operand both = code_->take(parts, bank), one = code_->take(1, bank);
     for (int word = 0; word < parts; word++) {
         Operand all = both;

@@ -81,7 +81,7 @@ void Contraction::multiply_vectors(int half) {
     for (const size_t t : time_) first = first && (!plan_->loops()[t].reduction || values_[t] == 0);
     const int64_t x = x_->path().index(values_), sum = store_->index(values_), lm = c_.config.sizes.lm;
     for (size_t p = 0; p < points_.size();) {
-        Four from, to;
+        PointAddresses from, to;
         size_t n = 0;
         for (; n < from.size() && p < points_.size(); n++, p++) {
             x_->need(x + points_[p].x);

@@ -67,7 +67,7 @@ void Contraction::begin_epilogue(const ScheduleState &state) {
 Operand Contraction::epilogue_operand(const EpilogueOperand &o, int part) {
     const TransferPath &r = o.loader->path();
     o.loader->ensure(epilogue_values_[0]);
-    Four at;
+    PointAddresses at;
     int64_t last = 0;
     for (size_t t = 0; t < at.size(); t++) {
         at[t] = r.index(epilogue_values_[t]);

@@ -53,7 +53,7 @@ int64_t Chain::compute_in_runs(ChainStage &s) {
     const auto &ops = s.program.ops;
     const VectorOp &op = ops.back();
     if (op.kind != VectorOp::Kind::Mau || op.from[1] >= 0 || ops.size() != 3 ||
-        (s.home != Bank::Lm0 && s.home != Bank::Lm1))
+        (s.result_bank != Bank::Lm0 && s.result_bank != Bank::Lm1))
         return 0;
     for (const VectorOp &o : ops) {
         if (code_->parts(o.type) != 1) return 0;
@@ -63,7 +63,7 @@ int64_t Chain::compute_in_runs(ChainStage &s) {
     const std::array<int64_t, 2> &base = *operands;
     const int64_t lm = c_.config.sizes.lm;
     const auto bank = [&](int64_t at) { return at >= lm; };
-    const int64_t home = s.at + (s.home == Bank::Lm1 ? lm : 0);
+    const int64_t home = s.at + (s.result_bank == Bank::Lm1 ? lm : 0);
     if (bank(base[0]) == bank(base[1])) return 0;
     const size_t shared = bank(base[0]) == bank(home) ? 0 : 1; // is loaded into registers
     const int64_t runs = s.points / run_points, together = std::min(code_->room(0), code_->room(1)) / 2;

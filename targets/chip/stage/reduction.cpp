@@ -139,7 +139,7 @@ Chain::ReductionPlan Chain::plan_reduction(const ChainStage &s) const {
         stride *= p.extent;
     }
     r.direct = !r.tree && r.rotations.empty() && !s.reduced_lanes && r.type != sim::Type::F16 && r.chains == 1 &&
-               (s.home == Bank::Grf0 || s.home == Bank::Grf1);
+               (s.result_bank == Bank::Grf0 || s.result_bank == Bank::Grf1);
     return r;
 }
 
@@ -148,10 +148,10 @@ Operand Chain::accumulator(const ReductionPlan &r, int64_t chain, int64_t group)
 }
 
 // The location of one part of the results of four points.
-Operand Chain::home_of(const ChainStage &s, const ReductionPlan &r, int64_t group, int part) const {
-    Four at;
+Operand Chain::result_operand(const ChainStage &s, const ReductionPlan &r, int64_t group, int part) const {
+    PointAddresses at;
     for (int t = 0; t < cycles_per_step; t++) at[size_t(t)] = s.at + (group * cycles_per_step + t) * r.parts + part;
-    return words_at(c_.config, s.home, at);
+    return words_at(c_.config, s.result_bank, at);
 }
 
 void Chain::reduce(ChainStage &s) {
@@ -201,7 +201,9 @@ void Chain::reduce_over_time(ChainStage &s, const ReductionPlan &r) {
                     if (which == accumulator_read) return next_word(to, part);
                     return read_word(four, which, part);
                 },
-                [&](int part) { return r.direct && q == steps - 1 ? home_of(s, r, g, part) : next_word(to, part); });
+                [&](int part) {
+                    return r.direct && q == steps - 1 ? result_operand(s, r, g, part) : next_word(to, part);
+                });
             release(four);
         }
     }
@@ -268,11 +270,11 @@ int Chain::combine_in_mab(const ChainStage &s, const ReductionPlan &r, const Fol
 void Chain::store_result(const ChainStage &s, const ReductionPlan &r, int64_t g, const Operand &pair, int left) {
     if (r.widened()) {
         if (left == 1) alu(AluOp::Pass, sim::Type::I32, pair, std::nullopt, next_word(pair, 1));
-        alu(AluOp::Narrow, sim::Type::F32, pair, std::nullopt, home_of(s, r, g, 0));
+        alu(AluOp::Narrow, sim::Type::F32, pair, std::nullopt, result_operand(s, r, g, 0));
         return;
     }
     for (int w = 0; w < r.parts; w++)
-        alu(AluOp::Pass, sim::Type::I32, next_word(pair, left == 1 ? 0 : w), std::nullopt, home_of(s, r, g, w));
+        alu(AluOp::Pass, sim::Type::I32, next_word(pair, left == 1 ? 0 : w), std::nullopt, result_operand(s, r, g, w));
 }
 
 // Combines the values of all units, which the tree broadcasts to the results' location.
@@ -288,12 +290,12 @@ void Chain::combine_over_units(const ChainStage &s, const ReductionPlan &r, cons
             l1.op = L1Op::MabBroadcast;
             if (mabs != (1u << c_.config.mabs) - 1) l1.mabs = mabs;
             l1.at.at = uint16_t(l1bm);
-            l1.to = m.write(r.widened() ? next_word(back, w) : home_of(s, r, g, w));
+            l1.to = m.write(r.widened() ? next_word(back, w) : result_operand(s, r, g, w));
             m.word().l1 = l1;
             c_.packer.place(m);
         }
     });
-    if (r.widened()) alu(AluOp::Narrow, sim::Type::F32, back, std::nullopt, home_of(s, r, g, 0));
+    if (r.widened()) alu(AluOp::Narrow, sim::Type::F32, back, std::nullopt, result_operand(s, r, g, 0));
     code_->give_back(back);
 }
 

@@ -23,7 +23,7 @@ public:
     virtual void next() = 0;
     // Drains all waiting tiles.
     void finish();
-    // Groups of rows between two stores that are placed while rows are loaded.
+    // While rows are loaded, one store is placed for each so many groups of sets.
     virtual int64_t store_each() const { return 2; }
     // Places the moves of the oldest stored rows.
     void store_next();
@@ -32,10 +32,11 @@ public:
     void store_all() { store_until(drained_); }
 
 protected:
-    struct TileDrain { // of a tile's sums, from LM1; −1: from GRF0
+    // A tile whose sums are being drained.
+    struct TileDrain {
         Values tile;
-        int64_t sums_at = -1;
-        int64_t done = 0; // number of rows
+        int64_t sums_at = -1; // address in LM1; −1: the sums are in GRF0
+        int64_t done = 0;     // number of rows
         // Addresses of the current rows: reduced (sums) and finished (out) in L1BM, assembled rows
         // in L2BM.
         int64_t sums = 0, out = 0, l2bm = 0;
@@ -54,7 +55,8 @@ protected:
     void store(TileDrain &d);
 
 private:
-    struct RowStore { // moves of a result's rows from L2BM
+    // The moves that store a group of rows of results from L2BM.
+    struct RowStore {
         int64_t number;
         std::vector<sim::Mv> moves;
     };
@@ -63,7 +65,7 @@ private:
     void store_until(int64_t number);
 };
 
-// k over the MABs.
+// For products whose reduction is distributed over the MABs.
 class MabDrain : public ProductDrain {
 public:
     using ProductDrain::ProductDrain;
@@ -98,7 +100,7 @@ private:
     void finish_rows(const TileDrain &d, int64_t first) override;
 };
 
-// k over halves of the L1Bs (row_product_halves.cpp).
+// For products whose reduction is distributed over two halves of the L1Bs (row_product_halves.cpp).
 class HalvesDrain : public ProductDrain {
 public:
     using ProductDrain::ProductDrain;
@@ -106,8 +108,14 @@ public:
     int64_t store_each() const override { return 1; }
 
 private:
-    struct Chunk { // addresses
-        int64_t begin, sums, back, staged, registers, out;
+    // Rows that are drained together, and the addresses of their data in each step.
+    struct Chunk {
+        int64_t begin;     // the first row
+        int64_t sums;      // L1BM: gathered
+        int64_t back;      // L1BM: scattered
+        int64_t staged;    // L2BM: added
+        int64_t registers; // LM1: reloaded
+        int64_t out;       // L1BM: results
     };
     // Gathers the sums in L1BM, and adds those of both halves in L2BM.
     void reduce(const TileDrain &d, const Chunk &chunk);

@@ -13,7 +13,7 @@ public:
     ProductRows(Context &c, const ProductForm &form, ProductMemory &memory) : f_(form), m_(memory), moves_(c, form) {}
     virtual ~ProductRows() = default;
 
-    // Begins a tile. If it takes a part of the columns, moves are short.
+    // Begins a tile. `part`: it has only a part of the columns, so each move has one block.
     void begin(bool part);
     bool holds(int64_t group) const { return group == group_; }
     void load(const Values &tile, int64_t group);
@@ -34,7 +34,7 @@ private:
     int64_t group_ = -1;
 };
 
-// k over the MABs: all L1Bs have the same rows.
+// For products whose reduction is distributed over the MABs: all L1Bs have the same rows.
 class MabRows : public ProductRows {
 public:
     using ProductRows::ProductRows;
@@ -45,7 +45,7 @@ private:
     void transfer(int64_t l2bm, int64_t blocks, int64_t within) override;
 };
 
-// k over halves of the L1Bs (row_product_halves.cpp).
+// For products whose reduction is distributed over two halves of the L1Bs (row_product_halves.cpp).
 class HalvesRows : public ProductRows {
 public:
     HalvesRows(Context &c, const ProductForm &form, ProductMemory &memory)
@@ -53,7 +53,7 @@ public:
     int64_t at(int64_t set, int64_t row) const override;
 
 private:
-    std::vector<int> pairs_;    // in GRF1, of the current sets, by pair of sets and row
+    std::vector<int> pairs_;    // addresses in GRF1 of the current sets, by pair of sets and row
     std::vector<int64_t> l1bm_; // the current rows
     void transfer(int64_t l2bm, int64_t blocks, int64_t within) override;
 };
