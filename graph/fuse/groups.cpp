@@ -1,5 +1,6 @@
 #include "graph/fuse/groups.h"
 
+#include "graph/infer/reshapes.h"
 #include "support/error.h"
 
 #include <algorithm>
@@ -14,18 +15,6 @@ namespace {
 constexpr size_t most_open_nodes = 12;
 // Nodes of a group. Larger kernels are not faster, and take longer to compile.
 constexpr size_t most_nodes = 40;
-
-// Whether the extents are equal, apart from axes of one element.
-bool are_equal_without_units(const Extents &from, const Extents &to) {
-    Extents a, b;
-    for (const int64_t e : from) {
-        if (e != 1) a.push_back(e);
-    }
-    for (const int64_t e : to) {
-        if (e != 1) b.push_back(e);
-    }
-    return a == b;
-}
 
 class Grouping {
 public:
@@ -65,28 +54,19 @@ private:
         return find_operator(graph_.nodes[n].op, graph_.nodes[n].opset, graph_.nodes[n].domain)->dependence;
     }
 
-    // Whether the node's only result has the elements of its first input in the same order.
+    // Whether the node's only result has the elements of its first input in the same order and
+    // type.
     bool is_view(size_t n) const {
         const Node &node = graph_.nodes[n];
-        static const std::set<std::string> reshapes = {"Reshape",   "Flatten",  "Squeeze",
-                                                       "Unsqueeze", "Identity", "Dropout"};
         if (node.inputs.empty() || graph_.is_constant(node.inputs[0])) return false;
         for (size_t o = 1; o < node.outputs.size(); o++) {
             if (readers_.count(node.outputs[o]) || outputs_.count(node.outputs[o])) return false;
         }
-        if (reshapes.count(node.op)) return true;
+        if (node.op == "Identity" || node.op == "Dropout") return true;
         const KnownValue &from = graph_.value(node.inputs[0]), &to = graph_.value(node.outputs[0]);
         if (node.op == "Cast") return from.type == to.type;
         if (node.op == "Expand") return from.extents == to.extents;
-        if (node.op != "Transpose") return false;
-        // Only axes of one element change their places.
-        std::vector<int64_t> reversed;
-        for (size_t d = from.extents.size(); d-- > 0;) reversed.push_back(int64_t(d));
-        std::vector<int64_t> order = node.integers("perm", reversed), kept;
-        for (const int64_t d : order) {
-            if (from.extents.at(size_t(d)) != 1) kept.push_back(d);
-        }
-        return std::is_sorted(kept.begin(), kept.end()) && are_equal_without_units(from.extents, to.extents);
+        return is_reshape(node, from.extents);
     }
 
     // The values of the nodes that are read outside of them, or are outputs of the graph.

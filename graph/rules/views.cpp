@@ -1,28 +1,18 @@
 #include "graph/rules/views.h"
 
+#include "graph/infer/reshapes.h"
+
 #include <algorithm>
 
 namespace kumiko::graph {
 
 std::vector<size_t> order_of(const Rewriter &graph, const Node &transpose) {
-    const auto rank = static_cast<int64_t>(graph.extents(transpose.inputs.at(0)).size());
-    std::vector<size_t> order;
-    for (const int64_t d : transpose.integers("perm")) order.push_back(size_t(d < 0 ? d + rank : d));
-    if (!transpose.has("perm")) {
-        for (int64_t d = rank; d-- > 0;) order.push_back(size_t(d));
-    }
-    return order;
+    return axis_order(transpose, graph.extents(transpose.inputs.at(0)).size());
 }
 
 bool is_view(const Rewriter &graph, const Node &node) {
-    if (!node.domain.empty() || !node.has_input(0) || graph.value(node.inputs[0]).constant) return false;
-    if (node.op == "Reshape" || node.op == "Flatten" || node.op == "Squeeze" || node.op == "Unsqueeze") return true;
-    if (node.op != "Transpose") return false;
-    std::vector<size_t> kept;
-    for (const size_t d : order_of(graph, node)) {
-        if (graph.extents(node.inputs[0])[d] != 1) kept.push_back(d);
-    }
-    return std::is_sorted(kept.begin(), kept.end());
+    return node.has_input(0) && !graph.value(node.inputs[0]).constant &&
+           is_reshape(node, graph.extents(node.inputs[0]));
 }
 
 bool commutes(const Rewriter &g, const Node &n) {

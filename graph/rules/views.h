@@ -5,8 +5,7 @@
 
 namespace kumiko::graph {
 
-// Whether the node is a Reshape, Flatten, Squeeze or Unsqueeze of a value that is not constant, or
-// a Transpose that only moves axes of one element.
+// Whether is_reshape (graph/infer/reshapes.h) holds and the reshaped value is not constant.
 bool is_view(const Rewriter &graph, const Node &node);
 
 // The order of axes of a Transpose, counted from 0.
