@@ -114,13 +114,8 @@ Sequence model_sequence(const LibraryDescription &library, const LibraryModel &m
         s.data = fmt::format("{}_{}_weights", library.name, m.name);
     }
     for (const LibraryStep &step : m.steps) {
-        SequenceStep made{step.kernel ? kernels.at(*step.kernel).symbol : "", step.arguments};
-        made.workspace = step.workspace, made.bytes = step.bytes, made.check = step.check;
-        made.nodes = fmt::format("{}", fmt::join(step.nodes, ", "));
-        made.operators = fmt::format("{}", fmt::join(step.operators, " "));
-        for (const LibraryStepTensor &t : step.made)
-            made.made.push_back({t.origin, type_name(t.type), t.extents, t.place});
-        s.steps.push_back(std::move(made));
+        s.steps.push_back(step);
+        if (step.kernel) s.steps.back().symbol = kernels.at(*step.kernel).symbol;
     }
     return s;
 }

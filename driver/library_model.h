@@ -18,24 +18,9 @@ struct LibraryTensor {
     std::vector<int64_t> extents; // dense, row-major
 };
 
-// A tensor that a step computes, for hooks.
-struct LibraryStepTensor {
-    std::string origin; // in the model
-    Type type;
-    std::vector<int64_t> extents;
-    SequencePointer place;
-};
-
-// As SequenceStep.
-struct LibraryStep {
-    std::optional<size_t> kernel = {}; // position in LibraryDescription::kernels
-    std::optional<SequenceCheck> check = {};
-    std::vector<SequencePointer> arguments = {};
-    int64_t bytes = 0;      // of a copy
-    int64_t workspace = -1; // offset in the arena
-    // Of the model: names and operators of the step's nodes.
-    std::vector<std::string> nodes = {}, operators = {};
-    std::vector<LibraryStepTensor> made = {};
+// A step whose symbol follows from the kernel that it calls.
+struct LibraryStep : SequenceStep {
+    std::optional<size_t> kernel = {}; // position in LibraryDescription::kernels; unset: no call
 };
 
 // The C function int <name>_run(const <name>_io *io, void *arena, const kumiko_context *context).

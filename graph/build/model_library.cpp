@@ -49,7 +49,7 @@ std::vector<LibraryStep> steps_of(const Program &program, const std::vector<int6
         if (step.kind == Step::Kind::Check) s.check = SequenceCheck{step.bits, step.count, step.extents, step.text};
         for (const Location &l : step.arguments) s.arguments.push_back(pointer_to(program, l, offsets));
         for (const auto &[tensor, l] : step.made)
-            s.made.push_back({tensor.name, tensor.type, tensor.extents, pointer_to(program, l, offsets)});
+            s.made.push_back({tensor.name, type_name(tensor.type), tensor.extents, pointer_to(program, l, offsets)});
         steps.push_back(std::move(s));
     }
     return steps;

@@ -7,7 +7,8 @@
 
 namespace kumiko::graph {
 
-// The memory of an argument of a step.
+// The memory of an argument of a step. Tensors are numbered, because constants and buffers get
+// their offsets later; SequencePointer (targets/cpu/sequence.h) is the same with offsets.
 struct Location {
     enum class Kind { Input, Output, Constant, Arena } kind = Kind::Arena;
     size_t index = 0;   // of the input, output or constant; in the arena: of the buffer

@@ -3,6 +3,8 @@
 #include "runtime/kumiko_runtime.h"
 #include "targets/cpu/baseline_module.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <llvm/IR/IRBuilder.h>
 
 namespace kumiko {
@@ -102,9 +104,10 @@ private:
 
     // A kumiko_step.
     llvm::Constant *describe(const SequenceStep &step, int64_t index) {
-        return constant(
-            llvm::ConstantStruct::getAnon({ir_.getInt64(uint64_t(index)), text(step.nodes), text(step.operators)}),
-            "step");
+        return constant(llvm::ConstantStruct::getAnon({ir_.getInt64(uint64_t(index)),
+                                                       text(fmt::format("{}", fmt::join(step.nodes, ", "))),
+                                                       text(fmt::format("{}", fmt::join(step.operators, " ")))}),
+                        "step");
     }
 
     // An array of kumiko_stored_tensor.

@@ -33,7 +33,7 @@ struct SequenceCheck {
 
 // A tensor that a step computes, for hooks (runtime/kumiko_context.h).
 struct SequenceTensor {
-    std::string name, type;
+    std::string name, type; // in the model; of the elements: "f32"
     std::vector<int64_t> extents;
     SequencePointer place; // not Base::Data
 };
@@ -41,13 +41,13 @@ struct SequenceTensor {
 // A call of a function int SYMBOL(void *, …, void *workspace, const kumiko_context *), a check of
 // the indices in arguments[0], or a copy of bytes from arguments[0] to arguments[1].
 struct SequenceStep {
-    std::string symbol; // "" for the others
+    std::string symbol; // of the function; "": a check or a copy
     std::vector<SequencePointer> arguments;
-    int64_t workspace = -1; // offset in the arena; -1: a null pointer is passed
-    int64_t bytes = 0;
+    int64_t workspace = -1; // of a call: bytes from the arena's begin; -1: a null pointer is passed
+    int64_t bytes = 0;      // of a copy
     std::optional<SequenceCheck> check = {};
-    // For hooks, as kumiko_step.
-    std::string nodes = {}, operators = {};
+    // Of the model, for hooks: names and operators of the step's nodes.
+    std::vector<std::string> nodes = {}, operators = {};
     std::vector<SequenceTensor> made = {};
 };
 
