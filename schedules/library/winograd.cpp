@@ -103,6 +103,25 @@ WinogradParameters winograd_parameters(const Op &op, const Machine &machine) {
     return p;
 }
 
+namespace {
+
+// Transforms the weights at the root, or when they are packed, into panels of the products'
+// filters.
+void transform_weights(Schedule &s, const WinogradAxes &weights, const WinogradParameters &p, int lanes) {
+    const std::string wide = std::to_string(p.vectors * lanes);
+    const std::vector<std::string> order = {weights.u, weights.v, weights.filter + "/" + wide, weights.channel,
+                                            weights.filter + "%" + wide};
+    StageHandle U = s.stage(weights.stage);
+    if (p.weights.is("ahead"))
+        s.prepack(weights.stage, order);
+    else
+        U.compute_root().layout(order);
+    auto [uo, ui] = U.split(weights.filter, lanes);
+    U.reorder({uo, weights.channel, weights.u, weights.v, ui}).unroll(weights.u).unroll(weights.v).vectorize(ui, lanes);
+}
+
+} // namespace
+
 Schedule schedule_winograd(const Op &op, const Machine &machine, const WinogradParameters &p) {
     const WinogradRoles r = *roles_of(op);
     const Stage &products = op.stage(r.products.stage);
@@ -191,17 +210,7 @@ Schedule schedule_winograd(const Op &op, const Machine &machine, const WinogradP
     }
     if (!image_last) transpose_patches(s, machine, r, lanes);
 
-    const WinogradAxes &weights = r.weights;
-    const std::string wide = std::to_string(p.vectors * lanes);
-    const std::vector<std::string> order = {weights.u, weights.v, weights.filter + "/" + wide, weights.channel,
-                                            weights.filter + "%" + wide};
-    StageHandle U = s.stage(weights.stage);
-    if (p.weights.is("ahead"))
-        s.prepack(weights.stage, order);
-    else
-        U.compute_root().layout(order);
-    auto [uo, ui] = U.split(weights.filter, lanes);
-    U.reorder({uo, weights.channel, weights.u, weights.v, ui}).unroll(weights.u).unroll(weights.v).vectorize(ui, lanes);
+    transform_weights(s, r.weights, p, lanes);
     return s;
 }
 
