@@ -29,7 +29,8 @@ struct Connection {
         if (code != SQLITE_OK && code != SQLITE_ROW && code != SQLITE_DONE)
             throw_sqlite(handle, code, path, lock_timeout);
     }
-    int64_t integer(const char *sql); // first column of the first row
+    // Runs the query. Returns the first column of its first row; 0 if there is no row.
+    int64_t integer(const char *sql);
 };
 
 // A prepared statement; parameters are bound in order.

@@ -9,19 +9,18 @@
 
 namespace kumiko::bench {
 
-// A part of a model that a peer computes at once, with the peer's names for it: those of nodes or
-// of their results, with something added.
+// A part of a model that a peer computes at once.
 struct PeerLayer {
-    std::vector<std::string> names;
-    double seconds = 0; // of a run
+    std::vector<std::string> names; // each begins with the name of a node or of its result
+    double seconds = 0;             // of a run
 };
 
 // A model as a peer runs it.
 class ModelPeer {
 public:
-    // `inputs`: the program's. `constants`: those of the model's inputs that are no inputs of the
-    // program. If the peer refuses the model, refusal() has its reason, and no other member may be
-    // called. Throws UserError if the process ends.
+    // `inputs`: of the program. `constants`: the other inputs of the model. If the peer refuses the
+    // model, refusal() has its reason, and no other member may be called. Throws UserError if the
+    // process ends.
     ModelPeer(PythonPeer &process, const std::string &file, const graph::Program &program,
               const std::vector<Buffer<>> &inputs, const std::map<std::string, Buffer<>> &constants, int threads);
     ~ModelPeer();
@@ -32,7 +31,7 @@ public:
     // The seconds of this many runs, after one untimed run.
     double run(int times);
     std::vector<Buffer<>> outputs(const graph::Program &program);
-    // The layers of a run in which each is timed; of several runs the medians.
+    // Times each layer in several runs. Returns the medians.
     std::vector<PeerLayer> profile();
 
 private:

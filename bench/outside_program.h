@@ -16,8 +16,8 @@
 
 namespace kumiko::bench {
 
-// The placement of arrays. Malloc: 16 bytes after the begin of a cache line, as malloc places large
-// blocks. Lines: at the begin of a cache line. Pages: additionally on large pages, as
+// The placement of arrays. Malloc: 16 bytes after the start of a cache line, as malloc places large
+// blocks. Lines: at the start of a cache line. Pages: additionally on large pages, as
 // allocate_bytes (support/memory.h) requests them.
 enum class Placement { Malloc, Lines, Pages };
 inline constexpr std::array placements = {Placement::Malloc, Placement::Lines, Placement::Pages};

@@ -302,7 +302,7 @@ Op Op::stage_alone(const Stage &stage) const {
                 } else {
                     const Stage *of = interpreter::stage_of(*this, read->name);
                     if (!of) throw InternalError("op " + name() + " has no tensor " + read->name);
-                    changed->inputs.push_back({read->name, read->type, of->axes, row_major(of->axes)});
+                    changed->inputs.push_back({read->name, read->type, of->axes, row_major_strides(of->axes)});
                 }
             }
         }
@@ -337,7 +337,7 @@ Op Op::part(const std::set<std::string> &names) const {
                 if (const Input *in = find_input(r->name))
                     changed->inputs.push_back(*in);
                 else
-                    changed->inputs.push_back({r->name, r->type, of->axes, row_major(of->axes)});
+                    changed->inputs.push_back({r->name, r->type, of->axes, row_major_strides(of->axes)});
             }
         }
     }
@@ -364,7 +364,7 @@ bool Stage::makes(const std::string &tensor) const {
            std::any_of(components.begin(), components.end(), [&](const Component &c) { return c.tensor == tensor; });
 }
 
-std::vector<Expr> Stage::array_strides() const { return strides.empty() ? row_major(axes) : strides; }
+std::vector<Expr> Stage::array_strides() const { return strides.empty() ? row_major_strides(axes) : strides; }
 
 const std::string &Op::name() const { return contents_->name; }
 const std::vector<Input> &Op::inputs() const { return contents_->inputs; }

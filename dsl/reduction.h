@@ -84,7 +84,7 @@ struct ReductionTerm {
     std::vector<Expr> identities, combined;
     CombinerProperties properties;
     size_t component = 0; // which result this expression is
-    bool tuple = false;   // one value of a stage that all reads of its parts share
+    bool tuple = false;   // made by dsl/tuple.h: all components are results of one stage
     bool is_extreme() const { return kind == "argmax" || kind == "argmin"; }
     bool bounded = false; // made with `where`: the term is select(condition, term, identity)
 };

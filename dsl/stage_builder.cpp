@@ -102,7 +102,7 @@ std::set<std::string> variables_of(const Expr &e) {
 std::set<std::string> sizes_used(const Expr &e) { return free_variables(e).sizes; }
 std::set<std::string> axes_used(const Expr &e) { return free_variables(e).axes; }
 
-std::vector<Expr> row_major(const std::vector<Axis> &axes) {
+std::vector<Expr> row_major_strides(const std::vector<Axis> &axes) {
     std::vector<Expr> strides(axes.size());
     Expr stride = 1;
     int64_t number = 1; // product of the constant extents
@@ -139,7 +139,7 @@ std::string StageBuilder::add(TensorContents c) {
     if (is_input(c)) {
         done_.emplace(c.name, c);
         Input in{c.name, c.type, c.axes, c.strides, !c.strides.empty(), c.kind == TensorContents::Kind::Inout};
-        if (in.strides.empty()) in.strides = row_major(c.axes);
+        if (in.strides.empty()) in.strides = row_major_strides(c.axes);
         inputs_.push_back(std::move(in));
         return c.name;
     }

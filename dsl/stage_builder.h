@@ -100,8 +100,8 @@ std::set<std::string> axes_used(const Expr &e);
 // because passes walk trees. Subexpressions of indices stay, because bounds inference needs them.
 // The names, "<owner>.shared.0", depend only on the expression and differ from all axis names.
 Expr with_names_for_shared(const Expr &e, const std::string &owner);
-// The strides of a dense array.
-std::vector<Expr> row_major(const std::vector<Axis> &axes);
+// The strides of a dense array, in elements. Throws Unsupported if one exceeds 2^31 − 1.
+std::vector<Expr> row_major_strides(const std::vector<Axis> &axes);
 // Whether the caller passes an array for it as an input.
 bool is_input(const TensorContents &c);
 

@@ -248,7 +248,7 @@ void StageBuilder::fill_values(Stage &stage, const RecurrenceTerm &r) {
     for (size_t c = 0; c < r.names.size(); c++) {
         const std::string &tensor = stage.components.empty() ? stage.name : stage.components[c].tensor;
         reads.tensors[r.names[c]] = tensor;
-        recurrent_[r.names[c]] = {tensor, r.values[c].type(), stage.axes, row_major(stage.axes)};
+        recurrent_[r.names[c]] = {tensor, r.values[c].type(), stage.axes, row_major_strides(stage.axes)};
     }
     recurring_[stage.name] = r.names;
     for (size_t c = 0; c < r.names.size(); c++) {

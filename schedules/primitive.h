@@ -74,8 +74,9 @@ struct PrimitiveDetails {
     std::string (*cpp)(const Directive &directive) = nullptr;
     // It decides where its stage is computed. Such directives of a stage are applied in order.
     bool places = false;
-    // While it is pending: primitives whose later directives on the same stage end it. Primitives
-    // whose pending directives on the same stage it waits for, and then ends none.
+    // Primitives of directives on the same stage. A later one in `ended_by` cancels this directive
+    // while it is pending. If an earlier one in `waits_for` is pending, this directive is pending
+    // too, and cancels none.
     std::vector<std::string> ended_by = {}, waits_for = {};
     // It changes the arguments of the kernel, so all specialisations of a schedule have it too.
     bool changes_arguments = false;

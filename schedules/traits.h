@@ -56,8 +56,8 @@ enum class Trait {
     WholeArray, // an extern function reads or writes it
 };
 
-// Why a stage cannot have the trait, by the table; empty if it can. `stage` in the text: "stage C"
-// if `who` is empty.
+// Why a stage cannot have the trait, by the table; empty if it can. The text calls the stage `who`,
+// or "stage C" if `who` is empty.
 struct Exclusion {
     std::string reason, remedy;
     explicit operator bool() const { return !reason.empty(); }

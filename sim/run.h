@@ -38,7 +38,7 @@ enum class Link : uint8_t {
     L2bmOut, // by MV
     L2ToL1,
     L1ToL2,
-    L1ToL1, // by L2: bytes that arrive in L1BMs (down), that leave them (up)
+    L1ToL1, // by the L2 slot: bytes written to L1BMs (down) or read from them (up)
     L1ToPe,
     PeToL1, // by L1
     LmRead,

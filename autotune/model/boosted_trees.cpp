@@ -144,8 +144,9 @@ void BoostedTrees::order(const Rows &rows, const std::vector<float> &quality, co
                         const float difference = quality[i] - quality[j];
                         if (std::abs(difference) < 0.01f) continue; // the order is noise
                         const float weight =
-                            scale *
-                            (options.alike ? 0.3f : std::abs(difference) * (0.25f + std::max(quality[i], quality[j])));
+                            scale * (options.equal_weights
+                                         ? 0.3f
+                                         : std::abs(difference) * (0.25f + std::max(quality[i], quality[j])));
                         const float at_j = scores[j] + (offsets.empty() ? 0.f : offsets[j]);
                         const float sign = difference > 0 ? 1.f : -1.f;
                         const float wrong = 1.f / (1.f + std::exp(sign * (at_i - at_j)));

@@ -22,13 +22,18 @@ struct Rows {
 };
 
 struct TreeOptions {
-    int rounds = 100, depth = 6;
-    double rate = 0.1, keep_rows = 1, keep_columns = 1, min_weight = 1, shrink = 1;
+    int rounds = 100; // one tree each
+    int depth = 6;
+    double rate = 0.1; // learning rate
+    // Fractions of the rows and columns that a tree is trained on.
+    double keep_rows = 1, keep_columns = 1;
+    double min_weight = 1; // XGBoost's min_child_weight
+    double shrink = 1;     // XGBoost's lambda, the L2 regularisation
     uint64_t seed = 1;
-    // For ranking. true: all pairs have equal weight, which optimises the whole order. false: pairs
-    // are weighted by the difference in quality, and more among the best, which finds the best with
-    // fewer rows.
-    bool alike = false;
+    // For ranking. True: all pairs have equal weight, which optimises the whole order. False: the
+    // weight grows with the difference in quality and with the quality itself, so that fewer rows
+    // suffice to find the best.
+    bool equal_weights = false;
 };
 
 class BoostedTrees {

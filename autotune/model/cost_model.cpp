@@ -83,7 +83,7 @@ std::vector<float> qualities(const std::vector<double> &seconds) {
 TreeOptions CostModel::default_options() {
     TreeOptions o;
     o.rounds = 600;
-    o.alike = true;
+    o.equal_weights = true;
     o.depth = 5;
     o.rate = 0.1;
     o.keep_rows = 0.8;

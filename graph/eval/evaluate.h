@@ -20,15 +20,15 @@ using RunOp = std::function<std::vector<Buffer<>>(const Op &op, const std::vecto
 struct EvaluateOptions {
     // How a node's op is run; by default by `interpret`, in the types of the model.
     RunOp run = nullptr;
-    // Values of inputs that have a default, by name, in place of it.
+    // Values that replace the defaults of inputs, by name of the input.
     std::map<std::string, Buffer<>> given = {};
-    // Called with each value that a node makes.
+    // Called with each result of a node.
     std::function<void(const std::string &name, const Buffer<> &value)> made = nullptr;
 };
 
 // `inputs`: in the order of the graph's inputs. Returns its outputs.
 // Throws UserError, naming the input, if their number, types or shapes are not the model's;
-// Unsupported, naming the node and operator, for what has no formula.
+// Unsupported, naming the node, for an operator without a formula.
 std::vector<Buffer<>> evaluate(const Model &model, const std::vector<Buffer<>> &inputs,
                                const EvaluateOptions &options = {});
 

@@ -6,10 +6,11 @@
 
 namespace kumiko::graph {
 
-// Where a model's messages say that something is, and where its external data are.
+// The file of a model.
 struct Source {
-    std::string name, folder;
-    std::map<std::string, int> opsets;
+    std::string name;                  // for messages
+    std::string folder;                // of its external data
+    std::map<std::string, int> opsets; // versions of the operator sets, by domain
 };
 
 // Throws UserError if the tensor's data do not fit its shape; Unsupported for element types that
@@ -19,6 +20,7 @@ onnx::TensorProto encode_tensor(const Buffer<> &tensor, const std::string &name)
 
 ValueInfo decode_value(const onnx::ValueInfoProto &value);
 onnx::ValueInfoProto encode_value(const ValueInfo &value);
+// Throws UserError if `source` has no version for the node's domain.
 Node decode_node(const onnx::NodeProto &node, const Source &source);
 onnx::NodeProto encode_node(const Node &node);
 // `outer`: names of values that an enclosing graph gives.

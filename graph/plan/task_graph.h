@@ -21,18 +21,22 @@ struct TaskGraph {
 
 TaskGraph make_task_graph(const std::vector<PlanTask> &tasks, const std::vector<PlanBuffer> &buffers);
 
-// Orders by rules.
+// Each order runs all tasks, and each task after those that it depends on.
+
+// The next task is the first ready one.
 std::vector<int> order_as_given(const TaskGraph &g);
-// Next is the ready task that adds the fewest live bytes; of equal ones the first or the newest.
+// The next task is the ready one that adds the fewest live bytes; among equals, the first, or the
+// one that became ready last.
 std::vector<int> order_by_growth(const TaskGraph &g, bool newest);
-// Next is the task that became ready last.
+// The next task is the one that became ready last.
 std::vector<int> order_depth_first(const TaskGraph &g);
-// Producers before consumers, from the last tasks on. Of several producers, the one whose part of
-// the graph has the most bytes above what it leaves comes first (Liu's rule for trees).
+// Post-order from the last tasks. Among producers of a task, the first is the one whose subgraph
+// has the largest difference between its peak and the bytes that stay live after it (Liu's rule for
+// trees).
 std::vector<int> order_post(const TaskGraph &g);
 
-// Replaces windows of an order by the best permutation of each, until none gets better or `steps`
-// steps are taken, which it returns.
+// Replaces each window of an order by its best permutation, until no window improves or `steps`
+// steps are spent. Returns the number of steps spent.
 int64_t improve_windows(const TaskGraph &g, std::vector<int> &order, int64_t steps);
 
 } // namespace kumiko::graph

@@ -9,7 +9,7 @@ namespace kumiko::graph {
 std::optional<std::vector<double>> numbers_of(const Buffer<> &constant);
 // Elements of i64 or i32; nullopt for other types.
 std::optional<std::vector<int64_t>> integers_of(const Buffer<> &constant);
-// Each number is rounded once. `type`: f32 or f64.
+// An array of `type`, f32 or f64, with these elements. Each is rounded once.
 Buffer<> rounded_to(Type type, const Extents &extents, const std::vector<double> &numbers);
 bool all_finite(const Buffer<> &constant); // of f32 or f64
 // The same elements in row-major order without gaps.

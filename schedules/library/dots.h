@@ -11,7 +11,10 @@ struct DotsParameters {
                              (Flag, parallel));            // distribute rows over cores
 };
 
+// A product of constant extents with 2 to 8 result columns, whose operands are contiguous along the
+// reduction.
 bool is_dots(const Op &op);
+// The defaults.
 DotsParameters dots_parameters(const Op &op, const Machine &machine);
 Schedule schedule_dots_of_rows(const Op &op, const Machine &machine, const DotsParameters &p);
 

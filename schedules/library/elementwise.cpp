@@ -1,3 +1,4 @@
+// One file, because it is one class: the rules that place and schedule the stages of an op.
 #include "schedules/library/elementwise.h"
 
 #include "dsl/bounded.h"

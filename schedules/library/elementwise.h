@@ -32,8 +32,9 @@ struct StageDecisions {
     std::function<void(Schedule &)> hold;
     // By stage: a function that splits and orders its loops. The rules do it for other stages.
     std::map<std::string, std::function<void(Schedule &)>> loops;
-    std::set<std::string> unfinished; // pointwise stages that no reduction ends in by the rules
-    bool share_nests = true;
+    // Pointwise stages that the rules do not make the epilogue of a reduction.
+    std::set<std::string> unfinished;
+    bool share_nests = true; // compute_with of stages with equal loops (one_nest.h)
 };
 // Throws as the directives do.
 Schedule schedule_by_rules(const Op &op, const Machine &machine, const ElementwiseParameters &p,

@@ -20,6 +20,8 @@ struct ChipState {
     uint64_t *l1bm_words(size_t l1b) const { return reinterpret_cast<uint64_t *>(l1bm[l1b]); }
     uint64_t *l2bm_words(size_t l2b) const { return reinterpret_cast<uint64_t *>(l2bm[l2b]); }
     const uint8_t *mask_row(int entry, int t) const { return masks[size_t(4 * entry + t)]; }
+    // The elements of a face (0 or 1) of a matrix register, as floats; and its words of f16 as they
+    // were written.
     float *face(int which, size_t mab) const {
         return reinterpret_cast<float *>(faces.begin()) + (which * mabs + mab) * face_floats;
     }

@@ -96,6 +96,9 @@ struct Array {
     bool on_stack = false;
 };
 
+// The code generator of one module. It has more than 40 methods, because every expression and
+// statement of a function uses the same builder, loops and scopes; they are grouped by the file
+// that defines them.
 class Codegen {
 public:
     Codegen(llvm::LLVMContext &context, const CodegenOptions &options, const std::string &module_name);

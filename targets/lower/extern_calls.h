@@ -20,6 +20,7 @@ struct ExternUse {
     ExternFunction function;
 };
 
+// Decodes an "kumiko.extern_call".
 ExternUse extern_use(const Halide::Internal::Call *call);
 std::vector<ExternUse> extern_uses(const Nest &nest); // each symbol once
 

@@ -14,8 +14,11 @@
 
 namespace kumiko {
 
-inline Expr all_of(const Expr &a, const Expr &b) { return !a.defined() ? b : a && b; }
+// a && b, where an undefined `a` is true.
+inline Expr conjunction(const Expr &a, const Expr &b) { return !a.defined() ? b : a && b; }
 
+// Builds the loops of all stages of a schedule. It has more than 40 methods, because the parts of a
+// nest share its bounds, frames and names; they are grouped by the file that defines them.
 class NestBuilder {
 public:
     using Stmt = Halide::Internal::Stmt;

@@ -233,7 +233,7 @@ Stmt NestBuilder::inside(Frame &f, size_t depth, const Walk &w) {
         const ForType type = for_type(f, depth, w.skip_reductions);
         const bool clipped = !f.pinned(name) && (type == ForType::Serial || type == ForType::Parallel) &&
                              g.value.defined() && step_along(g.value, f.prefix() + name).value_or(0) > 0;
-        if (!clipped) condition = all_of(condition, simplify_index(g.condition, bounds_));
+        if (!clipped) condition = conjunction(condition, simplify_index(g.condition, bounds_));
     }
     const auto children = [&] { return with_children(f, depth, w, 0); };
     Stmt body = w.children ? with_shared_buffers(f, depth, children) : children();

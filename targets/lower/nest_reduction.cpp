@@ -194,7 +194,7 @@ Stmt NestBuilder::accumulate(Frame &f, size_t depth, bool rounds, bool late) {
     Expr is_first, is_last, runs;
     if (rounds) {
         for (size_t i = 0; i < depth; i++) {
-            if (s.loop(s.order[i]).reduction) is_first = all_of(is_first, f.value(s.order[i]) == 0);
+            if (s.loop(s.order[i]).reduction) is_first = conjunction(is_first, f.value(s.order[i]) == 0);
         }
         is_first = simplify_index(is_first, bounds_);
     }
@@ -203,8 +203,8 @@ Stmt NestBuilder::accumulate(Frame &f, size_t depth, bool rounds, bool late) {
         for (const std::string &root : roots) {
             const Interval i = f.axis_interval(root, depth, bounds_);
             const Expr end = f.first_step(root) + f.extent(root);
-            is_last = all_of(is_last, i.max >= end - 1);
-            if (!proves(i.min < end, bounds_)) runs = all_of(runs, simplify_index(i.min < end, bounds_));
+            is_last = conjunction(is_last, i.max >= end - 1);
+            if (!proves(i.min < end, bounds_)) runs = conjunction(runs, simplify_index(i.min < end, bounds_));
         }
         is_last = simplify_index(is_last, bounds_);
     }

@@ -23,7 +23,7 @@ Expr NestBuilder::padded(const Frame &f, const Expr &value, const Expr &beyond) 
         if (!split || split->tail != Tail::Pad) continue;
         const Expr extent = f.extent(split->parent), at = f.value(split->parent);
         if (proves(extent % static_cast<int>(split->factor) == 0, bounds_) || proves(at < extent, bounds_)) continue;
-        inside = all_of(inside, simplify_index(at < extent, bounds_));
+        inside = conjunction(inside, simplify_index(at < extent, bounds_));
     }
     return inside.defined() ? Call::make(value.type(), Call::if_then_else, {inside, value, beyond}, Call::PureIntrinsic)
                             : value;
