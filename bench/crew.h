@@ -10,7 +10,7 @@
 namespace kumiko::bench {
 
 // Threads that run one function together, repeatedly, waiting by spinning: a measurement of
-// microseconds must not contain a wake-up. They end with the last copy of the work that uses them.
+// microseconds must not contain a wake-up. The destructor ends them.
 class Crew {
 public:
     Crew(int threads, std::function<void(int)> job) : job_(std::move(job)) {

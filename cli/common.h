@@ -72,7 +72,7 @@ struct Interrupted {};
 
 // Adds "--json FILE".
 void add_json_option(CLI::App &command, std::string &file);
-// Writes it; "-" means the standard output. Does nothing if `file` is empty.
+// Writes the value to the file; "-" means the standard output. Does nothing if `file` is empty.
 void write_json(const std::string &file, const Json &value);
 
 // Throws UserError if the file's folder does not exist: before an hour of measuring, not after.

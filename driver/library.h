@@ -60,9 +60,9 @@ struct LibraryKernel {
     Boxed<Json> parameters = {};
     Boxed<Json> schedule_parameters = nullptr; // of the library template, instead of `schedule`
     bool tuned = true;                         // query the schedule source
-    // Pre-packed weights: a separate function packs the weights before all calls. Selects schedules
-    // that take them so, from the source or by default. Throws Unsupported if the library's
-    // schedules cannot pre-pack them.
+    // Pre-packed weights: a separate function packs the weights before all calls. Schedules with
+    // pre-packed weights are selected, from the source or by default. build_library() throws
+    // Unsupported if the library's schedules cannot pre-pack them.
     bool ahead = false;
     // Symbolic sizes for the self-test; 48 if omitted.
     Sizes test_sizes = {};
