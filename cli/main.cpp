@@ -54,12 +54,18 @@ std::string complaint(const CLI::App &app, const CLI::ParseError &e) {
                    quoted_list(parts) + ", and stand before a file";
         return command.get_name() + " does not take a further argument \"" + first + "\"" + suggest("", options);
     }
+    // The text begins with the option; names of others may be in the values after it.
+    const CLI::Option *named = nullptr;
+    std::pair<size_t, size_t> best; // place, characters that the name lacks
     for (const CLI::Option *o : command.get_options()) {
         const std::string name = o->get_single_name();
-        if (text.find(name) == std::string::npos || o->get_description().empty()) continue;
-        return text + "\n  " + o->get_name(true) + " " + o->get_type_name() + ": " + o->get_description();
+        const std::pair<size_t, size_t> place = {text.find(name), text.size() - std::min(text.size(), name.size())};
+        if (place.first == std::string::npos || o->get_description().empty() || (named && best <= place)) continue;
+        named = o, best = place;
     }
-    return text;
+    return named
+               ? text + "\n  " + named->get_name(true) + " " + named->get_type_name() + ": " + named->get_description()
+               : text;
 }
 
 int run(int argc, char **argv) {

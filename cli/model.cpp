@@ -170,6 +170,9 @@ void show_model(const ShowModel &a) {
                 "--size, --constant, --rounding and --output are for a stage of a model; give --stage fixed, "
                 "simplified, fused or planned");
     } else {
+        if (a.stage == "fixed" && !a.rounding.empty())
+            throw UserError("--rounding chooses rules, and the stage \"fixed\" is before them; legal is "
+                            "--stage simplified");
         require_folder_of(a.output);
         graph::FixedGraph graph =
             graph::fix_sizes(model, {sizes_of(a.sizes), constants_of(a.constants, model), graph::run_by_kernels()});

@@ -87,6 +87,11 @@ TEST_CASE("stages of a model are shown and written") {
              "stage of a model; give --stage fixed, simplified, fused or planned\n");
     CHECK(run(folder, "show m.onnx --stage simplified --rounding near").second.find("exact,close,fast") !=
           std::string::npos);
+    CHECK_EQ(run(folder, "show m.onnx --stage fixed --size N=4 --rounding fast").second,
+             "kumiko: --rounding chooses rules, and the stage \"fixed\" is before them; legal is --stage simplified\n");
+    // The help is of the option that the text begins with, not of the argument "file".
+    CHECK(run(folder, "build m.onnx --size N=4 --weights fil").second.find("where a model's weights are") !=
+          std::string::npos);
     CHECK_EQ(run(folder, "show relu --shape n=8 --stage fixed").second,
              "kumiko: the stages fixed, simplified, fused, planned, --size, --constant, --rounding and --output are for "
              "models (FILE.onnx)\n");
