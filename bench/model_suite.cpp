@@ -163,7 +163,7 @@ std::string steps_text(const ModelBenchRow &r) {
         const auto &s = r.steps[order[n]];
         std::vector<std::string> cells = {std::to_string(order[n]), fmt::format("{:.3f}", 1e3 * s.seconds),
                                           fmt::format("{:.0f} %", 100 * s.seconds / sum)};
-        for (const double seconds : s.peers) cells.push_back(fmt::format("{:.3f}", 1e3 * seconds));
+        for (const double seconds : s.peers) cells.push_back(seconds > 0 ? fmt::format("{:.3f}", 1e3 * seconds) : "-");
         cells.insert(cells.end(), {shortened(s.operators), shortened(s.node)});
         slowest.row(cells);
     }
