@@ -9,27 +9,48 @@
 
 namespace kumiko::cpu {
 
+using namespace Halide::Internal;
+
+// The range of a float expression that minima and maxima with constants limit. These return the
+// constant for NaN.
+Codegen::FloatRange Codegen::range_of_clamped(const Expr &e) {
+    const auto *least = e.as<Min>();
+    const auto *greatest = e.as<Max>();
+    const auto limit = least ? as_const_float(least->b) : greatest ? as_const_float(greatest->b) : std::nullopt;
+    if (!limit || std::isnan(*limit)) return {};
+    FloatRange range = range_of_clamped(least ? least->a : greatest->a);
+    const auto apply = [&](double x) { return least ? std::min(x, *limit) : std::max(x, *limit); };
+    return {apply(range.low), apply(range.high), false};
+}
+
+// Limits a float to [low, high]; NaN becomes `number`. Omits what the range makes redundant.
+Value *Codegen::limited(Value *x, double low, double high, double number, const FloatRange &range) {
+    llvm::Type *f = x->getType();
+    Value *lower = llvm::ConstantFP::get(f, low), *upper = llvm::ConstantFP::get(f, high);
+    // NaN is not above the lower bound and needs no test if it becomes that.
+    const bool raise = range.low < low || (range.may_be_nan && number == low);
+    if (range.may_be_nan && number != low)
+        x = ir_.CreateSelect(ir_.CreateFCmpORD(x, x), x, llvm::ConstantFP::get(f, number));
+    if (raise) x = ir_.CreateSelect(ir_.CreateFCmpOGT(x, lower), x, lower);
+    if (range.high > high) x = ir_.CreateSelect(ir_.CreateFCmpOLT(x, upper), x, upper);
+    return x;
+}
+
 // If both bounds are exact in the float type, the value is clamped before the conversion; otherwise
 // the result is patched after it. So every step is one vector instruction and no step is undefined.
-Value *Codegen::float_to_int(Value *v, Type from, Type to) {
+Value *Codegen::float_to_int(Value *v, Type from, Type to, const FloatRange &range) {
     if (from.bits() == 16) {
         v = widen_half(v, from);
         from = Float(32, from.lanes());
     }
     llvm::Type *f = type(from);
     bool is_signed = to.is_int();
-    Value *is_number = ir_.CreateFCmpORD(v, v);
-    Value *zero = llvm::ConstantFP::get(f, 0.0);
     double low = is_signed ? -std::ldexp(1.0, to.bits() - 1) : 0.0;
     // One more than the greatest.
     double above = std::ldexp(1.0, is_signed ? to.bits() - 1 : to.bits());
     int precision = from.bits() == 32 ? 24 : 53;
     if (to.bits() < precision) { // both bounds are exact
-        Value *lower = llvm::ConstantFP::get(f, low), *upper = llvm::ConstantFP::get(f, above - 1);
-        // If low is 0, NaN needs no test: it is not above the lower bound.
-        Value *x = low == 0 ? v : ir_.CreateSelect(is_number, v, zero);
-        x = ir_.CreateSelect(ir_.CreateFCmpOGT(x, lower), x, lower);
-        x = ir_.CreateSelect(ir_.CreateFCmpOLT(x, upper), x, upper);
+        Value *x = limited(v, low, above - 1, 0, range);
         if (to.bits() < 32) { // via i32, since vector units convert to it
             Value *wide = ir_.CreateFPToSI(x, with_lanes(ir_.getInt32Ty(), to.lanes()));
             return ir_.CreateTrunc(wide, type(to));
@@ -38,6 +59,7 @@ Value *Codegen::float_to_int(Value *v, Type from, Type to) {
     }
     Value *too_low = ir_.CreateFCmpOLT(v, llvm::ConstantFP::get(f, low));
     Value *too_high = ir_.CreateFCmpOGE(v, llvm::ConstantFP::get(f, above));
+    Value *zero = llvm::ConstantFP::get(f, 0.0), *is_number = ir_.CreateFCmpORD(v, v);
     Value *inside = ir_.CreateAnd(is_number, ir_.CreateNot(ir_.CreateOr(too_low, too_high)));
     Value *x = ir_.CreateSelect(inside, v, zero);
     Value *result = is_signed ? ir_.CreateFPToSI(x, type(to)) : ir_.CreateFPToUI(x, type(to));
@@ -53,30 +75,42 @@ Value *Codegen::float_to_int(Value *v, Type from, Type to) {
 
 // round(x), or round(x) plus an integer, as 8 or 16 bits. x is clamped to the range of the result
 // and rounded by the conversion itself. The second clamp as an integer is free: it becomes a
-// saturating narrowing instruction.
-Value *Codegen::rounded_to_int(const Halide::Internal::Cast *op) {
-    using namespace Halide::Internal;
+// saturating narrowing instruction. A clamp of round(x) by integers is one of x.
+Value *Codegen::rounded_to_int(const Cast *op) {
     const Type to = op->type, from = op->value.type();
     if (!to.is_int_or_uint() || (to.bits() != 8 && to.bits() != 16) || from.element_of() != Float(32)) return nullptr;
+    const auto integer = [](const Expr &e) {
+        const auto number = as_const_float(e);
+        return number && std::trunc(*number) == *number && std::abs(*number) <= 0x10000 ? number : std::nullopt;
+    };
     Expr rounded = op->value;
     double plus = 0;
     if (const auto *add = rounded.as<Add>()) {
-        const auto number = as_const_float(add->b);
-        if (!number || std::trunc(*number) != *number || std::abs(*number) > 0x10000) return nullptr;
+        const auto number = integer(add->b);
+        if (!number) return nullptr;
         plus = *number, rounded = add->a;
     }
-    const auto *call = rounded.as<Call>();
+    const auto unclamped = [&](Expr e) { // without minima and maxima with integers
+        for (;;) {
+            if (const auto *least = e.as<Min>(); least && integer(least->b))
+                e = least->a;
+            else if (const auto *greatest = e.as<Max>(); greatest && integer(greatest->b))
+                e = greatest->a;
+            else
+                return e;
+        }
+    };
+    const Expr inner = unclamped(rounded);
+    const auto *call = inner.as<Call>();
     if (!call || !call->is_intrinsic(Call::round) || call->args.size() != 1) return nullptr;
-    Value *x = value(call->args[0]);
+    const Expr clamped = inner.same_as(rounded) ? call->args[0] : substitute(inner, call->args[0], rounded);
+    Value *x = value(clamped);
     llvm::IRBuilderBase::FastMathFlagGuard guard(ir_);
     ir_.clearFastMathFlags();
     const double low = to.is_int() ? -std::ldexp(1.0, to.bits() - 1) : 0.0,
                  high = std::ldexp(1.0, to.is_int() ? to.bits() - 1 : to.bits()) - 1;
-    const auto number = [&](double n) { return llvm::ConstantFP::get(type(from), n); };
-    // NaN becomes 0. For unsigned types that is the lower bound, and NaN is not above it.
-    if (low != 0) x = ir_.CreateSelect(ir_.CreateFCmpORD(x, x), x, number(-plus));
-    x = ir_.CreateSelect(ir_.CreateFCmpOGT(x, number(low - plus)), x, number(low - plus));
-    x = ir_.CreateSelect(ir_.CreateFCmpOLT(x, number(high - plus)), x, number(high - plus));
+    // For unsigned types 0 is the lower bound.
+    x = limited(x, low - plus, high - plus, -plus, range_of_clamped(clamped));
     llvm::Type *wide = with_lanes(ir_.getInt32Ty(), to.lanes());
     const auto whole = [&](double n) { return llvm::ConstantInt::get(wide, uint64_t(int64_t(n)), true); };
     // To nearest even.
@@ -87,7 +121,7 @@ Value *Codegen::rounded_to_int(const Halide::Internal::Cast *op) {
     return ir_.CreateTrunc(i, type(to));
 }
 
-Value *Codegen::cast(Value *v, Type from, Type to) {
+Value *Codegen::cast(Value *v, Type from, Type to, const FloatRange &range) {
     llvm::IRBuilderBase::FastMathFlagGuard guard(ir_);
     ir_.clearFastMathFlags();
     from = from.with_lanes(to.lanes());
@@ -110,7 +144,7 @@ Value *Codegen::cast(Value *v, Type from, Type to) {
         return from.is_int() ? ir_.CreateSExtOrTrunc(v, type(to)) : ir_.CreateZExtOrTrunc(v, type(to));
     }
     if (from.is_float() && !to.is_float()) {
-        return float_to_int(v, from, to);
+        return float_to_int(v, from, to, range);
     }
     if (!from.is_float()) {
         if (to_half) {

@@ -19,6 +19,7 @@
 #include <llvm/IR/Module.h>
 
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string_view>
 #include <tuple>
@@ -141,10 +142,18 @@ private:
     std::pair<Value *, Value *> divide_floor(Type type, Value *a, Value *b);
 
     // ---- Casts (casts.cpp, half.cpp)
-    // A cast among any two types.
-    Value *cast(Value *v, Type from, Type to);
+    // Values of a float, NaN apart.
+    struct FloatRange {
+        double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
+        bool may_be_nan = true;
+    };
+    static FloatRange range_of_clamped(const Expr &e);
+    Value *limited(Value *x, double low, double high, double number, const FloatRange &range);
+    // A cast among any two types. A float has the given range.
+    Value *cast(Value *v, Type from, Type to, const FloatRange &range);
+    Value *cast(Value *v, Type from, Type to) { return cast(v, from, to, {}); }
     // Truncates and saturates; NaN gives 0.
-    Value *float_to_int(Value *v, Type from, Type to);
+    Value *float_to_int(Value *v, Type from, Type to, const FloatRange &range);
     // Null if op is not a rounding to a type of 8 or 16 bits.
     Value *rounded_to_int(const Halide::Internal::Cast *op);
     Value *widen_half(Value *v, Type from); // f16, bf16 → f32

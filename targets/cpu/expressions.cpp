@@ -403,7 +403,7 @@ Value *Codegen::value(const Expr &e) {
     }
     case IRNodeType::Cast:
         if (Value *v = rounded_to_int(e.as<Cast>())) return v;
-        return cast(value(e.as<Cast>()->value), e.as<Cast>()->value.type(), t);
+        return cast(value(e.as<Cast>()->value), e.as<Cast>()->value.type(), t, range_of_clamped(e.as<Cast>()->value));
     case IRNodeType::Reinterpret: {
         Value *v = value(e.as<Reinterpret>()->value);
         return v->getType()->isPtrOrPtrVectorTy() || type(t)->isPtrOrPtrVectorTy()

@@ -409,6 +409,72 @@ TEST_CASE("casts from floats to integers saturate, NaN gives 0") {
     check_float_casts<double>();
 }
 
+TEST_CASE("clamped floats become integers as without a clamp, and NaN as the clamp says") {
+    std::vector<float> x = {0,       -0.5f,  0.5f,   1.5f, 2.5f,     126.5f,    127.5f, -127.5f,
+                            -128.5f, 254.5f, 255.5f, NAN,  INFINITY, -INFINITY, 1e30f,  -1e30f};
+    const auto check = [&]<typename To>(To, bool round, float low, float high, float plus, bool low_first) {
+        std::vector<To> y(x.size());
+        for (const CpuTarget &target : targets()) {
+            apply(
+                target, 16, Float(32), Float(32), type_of<To>(),
+                [&](Expr a, Expr) {
+                    const auto number = [&](float n) { return make_const(a.type(), n); };
+                    Expr e = round ? Call::make(a.type(), Call::round, {a}, Call::PureIntrinsic) : a;
+                    e = low_first ? Min::make(Max::make(e, number(low)), number(high))
+                                  : Max::make(Min::make(e, number(high)), number(low));
+                    if (plus != 0) e = Add::make(e, number(plus));
+                    return Cast::make(Halide::type_of<To>().with_lanes(a.type().lanes()), e);
+                },
+                x.data(), x.data(), y.data(), int64_t(x.size()));
+            for (size_t i = 0; i < x.size(); i++) {
+                float v = round ? std::nearbyint(x[i]) : x[i];
+                if (low_first) v = v > low ? v : low;
+                v = v < high ? v : high;
+                v = v > low ? v : low;
+                v += plus;
+                const float least = std::numeric_limits<To>::min(), most = std::numeric_limits<To>::max();
+                const To expected = v <= least ? To(least) : v >= most ? To(most) : To(v);
+                CHECK_MESSAGE(y[i] == expected, x[i] << " in [" << low << ", " << high << "] + " << plus);
+            }
+        }
+    };
+    for (const bool round : {false, true}) {
+        for (const bool low_first : {false, true}) {
+            for (const float plus : {0.0f, 3.0f, -128.0f}) {
+                check(int8_t(), round, -127, 127, plus, low_first);
+                check(int8_t(), round, -200, 5, plus, low_first);
+                check(uint8_t(), round, 0, 255, plus, low_first);
+                check(uint8_t(), round, -7, 300, plus, low_first);
+                check(int16_t(), round, -2.5f, 40000.5f, plus, low_first);
+            }
+        }
+    }
+    check(int32_t(), false, -5, 5, 0, false);
+}
+
+TEST_CASE("a cast after a clamp to the range of its type does not clamp again") {
+    if (!CpuTarget::level("x86-64-avx512").missing_on(CpuTarget::host()).empty()) return;
+    Nest n;
+    n.name = "quantise";
+    n.tensors = {tensor("x", Float(32), false, 16), tensor("y", Int(8), true, 16)};
+    const auto number = [](float x) { return Broadcast::make(x, 16); };
+    const Expr rounded =
+        Call::make(Float(32, 16), Call::round, {load(Float(32, 16), "x", ramp(0, 16))}, Call::PureIntrinsic);
+    n.body = store("y", Cast::make(Int(8, 16), Max::make(Min::make(rounded, number(127)), number(-127))), ramp(0, 16));
+    JitOptions options;
+    options.codegen.target = CpuTarget::level("x86-64-avx512");
+    options.keep_text = true;
+    const std::string text = JitModule({n}, options).assembly();
+    const auto count = [&](const std::string &what) {
+        size_t found = 0;
+        for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) found++;
+        return found;
+    };
+    CHECK(count("vminps") == 1);
+    CHECK(count("vmaxps") == 1);
+    CHECK(count("vrndscaleps") == 0);
+}
+
 TEST_CASE("bool in memory is a byte") {
     std::vector<uint8_t> a(64), y(64);
     std::vector<float> f(64);
