@@ -146,8 +146,8 @@ Codegen::Carried Codegen::loop(const For *op, Carried carried, const std::functi
     return next;
 }
 
-// Emits statements in order; consecutive stores may share the rows that they read, and products of
-// tiles their operands.
+// Emits statements in order; the loads of consecutive stores may share the rows that they read, and
+// products of tiles their operands.
 void Codegen::statements(const std::vector<Stmt> &all) {
     for (size_t i = 0; i < all.size();) {
         if (const size_t done = cleared_tiles(all, i)) {
@@ -162,8 +162,9 @@ void Codegen::statements(const std::vector<Stmt> &all) {
         std::vector<const Store *> run;
         for (size_t k = i; k < all.size() && all[k].as<Store>() && !all[k].as<Store>()->value.type().is_scalar(); k++)
             run.push_back(all[k].as<Store>());
-        if (run.size() < 2) {
-            statement(all[i++]);
+        if (run.empty()) {
+            const Stmt &one = all[i++];
+            one.as<Store>() ? store(one.as<Store>()) : statement(one);
             continue;
         }
         transpose_loads(run);
@@ -175,7 +176,7 @@ void Codegen::statements(const std::vector<Stmt> &all) {
             if (const auto columns = by_rows.find(store); columns != by_rows.end())
                 store_columns(columns->second);
             else if (!waiting.count(store))
-                statement(store);
+                this->store(store);
         }
         transposed_.clear();
         reaches_.clear();
@@ -224,7 +225,7 @@ void Codegen::statement(const Stmt &s) {
         return serial_loop(op);
     }
     case IRNodeType::Store:
-        return store(s.as<Store>());
+        return statements({s});
     case IRNodeType::Allocate:
         return allocate(s.as<Allocate>());
     case IRNodeType::Free:

@@ -136,13 +136,17 @@ void Codegen::transpose_loads(const std::vector<const Store *> &stores) {
             size_t end = first + 1; // neighbouring columns, which several loads may read
             while (end < g.size() && g[end].place - g[end - 1].place <= 1 && g[end].place - g[first].place < most)
                 end++;
-            const int width = int(std::bit_floor(uint64_t(g[end - 1].place - g[first].place + 1)));
+            int64_t place = g[first].place;
+            int width = int(std::bit_floor(uint64_t(g[end - 1].place - place + 1)));
+            if (width < 2 && first > 0 && place - g[first - 1].place <= 1) // one that is left
+                place = g[first - 1].place, width = 2;
             if (width < 2) {
                 first = end;
                 continue;
             }
             const Array &array = *arrays_.find(g[first].load->name);
-            Value *base = index(g[first].ramp->base), *stride = index(g[first].ramp->stride);
+            Value *base = ir_.CreateNSWAdd(index(g[first].ramp->base), i64(place - g[first].place));
+            Value *stride = index(g[first].ramp->stride);
             std::vector<Value *> rows;
             for (int r = 0; r < t.lanes(); r++)
                 rows.push_back(load_dense(array, g[first].load->name, t.with_lanes(width),
@@ -150,7 +154,6 @@ void Codegen::transpose_loads(const std::vector<const Store *> &stores) {
                                           unsigned(t.bytes())));
             std::vector<Value *> columns = transposed(rows);
             for (Value *&c : columns) c = from_memory(c, loaded);
-            const int64_t place = g[first].place;
             for (; first < g.size() && g[first].place - place < width; first++)
                 transposed_[g[first].load] = columns[size_t(g[first].place - place)];
         }

@@ -2,7 +2,9 @@
 // and stored by rows.
 //
 // Store k of a run stores its lanes to X[base + k + stride * lane]: element k of each of n rows.
-// Convolutions vectorized over filters do this: they write a few pixels of many planes.
+// Convolutions vectorized over filters do this: they write a few pixels of many planes. So do
+// records, such as matrices of 3×3, that are vectorized over their number. Stores of up to eight
+// columns that fill their rows are one dense store already (targets/lower/interleave.cpp).
 #include "targets/cpu/codegen.h"
 #include "targets/cpu/neighbours.h"
 
@@ -16,7 +18,7 @@ using namespace Halide::Internal;
 
 namespace {
 
-constexpr int fewest_lanes = 4, most_lanes = 64;
+constexpr int fewest_lanes = 4, most_lanes = 64, fewest_apart = 9;
 
 struct ColumnStore {
     const Store *store;
@@ -77,7 +79,7 @@ std::map<const Store *, std::vector<const Store *>> Codegen::stores_by_rows(cons
         const auto *r = s->index.as<Ramp>();
         const Array *array = arrays_.find(s->name);
         const auto stride = r ? as_const_int(r->stride) : std::nullopt;
-        const bool far = r && (!stride || *stride > most_lanes || *stride < -most_lanes);
+        const bool far = r && (!stride || *stride >= fewest_apart || *stride <= -fewest_apart);
         if (!far || !array || array->in_registers || !is_const_one(s->predicate) || !r->base.type().is_scalar() ||
             r->lanes < fewest_lanes || r->lanes > most_lanes || !std::has_single_bit(uint64_t(r->lanes)) ||
             s->value.type().bits() < 8)
@@ -108,7 +110,8 @@ std::map<const Store *, std::vector<const Store *>> Codegen::stores_by_rows(cons
     return found;
 }
 
-// Neighbouring columns, in order.
+// Neighbouring columns, in order. If they fill their rows, a row is stored as a whole vector: the
+// next row overwrites the lanes beyond it.
 void Codegen::store_columns(const std::vector<const Store *> &columns) {
     const Store *first = columns[0];
     const Ramp *at = first->index.as<Ramp>();
@@ -120,8 +123,15 @@ void Codegen::store_columns(const std::vector<const Store *> &columns) {
     values.resize(count, llvm::PoisonValue::get(values[0]->getType()));
     Value *base = index(at->base), *stride = index(at->stride);
     const std::vector<Value *> rows = transposed(values);
+    const int64_t row = int64_t(columns.size()), lanes = int64_t(t.lanes());
+    const bool fill = as_const_int(at->stride) == row;
     for (int r = 0; r < t.lanes(); r++) {
         Value *place = ir_.CreateNSWAdd(base, ir_.CreateNSWMul(stride, i64(r)));
+        if (fill && r * row + int64_t(count) <= lanes * row) {
+            store_dense(array, first->name, t.with_lanes(int(count)), place, rows[size_t(r)], nullptr,
+                        unsigned(t.bytes()));
+            continue;
+        }
         for (size_t from = 0; from < columns.size();) { // in pieces of a power of two
             const int width = int(std::bit_floor(columns.size() - from));
             Value *piece = width == int(count) ? rows[size_t(r)] : slice(rows[size_t(r)], int(from), width);

@@ -5,6 +5,8 @@
 
 #include <doctest/doctest.h>
 
+#include <sstream>
+
 using namespace kumiko;
 using namespace kumiko::test;
 using namespace Halide::Internal;
@@ -62,6 +64,30 @@ TEST_CASE("neighbouring taps") {
                 }
             }
         }
+    }
+}
+
+TEST_CASE("taps of one store share their pieces") {
+    if (!CpuTarget::level("x86-64-avx512").missing_on(CpuTarget::host()).empty()) return;
+    for (const int stride : {2, 3, 4}) {
+        Nest nest;
+        nest.name = "sum";
+        nest.tensors = {tensor("x", Float(32), false, 16 * stride), tensor("y", Float(32), true, 16)};
+        Expr sum;
+        for (int k = 0; k < stride; k++) {
+            const Expr tap = load(Float(32, 16), "x", ramp(k, 16, stride));
+            sum = sum.defined() ? sum + tap : tap;
+        }
+        nest.body = store("y", sum, ramp(0, 16));
+        JitOptions options;
+        options.codegen.target = CpuTarget::level("x86-64-avx512");
+        options.keep_text = true;
+        std::istringstream text(JitModule({nest}, options).assembly());
+        size_t loads = 0; // vectors of x, whose address is in rdi
+        for (std::string line; std::getline(text, line);)
+            loads += line.find("(%rdi)") != std::string::npos && line.find("%zmm") != std::string::npos;
+        CHECK(loads == size_t(stride));
+        check_taps(Float(32), 16, stride, stride, 0, 16);
     }
 }
 

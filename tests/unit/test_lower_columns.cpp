@@ -4,6 +4,7 @@
 #include "driver/kernel.h"
 #include "dsl/inout.h"
 #include "ops/ops.h"
+#include "targets/cpu/cpu_target.h"
 #include "tests/unit/check_runs.h"
 #include "tests/unit/count.h"
 
@@ -47,6 +48,31 @@ TEST_CASE("columns are transposed before they are stored: no scalar store") {
     const std::string text = compile(s, Target::named("x86-64-avx2")).assembly();
     CHECK(count(text, "vextractps") == 0);
     CHECK(count(text, "vunpcklps") + count(text, "vshufps") + count(text, "vunpcklpd") > 0);
+}
+
+TEST_CASE("columns that fill their rows") {
+    for (Type t : {i8, i16, i32, f16, f32, f64}) {
+        for (int lanes : {4, 8, 16}) {
+            for (int together : {9, 10, 12, 16, 17}) {
+                check_runs(by_columns(scaled(t, 3 * lanes, together), lanes, together));
+                check_runs(by_columns(scaled(t, 2 * lanes + 1, together), lanes, together));
+            }
+        }
+    }
+}
+
+TEST_CASE("records are read and written by rows: no gather, no scatter") {
+    for (const int n : {9, 10, 12}) {
+        Axis i("i", 32), j("j", n);
+        Tensor A = input("A", f32, {i, j});
+        const Op op("turned", {A}, {compute("Y", {i, j}, A(i, n - 1 - j) + A(i, (j + 1) % n))});
+        const Schedule s = by_columns(op, 16, n);
+        check_runs(s);
+        if (!CpuTarget::level("x86-64-avx512").missing_on(CpuTarget::host()).empty()) continue;
+        const std::string text = compile(s, Target::named("x86-64-avx512")).assembly();
+        CHECK(count(text, "vgather") == 0);
+        CHECK(count(text, "vscatter") == 0);
+    }
 }
 
 TEST_CASE("columns of an array that is read meanwhile") {
