@@ -215,7 +215,10 @@ void Codegen::store_dense(const Array &array, const std::string &name, Type t, V
     }
     v = to_memory(v, t);
     if (!mask) {
-        llvm::StoreInst *stored = ir_.CreateAlignedStore(v, element(array.pointer, t, base), llvm::Align(align));
+        // An element that is loaded under a branch and stored again has one address.
+        const bool elsewhere = array.on_stack && t.is_scalar() && branch_ && branch_ != array.branch;
+        Value *const pointer = elsewhere ? of_unknown_size(array.pointer) : array.pointer;
+        llvm::StoreInst *stored = ir_.CreateAlignedStore(v, element(pointer, t, base), llvm::Align(align));
         tag(stored, name);
         const int bytes = lanes(v) * bytes_of(t);
         if (array.streamed && lanes(v) <= native && bytes >= 16 && std::has_single_bit(unsigned(bytes)) &&
@@ -394,6 +397,18 @@ Value *Codegen::load(const Load *op) {
     }
     if (lane_by_lane(t, mask, true) && (mask || is_clamped(op->index)))
         return from_memory(load_lane_by_lane(op->name, t, address, offsets, mask), t);
+    if (!mask && t.bits() == 32 && options_.target.cpu.starts_with("znver")) {
+        // These processors load and insert the lanes faster than they gather them.
+        Value *v = llvm::PoisonValue::get(memory_type(t));
+        for (int lane = 0; lane < t.lanes(); lane++) {
+            llvm::Type *one = memory_type(t.element_of());
+            Value *place = ir_.CreateInBoundsGEP(one, address, ir_.CreateExtractElement(offsets, uint64_t(lane)));
+            Value *loaded = ir_.CreateAlignedLoad(one, place, llvm::Align(bytes_of(t)));
+            tag(loaded, op->name);
+            v = ir_.CreateInsertElement(v, loaded, uint64_t(lane));
+        }
+        return from_memory(v, t);
+    }
     Value *addresses = ir_.CreateInBoundsGEP(memory_type(t.element_of()), address, offsets);
     Value *v = ir_.CreateMaskedGather(memory_type(t), addresses, llvm::Align(bytes_of(t)), mask,
                                       llvm::Constant::getNullValue(memory_type(t)));

@@ -68,3 +68,26 @@ TEST_CASE("only lanes that a mask of sizes enables are read and written") {
         }
     }
 }
+
+TEST_CASE("gathers of 32-bit elements by loads on processors with slow gathers") {
+    if (!CpuTarget::level("x86-64-avx512").missing_on(CpuTarget::host()).empty()) return;
+    Nest nest;
+    nest.name = "gather";
+    nest.tensors = {tensor("x", Int(32), false, 256), tensor("i", UInt(8), false, 16), tensor("y", Int(32), true, 16)};
+    const Expr at = Cast::make(Int(32, 16), load(UInt(8, 16), "i", ramp(0, 16)));
+    nest.body = store("y", load(Int(32, 16), "x", at), ramp(0, 16));
+    for (const bool slow : {true, false}) {
+        JitOptions options;
+        options.codegen.target = CpuTarget::level("x86-64-avx512");
+        if (slow) options.codegen.target.cpu = "znver4";
+        if (!options.codegen.target.missing_on(CpuTarget::host()).empty()) continue;
+        const JitModule m({nest}, options);
+        CHECK((m.assembly().find("vpgather") == std::string::npos) == slow);
+        std::vector<int> x(256), y(16);
+        std::vector<uint8_t> i(16);
+        for (int k = 0; k < 256; k++) x[size_t(k)] = 1000 + k;
+        for (int k = 0; k < 16; k++) i[size_t(k)] = uint8_t(255 - 17 * k);
+        CHECK(run(m, "gather", {x.data(), i.data(), y.data()}) == 0);
+        for (int k = 0; k < 16; k++) CHECK(y[size_t(k)] == 1000 + i[size_t(k)]);
+    }
+}
