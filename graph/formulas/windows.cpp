@@ -212,8 +212,9 @@ Results max_pool(Call &c) {
     // The only element of a window is its result, also if it is NaN.
     const bool single = std::all_of(w.kernel.begin(), w.kernel.end(), [](int64_t k) { return k == 1; });
     Results made = {View{t, extents, [=](const Indices &i) -> Element {
-                          return single ? Element(source.at(p.first(w, i))) : maximum(source.at(p.at(w, i)), p.loops);
-                      }}};
+                             return single ? Element(source.at(p.first(w, i)))
+                                           : maximum(source.at(p.at(w, i)), p.loops);
+                         }}};
     if (!c.wants(1)) return made;
     // The positions of the largest elements in the image, counted over the whole tensor: the first
     // among those that are not padding.

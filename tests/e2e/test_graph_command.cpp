@@ -92,16 +92,18 @@ TEST_CASE("stages of a model are shown and written") {
     // The help is of the option that the text begins with, not of the argument "file".
     CHECK(run(folder, "build m.onnx --size N=4 --weights fil").second.find("where a model's weights are") !=
           std::string::npos);
-    CHECK_EQ(run(folder, "show relu --shape n=8 --stage fixed").second,
-             "kumiko: the stages fixed, simplified, fused, planned, --size, --constant, --rounding and --output are for "
-             "models (FILE.onnx)\n");
+    CHECK_EQ(
+        run(folder, "show relu --shape n=8 --stage fixed").second,
+        "kumiko: the stages fixed, simplified, fused, planned, --size, --constant, --rounding and --output are for "
+        "models (FILE.onnx)\n");
     const std::string fused = run(folder, "show m.onnx --stage fused --size N=4 -o f.onnx").second;
     CHECK(fused.find("  y: float[4,2] = MatMul_Relu_0(x, w/scaled)\n") != std::string::npos);
     CHECK(fused.find("function MatMul_Relu_0(x, w/scaled) => (y)\n  s = MatMul(x, w/scaled)\n  y = Relu(s)\n") !=
           std::string::npos);
     CHECK(run(folder, "show f.onnx").second.find("= MatMul_Relu_0(x, w/scaled)\n") != std::string::npos);
-    CHECK(run(folder, "show m.onnx --stage planned --size N=4").second.find("kumiko=1  arena_bound_bytes=0  "
-                                                                            "arena_bytes=0\n") != std::string::npos);
+    CHECK(run(folder, "show m.onnx --stage planned --size N=4")
+              .second.find("kumiko=1  arena_bound_bytes=0  "
+                           "arena_bytes=0\n") != std::string::npos);
     CHECK(run(folder, "show m.onnx --stage planned --size N=4").second.find("  kernel=0  step=0\n") !=
           std::string::npos);
 }
