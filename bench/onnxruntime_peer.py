@@ -12,7 +12,7 @@ import time
 import numpy
 import onnxruntime
 
-from peer_process import TYPES, array_of, median_layers, serve
+from peer_process import TYPES, array_of, median_layers, serve, write_outputs
 
 # ---- the wire format of ONNX's files: fields of varints, of 32 bits and of bytes
 # ------------------
@@ -144,9 +144,7 @@ class Made:
         return median_layers(runs[1:] or [nodes])
 
     def collect(self):
-        for tensor in self.outputs:
-            with open(tensor["file"], "r+b") as file:
-                file.write(self.arrays[tensor["name"]].tobytes())
+        write_outputs(self.outputs, self.arrays)
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@ import time
 
 import openvino
 
-from peer_process import array_of, median_layers, serve
+from peer_process import array_of, median_layers, serve, write_outputs
 
 
 class Made:
@@ -49,9 +49,7 @@ class Made:
         return median_layers(runs[1:])
 
     def collect(self):
-        for tensor in self.outputs:
-            with open(tensor["file"], "r+b") as file:
-                file.write(self.arrays[tensor["name"]].tobytes())
+        write_outputs(self.outputs, self.arrays)
 
 
 if __name__ == "__main__":

@@ -47,6 +47,13 @@ def array_of(tensor):
     return array
 
 
+def write_outputs(outputs, arrays):
+    """Writes the arrays of the outputs, by name, to their files."""
+    for tensor in outputs:
+        with open(tensor["file"], "r+b") as file:
+            file.write(arrays[tensor["name"]].tobytes())
+
+
 def median_layers(profiles):
     """One list of (names, seconds) from those of several runs: of each layer the median."""
     samples = {}
