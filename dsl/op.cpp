@@ -281,6 +281,18 @@ Op Op::with_stages(const std::vector<Stage> &stages) const {
     return result;
 }
 
+namespace {
+
+// A tensor that a part of the op reads, as an input of that part.
+Input as_input(const Op &op, const std::string &tensor, Type type) {
+    if (const Input *in = op.find_input(tensor)) return *in;
+    const Stage *of = interpreter::stage_of(op, tensor);
+    if (!of) throw InternalError("op " + op.name() + " has no tensor " + tensor);
+    return {tensor, type, of->axes, row_major_strides(of->axes)};
+}
+
+} // namespace
+
 Op Op::stage_alone(const Stage &stage) const {
     auto changed = std::make_shared<Contents>(*contents_);
     changed->inputs.clear();
@@ -295,15 +307,10 @@ Op Op::stage_alone(const Stage &stage) const {
                     std::any_of(changed->stages.begin(), changed->stages.end(), known) || s.makes(read->name))
                     continue;
                 const Stage *made = find_stage(read->name);
-                if (made && made->kind == Stage::Kind::Padding) {
+                if (made && made->kind == Stage::Kind::Padding)
                     add(*made);
-                } else if (const Input *in = find_input(read->name)) {
-                    changed->inputs.push_back(*in);
-                } else {
-                    const Stage *of = interpreter::stage_of(*this, read->name);
-                    if (!of) throw InternalError("op " + name() + " has no tensor " + read->name);
-                    changed->inputs.push_back({read->name, read->type, of->axes, row_major_strides(of->axes)});
-                }
+                else
+                    changed->inputs.push_back(as_input(*this, read->name, read->type));
             }
         }
         changed->stages.push_back(s);
@@ -334,10 +341,7 @@ Op Op::part(const std::set<std::string> &names) const {
                 if (!own || (of && names.count(of->name)) ||
                     std::any_of(changed->inputs.begin(), changed->inputs.end(), known))
                     continue;
-                if (const Input *in = find_input(r->name))
-                    changed->inputs.push_back(*in);
-                else
-                    changed->inputs.push_back({r->name, r->type, of->axes, row_major_strides(of->axes)});
+                changed->inputs.push_back(as_input(*this, r->name, r->type));
             }
         }
     }
