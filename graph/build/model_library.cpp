@@ -128,18 +128,21 @@ void add_model(LibraryDescription &library, const Model &model, const ModelLibra
     made.threads = options.threads, made.weights_file = options.weights_file;
     // Only the plan of the program is kept, not its constants.
     program.constants.clear();
-    made.place = [program, offsets, numbers](LibraryModel &m, const std::vector<int64_t> &workspaces) {
-        Program placed = program;
-        std::vector<int64_t> own;
-        for (const size_t n : numbers) own.push_back(workspaces.empty() ? 0 : workspaces.at(n));
-        place(placed, own);
+    const auto take_plan = [offsets, numbers](LibraryModel &m, const Program &placed) {
         m.steps = steps_of(placed, offsets);
         for (LibraryStep &step : m.steps) {
             if (step.kernel) step.kernel = numbers[*step.kernel];
         }
         m.arena_bytes = placed.arena_bytes, m.arena_bound = placed.arena_bound;
     };
-    made.place(made, {});
+    take_plan(made, program);
+    made.place = [program, numbers, take_plan](LibraryModel &m, const std::vector<int64_t> &workspaces) {
+        Program placed = program;
+        std::vector<int64_t> own;
+        for (const size_t n : numbers) own.push_back(workspaces.at(n));
+        place(placed, own);
+        take_plan(m, placed);
+    };
     // Node by node, so that neither groups nor their schedules are trusted. Inputs that are
     // constants take their places among the model's.
     made.reference = [model, options](const std::vector<Buffer<>> &inputs) {

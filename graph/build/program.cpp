@@ -1,5 +1,7 @@
 #include "graph/build/program.h"
 
+#include "graph/infer/reshapes.h"
+
 #include <fmt/format.h>
 #include <set>
 
@@ -141,20 +143,21 @@ private:
     // A value with the same elements as this one of indices, each less often. An expanded or tiled
     // tensor has many copies of few indices.
     std::string indices_of(std::string value) const {
-        static const std::set<std::string> copies = {"Expand",  "Tile",      "Reshape",  "Flatten",
-                                                     "Squeeze", "Unsqueeze", "Identity", "Transpose"};
+        static const std::set<std::string> copies = {"Expand", "Tile", "Identity", "Transpose"};
         for (;;) {
             const auto made = producers_.find(value);
-            if (made == producers_.end() || !made->second->domain.empty() || !copies.count(made->second->op) ||
-                graph_.bytes(value) == 0)
-                return value;
-            value = made->second->inputs.at(0);
+            if (made == producers_.end() || graph_.bytes(value) == 0) return value;
+            const Node &n = *made->second;
+            const bool copy =
+                (n.domain.empty() && copies.count(n.op)) || is_reshape(n, graph_.value(n.inputs.at(0)).extents);
+            if (!copy) return value;
+            value = n.inputs[0];
         }
     }
 
     // The task of the check for these nodes, which is the same for equal checks.
     int add(const OpScope::Check &check, const std::vector<std::string> &nodes) {
-        // For each column of the last axis its own extent: the axes must be those of the check.
+        // Several extents are those of columns of the last axis, which other shapes do not have.
         const std::string value = check.extents.size() == 1 ? indices_of(check.value) : check.value;
         const auto [task, fresh] = checks_.emplace(std::pair(root(value), check.extents), int(tasks_.size()));
         if (!fresh) return task->second;
