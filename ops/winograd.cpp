@@ -11,8 +11,8 @@ namespace {
 
 using Matrix = std::vector<std::vector<double>>;
 
-// Minimal filtering in one dimension, Y = Aᵀ ((G g) · (Bᵀ d)): one product per row of Bᵀ. Rows of
-// Bᵀ beyond those of G use the last row of G.
+// Minimal filtering in one dimension, Y = Aᵀ ((G g) · (Bᵀ d)): one product per row of Bᵀ. If Bᵀ
+// has more rows than G, the further rows use the last row of G.
 struct Transforms {
     Matrix input, weights, output; // Bᵀ, G, Aᵀ
 };

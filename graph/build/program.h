@@ -28,8 +28,8 @@ struct Step {
         Copy,  // of bytes from arguments[0] to arguments[1]
         Check, // of indices in arguments[0], as OpScope::Check
     } kind = Kind::Call;
-    // Names of the group's nodes, of nameless ones that of their first result, and their operators:
-    // for profiles and messages.
+    // The names and operators of the group's nodes, for profiles and messages. A node without a
+    // name has that of its first result.
     std::vector<std::string> nodes, operators;
     std::vector<Location> arguments;
     // The values that it computes, by their names in the graph, also as views of other shapes.

@@ -82,7 +82,7 @@ Model planned_model(const FixedGraph &graph, const GroupOptions &options) {
     const std::vector<Group> groups = group_nodes(graph, options);
     Calls calls = calls_of(graph, groups);
     const Program program = make_program(graph, options);
-    std::map<std::string, size_t> step_of; // by what it makes
+    std::map<std::string, size_t> step_of; // by the name of a result
     std::map<std::string, std::string> places;
     for (size_t s = 0; s < program.steps.size(); s++) {
         for (const auto &[tensor, location] : program.steps[s].made) {

@@ -161,9 +161,9 @@ public:
     // An element of each step, row of the batch, gate and unit.
     using Gates = std::function<Element(const Expr &t, const Expr &b, const Expr &g, const Expr &u)>;
 
-    // The part of the gates that does not depend on the state: products with the input and the
-    // biases of W, and those of R for the first `with_r` gates. Gates and units are one axis, so
-    // that it is a product of matrices.
+    // The part of the gates that does not depend on the state: products with the input, and biases.
+    // These are those of W, and for the first `with_r` gates also those of R. Gates and units are
+    // one axis, which makes this a product of matrices.
     Gates from_input(int64_t direction, int with_r) const {
         const Axis i = c.loop(inputs);
         const Expr d = static_cast<int>(direction);

@@ -32,7 +32,7 @@ struct RoiAlign {
     View x, rois, batches;
     int64_t outputs[2], image[2]; // extents
     int64_t ratio;                // samples of a bin along an axis; 0: from the region's extent
-    double scale;                 // from a region's positions to those of the image
+    double scale;                 // factor from positions of a region to positions of the image
     bool half;                    // elements have their centres between positions
     bool maximal;                 // the maximum of samples, else their average
     Type type;                    // of positions and weights

@@ -5,8 +5,8 @@
 
 namespace kumiko::graph {
 
-// How far the results of rules may differ from those of the graph. Each value includes those
-// before.
+// How far the results of rules may differ from those of the graph. Each value allows what the
+// values before it allow.
 enum class Rounding {
     Exact, // equal in bits, NaN, infinities and -0 included (all NaNs are equal)
     Close, // values are rounded at other places: constants are folded, and rounded once

@@ -190,7 +190,7 @@ public:
     void bind() {
         for (const auto &[loop, level] : bound_) stage_.bind(loop, level);
     }
-    // The loop over what is not split off an axis.
+    // The outer loop of an axis, which remains after all splits.
     const std::string &rest(size_t axis) const { return rest_[axis]; }
     size_t rank() const { return rest_.size(); }
 

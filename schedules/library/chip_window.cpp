@@ -26,8 +26,8 @@ std::string padded_input(const Stage &padding) {
     return reads.empty() ? "" : reads.back()->name;
 }
 
-// Finds the roles of the sum's axes by which operands use them: `pixels` are those along which
-// windows move, `taps` those of the window. Returns false if two axes have one role.
+// Finds the role of each axis of the sum from the operands that use it. Windows move along
+// `pixels`, and `taps` are the axes of the window. Returns false if two axes have one role.
 bool assign_axes(ChipConvolution &r, const Stage &sum, std::vector<std::string> &pixels,
                  std::vector<std::string> &taps) {
     const auto plain_in_image = [&](const std::string &axis) {

@@ -64,7 +64,8 @@ std::optional<OneTransform> transform_of(const Op &op, const Stage &s) {
     return t.along.empty() || t.made.empty() ? std::nullopt : std::optional(t);
 }
 
-// The axes of a stage by those of one that it reads; `names`: of the stage read → of the stage.
+// Renames the axes of a tensor to those of the stage that reads it. `names`: the stage's axis for
+// each axis of the tensor.
 WinogradAxes renamed(const WinogradAxes &of, const std::string &stage,
                      const std::map<std::string, std::string> &names) {
     const auto name = [&](const std::string &axis) {
@@ -196,7 +197,7 @@ private:
             role = name;
             if (&role == &own.filter) of.filter = at;
         }
-        // The products have no axes but those of both operands.
+        // The products have no further axes.
         if (own.u.empty() || own.v.empty() || own.channel.empty() || own.filter.empty() ||
             products_.axes.size() != of.images.size() + 5)
             return false;
