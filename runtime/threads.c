@@ -14,7 +14,9 @@
  * small loop therefore does not delay the caller.
  *
  * Waiting threads first spin for about 20 us, because kernels are called in quick succession, and
- * then sleep on a condition variable. */
+ * then sleep on a condition variable. Waking a thread takes 50 us or more if its processor has
+ * halted, above all a virtual one. So a worker whose last sleep was shorter than 1 ms, as between
+ * the kernels of a model, spins for up to 1 ms the next time. */
 #define _GNU_SOURCE
 #include "kumiko_runtime.h"
 
@@ -27,9 +29,11 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { MAX_THREADS = 1024, SPINS = 2000, TEXT_BYTES = 512, LINE = 64 };
+enum { MAX_THREADS = 1024, TEXT_BYTES = 512, LINE = 64 };
+enum { SPINS = 2000, LONG_SPINS = 50 * SPINS, SHORT_SLEEP_NS = 1000000 };
 
 typedef struct {
     _Alignas(LINE) atomic_llong next;
@@ -49,6 +53,7 @@ static struct {
     _Alignas(LINE) atomic_int inside;   /* workers that may touch the loop's data */
     _Alignas(LINE) atomic_int sleepers; /* workers that sleep, or are about to */
     atomic_int owner_sleeps;
+    atomic_int owner_cpu; /* the processor that the owner was on when it opened the loop */
     atomic_int stopping;
     atomic_int owned;
 
@@ -148,15 +153,23 @@ static void leave(void) {
     }
 }
 
-/* Waits for an odd ticket other than `seen`, or for shutdown. Returns 0 on shutdown. */
-static int wait_for_work(unsigned long seen, unsigned long *ticket) {
-    for (int spin = 0; spin < SPINS; spin++) {
+static long long nanoseconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return t.tv_sec * 1000000000LL + t.tv_nsec;
+}
+
+/* Waits for an odd ticket other than `seen`, or for shutdown. Returns 0 on shutdown. `spins` is the
+ * number of spins before it sleeps, and becomes the number for the next time. */
+static int wait_for_work(unsigned long seen, unsigned long *ticket, int *spins) {
+    for (int spin = 0; spin < *spins; spin++) {
         *ticket = atomic_load(&pool.ticket);
         if (*ticket != seen && (*ticket & 1)) return 1;
         if (atomic_load_explicit(&pool.stopping, memory_order_relaxed)) break;
         relax();
     }
     int open = 0;
+    const long long asleep = nanoseconds();
     pthread_mutex_lock(&pool.mutex);
     atomic_fetch_add(&pool.sleepers, 1);
     for (;;) {
@@ -167,13 +180,33 @@ static int wait_for_work(unsigned long seen, unsigned long *ticket) {
     }
     atomic_fetch_sub(&pool.sleepers, 1);
     pthread_mutex_unlock(&pool.mutex);
+    *spins = nanoseconds() - asleep < SHORT_SLEEP_NS ? LONG_SPINS : SPINS;
     return open;
+}
+
+/* Moves a worker away from the owner's processor. The kernel of a virtual machine may consider a
+ * halted processor busy, and wake the worker on its owner's processor. Both would then share it for
+ * milliseconds while another one is idle. */
+static void leave_owners_processor(void) {
+#if defined(__linux__)
+    const int cpu = sched_getcpu();
+    cpu_set_t all, others;
+    if (cpu < 0 || cpu != atomic_load_explicit(&pool.owner_cpu, memory_order_relaxed)) return;
+    if (sched_getaffinity(0, sizeof all, &all) != 0) return;
+    others = all;
+    CPU_CLR(cpu, &others);
+    if (CPU_COUNT(&others) == 0) return;
+    sched_setaffinity(0, sizeof others, &others);
+    sched_setaffinity(0, sizeof all, &all);
+#endif
 }
 
 static void *worker(void *argument) {
     int thread = (int)(intptr_t)argument;
     unsigned long seen = 0, ticket;
-    while (wait_for_work(seen, &ticket)) {
+    int spins = SPINS;
+    while (wait_for_work(seen, &ticket, &spins)) {
+        leave_owners_processor();
         atomic_fetch_add(&pool.inside, 1);
         if (atomic_load(&pool.ticket) == ticket) take_part(thread);
         leave();
@@ -263,6 +296,9 @@ static void open_loop(kumiko_task task, void *closure, int64_t begin, int64_t co
     pool.closure = closure;
     pool.ranges = threads < count ? threads : (int)count;
     atomic_store_explicit(&pool.failed, 0, memory_order_relaxed);
+#if defined(__linux__)
+    atomic_store_explicit(&pool.owner_cpu, sched_getcpu(), memory_order_relaxed);
+#endif
     int64_t at = begin;
     for (int r = 0; r < pool.ranges; r++) {
         int64_t length = count / pool.ranges + (r < count % pool.ranges);
