@@ -12,8 +12,8 @@ namespace {
 constexpr size_t anchor_slot = Measurer::slots - 1;
 // The longest call of a candidate, in times of the best; and how many calls of that length it gets.
 constexpr double longest_call = 100, longest_calls = 12;
-// A candidate with a first call slower than so many times the best, plus so many seconds, is not
-// called again.
+// A candidate is not called again if its first call takes longer than the best time times the first
+// number, plus the second one in seconds.
 constexpr double far_slower = 4, slack_of_first_call = 0.02;
 // Relative spread at which timing ends: of the ratio to the anchor, and of a candidate alone.
 constexpr double tight_ratio = 0.005, tight_alone = 0.01;
@@ -271,89 +271,117 @@ std::vector<Measured> LocalRunner::compare(std::vector<Candidate> candidates, do
     return results;
 }
 
+namespace {
+
+// Candidates in a comparison, and their results so far.
+struct Comparison {
+    std::vector<Candidate> &candidates;
+    std::vector<Measured> results;
+    std::vector<int> loaded_in; // process ids
+    double once = 0;            // seconds of one call of each
+    size_t room;                // candidates from this index on are left out
+
+    explicit Comparison(std::vector<Candidate> &candidates)
+        : candidates(candidates), results(candidates.size()), loaded_in(candidates.size(), 0), room(candidates.size()) {
+    }
+    void leave_out_from(size_t first) {
+        for (size_t i = first; i < room; i++) results[i].no_room = results[i].outcome == Outcome::Ok;
+        room = first;
+    }
+    void fail(size_t i, Outcome outcome, const std::string &reason) {
+        results[i].outcome = outcome, results[i].reason = reason;
+    }
+};
+
+// Builds and loads all candidates that have not failed. Returns their slots; nothing if `over`.
+std::optional<std::vector<size_t>> load_candidates(Comparison &c, Measurer &measurer, double timeout,
+                                                   const std::function<void(Candidate &)> &build,
+                                                   const std::function<bool()> &over) {
+    std::vector<size_t> slots;
+    for (size_t i = 0; i < c.room; i++) {
+        Candidate &candidate = c.candidates[i];
+        if (c.results[i].outcome != Outcome::Ok) continue;
+        if (over && over()) return std::nullopt;
+        if (candidate.object.empty()) build(candidate);
+        if (over && over()) return std::nullopt;
+        if (candidate.outcome != Outcome::Ok) {
+            c.fail(i, candidate.outcome, candidate.reason);
+            continue;
+        }
+        if (c.loaded_in[i] == 0 || c.loaded_in[i] != measurer.process()) {
+            const Measured loaded = measurer.load(i, candidate.object, candidate.symbol, timeout, candidate.packs);
+            if (over && over()) return std::nullopt;
+            if (loaded.no_room && !slots.empty()) {
+                c.leave_out_from(i);
+                break;
+            }
+            if (loaded.outcome != Outcome::Ok) {
+                c.fail(i, loaded.outcome, loaded.reason);
+                continue;
+            }
+            if (c.loaded_in[i] == 0) c.once += loaded.timings.at(0).least;
+            c.loaded_in[i] = measurer.process();
+        }
+        slots.push_back(i);
+    }
+    return slots;
+}
+
+} // namespace
+
 // Repeats until all remaining candidates are good. A candidate that ends the process unloads all
 // others. Packed inputs stay in memory during the comparison; if there is not enough, the last
 // candidates are left out.
 std::vector<Measured> LocalRunner::compare_now(std::vector<Candidate> &candidates, double seconds,
                                                const std::function<bool()> &over) {
-    std::vector<Measured> results(candidates.size());
-    std::vector<int> loaded_in(candidates.size(), 0); // process ids
-    double best, once = 0;                            // for all together, the first time
-    size_t room = candidates.size();                  // candidates from this index on are left out
-    const auto leave_out_from = [&](size_t first) {
-        for (size_t i = first; i < room; i++) results[i].no_room = results[i].outcome == Outcome::Ok;
-        room = first;
-    };
+    Comparison c(candidates);
+    double best;
     {
         const std::lock_guard lock(mutex_);
         best = best_;
     }
     while (true) {
-        std::vector<size_t> slots;
-        for (size_t i = 0; i < room; i++) {
-            Candidate &candidate = candidates[i];
-            if (results[i].outcome != Outcome::Ok) continue;
-            if (over && over()) return results;
-            if (candidate.object.empty()) build(candidate, over);
-            if (over && over()) return results;
-            if (candidate.outcome != Outcome::Ok) {
-                results[i].outcome = candidate.outcome, results[i].reason = candidate.reason;
-                continue;
-            }
-            slots.push_back(i);
-            if (loaded_in[i] != 0 && loaded_in[i] == measurer_->process()) continue;
-            const Measured loaded =
-                measurer_->load(i, candidate.object, candidate.symbol, options_.timeout, candidate.packs);
-            if (over && over()) return results;
-            if (loaded.outcome != Outcome::Ok) slots.pop_back();
-            if (loaded.no_room && !slots.empty()) {
-                leave_out_from(i);
-                break;
-            }
-            if (loaded.outcome != Outcome::Ok) {
-                results[i].outcome = loaded.outcome, results[i].reason = loaded.reason;
-                continue;
-            }
-            if (loaded_in[i] == 0) once += loaded.timings.at(0).least;
-            loaded_in[i] = measurer_->process();
+        const auto loaded = load_candidates(
+            c, *measurer_, options_.timeout, [&](Candidate &candidate) { build(candidate, over); }, over);
+        if (!loaded) return c.results;
+        const std::vector<size_t> &slots = *loaded;
+        if (slots.size() == 1 && c.room < candidates.size()) { // nothing to compare it with
+            c.leave_out_from(slots[0]);
+            return c.results;
         }
-        if (slots.size() == 1 && room < candidates.size()) { // there is nothing to compare it with
-            leave_out_from(slots[0]);
-            return results;
-        }
-        if (slots.empty()) return results;
+        if (slots.empty()) return c.results;
         const int process = measurer_->process();
-        if (std::any_of(slots.begin(), slots.end(), [&](size_t i) { return loaded_in[i] != process; })) continue;
+        if (std::any_of(slots.begin(), slots.end(), [&](size_t i) { return c.loaded_in[i] != process; })) continue;
         Measurer::RunOptions run;
         run.budget = seconds;
         run.tight = 0;
         run.call_timeout = options_.timeout;
         // About ten calls of each good candidate, however busy the machine is, plus one that hangs.
         run.timeout = 2 * seconds + options_.timeout +
-                      std::min(static_cast<double>(slots.size()) * longest_calls * timeout(best), 200 * once);
+                      std::min(static_cast<double>(slots.size()) * longest_calls * timeout(best), 200 * c.once);
         const Measured result = measurer_->run(slots, run);
-        if (over && over()) return results;
+        if (over && over()) return c.results;
         if (result.no_room && slots.size() > 1) { // memory for a workspace while all are loaded
-            leave_out_from(slots.back());
+            c.leave_out_from(slots.back());
             measurer_->unload_all();
             continue;
         }
         if (result.outcome != Outcome::Ok) {
             // No candidate, if all together took too long; unknown if the candidate that ended the
             // process overwrote the slot.
-            if (std::find(slots.begin(), slots.end(), result.slot) == slots.end()) return results;
-            results[result.slot].outcome = result.outcome, results[result.slot].reason = result.reason;
+            if (std::find(slots.begin(), slots.end(), result.slot) == slots.end()) return c.results;
+            c.fail(result.slot, result.outcome, result.reason);
             continue;
         }
         size_t possible = 0;
         for (size_t n = 0; n < slots.size(); n++) {
-            Measured &m = results[slots[n]];
+            Measured &m = c.results[slots[n]];
             m.timings = {result.timings[n]};
             m.timings[0].least = m.timings[0].median; // the deciding figure
             possible += accept(m, least_possible());
         }
-        if (possible == slots.size()) return results;
-        for (Measured &m : results) m.timings.clear();
+        if (possible == slots.size()) return c.results;
+        for (Measured &m : c.results) m.timings.clear();
     }
 }
 

@@ -122,6 +122,7 @@ private:
     void close_page();
     Measured exchange(const void *request, size_t bytes, const std::string *object, double timeout, size_t n,
                       double call_timeout = 0);
+    // The result of a request during which the process timed out or died.
     Measured lost(bool timed_out, double timeout);
 
     const MeasureTask &task_;

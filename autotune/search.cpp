@@ -9,8 +9,8 @@ namespace {
 
 // How many of the best points are parents.
 constexpr size_t elite = 6;
-// Until so many results, exploration dominates. Evolution: the share of random samples among
-// proposals, before and after; the share of crossovers.
+// The number of results until which exploration dominates. Evolution: the share of random samples
+// among proposals, before and after; the share of crossovers.
 constexpr size_t first_points = 12;
 constexpr double explore_first = 0.6, explore_later = 0.2, cross_share = 0.15;
 // The chance to start from a known point rather than from a sample, and to take a parent's value.
@@ -25,13 +25,13 @@ constexpr double mutated_share = 0.5, inherited_share = 0.7;
 constexpr int max_changed = 3;
 // Scores requested per proposed point, and in all at least.
 constexpr size_t asked_of_each = 5, min_asked = 16;
-// One of so many points that are asked for is not chosen by the parameter model; one of so many
+// One of `unsorted_of` requested points is not chosen by the parameter model. One of `explored_of`
 // proposals is not chosen by the cost model.
 constexpr size_t unsorted_of = 5, explored_of = 8, draws_to_explore = 10;
 constexpr const char *of_pool = "pool"; // origin of points that are scored but not proposed
 
-// Local search from this many of the best points: in the last part of all proposals, after so many
-// results.
+// Local search: the number of best points from which it begins, the number of results before it,
+// and its share of all proposals, the last ones.
 constexpr size_t descended_points = 2, results_before_descent = 24;
 constexpr double descent_share = 0.2;
 

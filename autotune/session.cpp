@@ -19,9 +19,9 @@ namespace {
 constexpr double infinity = std::numeric_limits<double>::infinity();
 // The part of the budget that the comparison of slow kernels may take.
 constexpr double max_to_compare = 0.1;
-// So many illegal candidates, and so many more per trial, end a session.
+// The numbers of illegal candidates, in all and per trial, whose sum ends a session.
 constexpr int64_t max_rejected = 100, max_rejected_per_trial = 20;
-// Candidates of at most so many times the best time take part in the final comparison.
+// Candidates take part in the final comparison up to this ratio to the best time.
 constexpr double finalist_ratio = 1.3;
 constexpr size_t first_batch = 4, later_batch = 8;
 constexpr double lock_timeout = 60; // merging large files locks a database for seconds

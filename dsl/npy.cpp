@@ -1,5 +1,6 @@
 #include "dsl/npy.h"
 
+#include "dsl/dense.h"
 #include "dsl/types.h"
 #include "support/atomic_file.h"
 #include "support/error.h"
@@ -99,9 +100,9 @@ void save_npy(const std::string &path, const Buffer<> &array) {
     bytes.append({'\x01', '\x00'});
     bytes.append(reinterpret_cast<const char *>(&length), 2);
     bytes += header;
-    const Buffer<> dense = array.copy();
-    if (dense.number_of_elements() > 0)
-        bytes.append(static_cast<const char *>(dense.data()), dense.number_of_elements() * size_t(own.bytes()));
+    const Buffer<> elements = dense(array);
+    if (elements.number_of_elements() > 0)
+        bytes.append(static_cast<const char *>(elements.data()), elements.number_of_elements() * size_t(own.bytes()));
     write_file_atomically(path, bytes);
 }
 

@@ -80,6 +80,14 @@ Op chain() {
     return Op("chain", {X}, {Y});
 }
 
+// The brightness of pixels, corrected.
+Op gamma() {
+    Axis y("y", 64), x("x", 100);
+    Tensor X = input("X", u8, {y, x});
+    const Expr light = cast(f32, X(y, x)) / 255.f;
+    return Op("gamma", {X}, {compute("Y", {y, x}, cast(u8, sqrt(light) * 255.f + 0.5f))});
+}
+
 Op embedding_gradient() {
     Axis n("n", 200), v("v", 64), d("d", 32);
     Tensor ids = input("ids", i32, {n}), G = input("G", f32, {n, d});
@@ -104,6 +112,7 @@ const Row rows[] = {
     {"rowsum", rowsum},
     {"extremes", extremes},
     {"chain", chain},
+    {"gamma", gamma},
     {"embedding_gradient", embedding_gradient},
 };
 

@@ -4,6 +4,7 @@
 #include "schedules/examples.h"
 #include "schedules/primitive.h"
 #include "schedules/schedule.h"
+#include "support/prose.h"
 
 #include <sstream>
 
@@ -46,25 +47,10 @@ std::string prose(const std::string &text) {
     return out;
 }
 
-// Breaks lines at 100 columns. An operator stays on the line of the word before it, because
-// Markdown reads one at the start of a line as a list or a heading.
-std::string wrapped_prose(const std::string &text) {
-    std::istringstream in(text);
-    std::string out, word;
-    size_t column = 0;
-    while (in >> word) {
-        const bool is_operator = std::strchr("-*+#>=", word[0]) != nullptr;
-        if (column > 0 && !is_operator && column + 1 + word.size() > 100) out += "\n", column = 0;
-        if (column > 0) out += " ", column++;
-        out += word, column += word.size();
-    }
-    return out;
-}
-
 void section(std::ostringstream &out, const Primitive &p) {
     out << "### " << p.name << "\n\n"
-        << wrapped_prose(prose(p.summary)) << "\n\n"
-        << wrapped_prose("**Requires:** " + prose(p.requires_)) << "\n\n";
+        << wrap_prose(prose(p.summary)) << "\n\n"
+        << wrap_prose("**Requires:** " + prose(p.requires_)) << "\n\n";
     out << "| argument | kind | meaning |\n|---|---|---|\n";
     for (const Parameter &q : p.parameters) {
         out << "| `" << q.name << "`" << (q.optional ? " (optional)" : "") << " | " << kind_text(q.kind) << " | "

@@ -44,7 +44,8 @@ struct SplitNames {
     Tail tail = Tail::Auto;
 };
 
-// A handle to one stage of a schedule: cheap to copy, valid while the schedule is alive.
+// A handle to one stage of a schedule: cheap to copy, valid while the schedule is alive. It has
+// more than 40 methods, one for each directive on a stage.
 class StageHandle {
 public:
     StageHandle(Schedule &schedule, std::string stage) : schedule_(&schedule), stage_(std::move(stage)) {}
@@ -117,15 +118,18 @@ public:
     // subtracts the resulting excess. Returns the new stage "<stage>.raw", which sums products of
     // "<tensor>.offset".
     StageHandle offset(const std::string &tensor, int64_t by, const std::string &type, Place where = Place::current());
-    // For a sum of products: extends a shorter reduction axis to `steps`, with zeros in `tensor`
-    // and in `with`, the other factor, which float sums require. They are read through
-    // "<tensor>.extended". Returns that stage.
+    // For a sum of products: extends a reduction axis to `steps` by zeros in `tensor`, which is
+    // then read through the new stage "<tensor>.extended". Sums of floats require `with`, the other
+    // factor, which is extended too. Returns the stage of `tensor`.
     StageHandle extend(const std::string &tensor, const std::string &axis, int64_t steps, const std::string &with = "",
                        Place where = Place::current());
     // For a sum of products of integers with constants added (quantised zero points): multiplies
     // the products out. Returns the new stage "<stage>.product", which sums only the products of
     // the integers.
     StageHandle expand(Place where = Place::current());
+    // Computes a function of one element of `tensor`, such as a byte, once for each value. Returns
+    // the new stage "<stage>.of.<tensor>", the table of results.
+    StageHandle tabulate(const std::string &tensor, Place where = Place::current());
     // For a scatter (dsl/scatter.h): each step visits only the element that its index selects.
     StageHandle &scatter(LoopName loop, Place where = Place::current());
 

@@ -186,7 +186,7 @@ static int check_exact(const measurer_tensor *t, const void *data, const void *e
 }
 
 /* Whether the element is still as clear_outputs left it: for floats, a NaN that no arithmetic
- * produces. For integers this cannot be told. */
+ * produces. 0 for integers, which have no such value. */
 static int unwritten(const measurer_tensor *t, const void *data, size_t i) {
     if (t->code != CODE_FLOAT && t->code != CODE_BFLOAT) return 0;
     const uint8_t *p = (const uint8_t *)data + i * (t->bits / 8);

@@ -29,7 +29,8 @@ public:
     // Processors with more than 512 bits of FMAs per cycle have their own, because they are more
     // often bound by loads, stores and caches.
     static std::shared_ptr<const CostModel> shipped(const Machine &machine);
-    // The same if only the version of the candidates' features is known (features/feature_sets.h).
+    // The same if only the version of the candidates' features is known
+    // (autotune/features/feature_sets.h).
     static std::shared_ptr<const CostModel> shipped(int features_version = kumiko::features_version);
     // Throws UserError if it is not a model, or uses features that this Kumiko does not have.
     static CostModel load(const std::string &bytes, const std::string &document = "the cost model");

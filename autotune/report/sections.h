@@ -18,8 +18,8 @@ struct Subject {
 };
 
 std::string facts_section(const Subject &s);
-std::string curve_section(const Subject &s);
-std::string prediction_section(const Subject &s);
+std::string curve_section(const Subject &s);      // the best time after each trial
+std::string prediction_section(const Subject &s); // predicted and measured times
 std::string best_section(const Subject &s);
 std::string reasons_section(const Subject &s);
 std::string failures_section(const Subject &s);

@@ -377,7 +377,7 @@ size_t AutoSpace::default_depth(const std::vector<std::string> &shared) const {
 }
 
 // Adds a parameter for the loop at which other stages are computed. Its values are the first axes
-// of a stage that may hold them; those of a second such stage are named "stage.axis".
+// of the stage with that loop. The axes of a second such stage are named "stage.axis".
 void AutoSpace::add_holders(const std::vector<std::string> &shared, size_t depth) {
     Json loops = {by_rules, "none"};
     int64_t rows = 0; // of the longest axis

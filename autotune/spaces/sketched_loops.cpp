@@ -33,7 +33,7 @@ public:
         hold();
         const bool along = !vector_.empty() && sketch_.reduces(vector_);
         if (sketch_.kind == StageSketch::Kind::Whole)
-            keep();
+            keep_order();
         else if (along)
             reduce_along();
         else if (sketch_.kind == StageSketch::Kind::Reduction)
@@ -74,7 +74,7 @@ private:
     }
 
     // Leaves the loops unchanged.
-    void keep() {
+    void keep_order() {
         if (order_.empty()) return;
         for (const std::string &l : S_.state().order) {
             if (std::find(order_.begin(), order_.end(), l) == order_.end()) order_.push_back(l);
@@ -87,13 +87,13 @@ private:
     }
 
     void reduce_along() {
-        keep();
+        keep_order();
         library::reduce_row(schedule_, stage_.name, lanes_, number("accumulators", 4), held_);
     }
 
     void points() {
         if (vector_.empty()) {
-            keep();
+            keep_order();
             return;
         }
         int64_t vectors = number("tile_" + vector_, 1);
@@ -105,7 +105,7 @@ private:
             if (t != vector_ && loop_.count(t) && number("tile_" + t, 1) > 1) rows = t;
         }
         if (run.empty() || (extent && *extent < 2)) {
-            keep();
+            keep_order();
             return;
         }
         if (rows.empty() && plan_.held.empty() && vector_ == stage_.axes.back().name()) {

@@ -24,7 +24,7 @@ constexpr int64_t more_end_registers = 8;
 constexpr int64_t max_default_depth = 8; // matrices along k per copy in L1BM
 // Cycles of DRAM; shorter moves do not reach its rate.
 constexpr int64_t shortest_move = 64;
-// At least up to so many copies in L1BM per copy in L2BM.
+// The numbers of copies in L1BM per copy in L2BM are powers of two up to at least this one.
 constexpr int64_t panels_tried = 16;
 const std::vector<int64_t> vector_counts{4, 8, 16, 32}; // per MAB
 

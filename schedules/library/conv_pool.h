@@ -23,8 +23,8 @@ std::optional<PoolSide> pool_side(const Op &op, const ConvRoles &r, const std::s
 bool can_pool_by_tiles(const Op &op, const ConvRoles &r);
 bool pays_to_pool_by_tiles(const Op &op, const ConvRoles &r);
 
-// Rows of the pool per tile, so many that L2 has room for the results they need. 0: the pool runs
-// afterwards.
+// Rows of the pool per tile, such that the results that they need fill about a quarter of L2. 0:
+// the pool runs afterwards.
 Tile rows_of_pool(const Op &op, const ConvRoles &r, const Machine &machine, int64_t filters);
 
 // Rows of results that are in cache together: those of a pool's tile, or the whole image.

@@ -26,6 +26,7 @@
 #include "schedules/library/scatter.h"
 #include "schedules/library/streams.h"
 #include "schedules/library/structure.h"
+#include "schedules/library/tables.h"
 #include "schedules/library/winograd.h"
 #include "schedules/library/winograd_roles.h"
 #include "schedules/own_part.h"
@@ -408,32 +409,42 @@ private:
 };
 
 // Multiplies out products of elements with zero points if an instruction can then multiply the
-// elements, and schedules the resulting stages. Nothing if there is no such product.
-std::optional<Schedule> schedule_expanded(const Op &op, const Machine &machine, const ElementwiseParameters &p,
-                                          const StageDecisions &decided) {
-    if (decided.hold) return std::nullopt;
-    std::optional<Schedule> s; // set by the first such product
-    for (const Stage &stage : op.stages()) {
-        if (!is_shifted_contraction(stage) || decided.loops.count(stage.name) || decided.places.count(stage.name))
-            continue;
+// elements, except in the stages in `excluded`.
+void expand_products(Schedule &s, const std::set<std::string> &excluded) {
+    for (const Stage &stage : s.op().stages()) {
+        if (!is_shifted_contraction(stage) || excluded.count(stage.name)) continue;
         constexpr int64_t min_steps = 16; // so that the sums of both factors cost little
         int64_t steps = 1;
         for (const Axis &k : stage.reduction_axes) steps *= constant_extent(k).value_or(min_steps);
         if (steps < min_steps) continue;
         try {
-            Schedule expanded = s ? *s : Schedule(op, machine);
+            Schedule expanded = s;
             const std::string product = expanded.stage(stage.name).expand().name();
-            if (!has_instruction(expanded.op(), expanded.state().stage(product).def, machine)) continue;
+            if (!has_instruction(expanded.op(), expanded.state().stage(product).def, s.machine())) continue;
             s = expanded;
         } catch (const UserError &) {   // the names of its new stages are taken
         } catch (const Unsupported &) { // a tensor is too large for an op of its own
         }
     }
-    if (!s) return std::nullopt;
+}
+
+// Rewrites stages, and schedules the resulting ones by rules. Nothing if no rewriting pays.
+std::optional<Schedule> schedule_rewritten(const Op &op, const Machine &machine, const ElementwiseParameters &p,
+                                           const StageDecisions &decided) {
+    if (decided.hold) return std::nullopt;
+    std::set<std::string> decided_stages;
+    for (const auto &[name, loops] : decided.loops) decided_stages.insert(name);
+    for (const auto &[name, place] : decided.places) decided_stages.insert(name);
+    Schedule s(op, machine);
+    expand_products(s, decided_stages);
+    StageDecisions kept = decided;
+    for (const std::string &table : tabulate_functions(s, decided_stages))
+        kept.places[table] = StageDecisions::Place::Kept;
+    if (s.directives().empty()) return std::nullopt;
     std::vector<Stage> stages;
-    for (const StageState &stage : s->state().stages) stages.push_back(stage.def);
-    const Schedule scheduled = schedule_by_rules(op.with_stages(stages), machine, p, decided);
-    for (const Directive &d : scheduled.directives()) s->apply(d);
+    for (const StageState &stage : s.state().stages) stages.push_back(stage.def);
+    const Schedule scheduled = schedule_by_rules(op.with_stages(stages), machine, p, kept);
+    for (const Directive &d : scheduled.directives()) s.apply(d);
     return s;
 }
 
@@ -500,7 +511,7 @@ Schedule schedule_elementwise(const Op &op, const Machine &machine, const Elemen
 
 Schedule schedule_by_rules(const Op &op, const Machine &machine, const ElementwiseParameters &p,
                            const StageDecisions &decided) {
-    if (const auto expanded = schedule_expanded(op, machine, p, decided)) return *expanded;
+    if (const auto rewritten = schedule_rewritten(op, machine, p, decided)) return *rewritten;
     if (const auto divided = schedule_group_apart(op, machine, p, decided)) return *divided;
     return RuleSchedule(op, machine, p, decided).schedule();
 }

@@ -10,6 +10,7 @@
 #include "schedules/library/inlining.h"
 #include "schedules/library/register_tile.h"
 #include "schedules/library/structure.h"
+#include "schedules/library/tables.h"
 
 #include <algorithm>
 #include <limits>
@@ -177,15 +178,27 @@ bool pays_to_gather(const Op &op, const Stage &stage, const Machine &machine) {
     const auto gathers = [](const Halide::Internal::Call *read) {
         return std::any_of(read->args.begin(), read->args.end(), [](const Expr &index) { return reads_data(index); });
     };
+    // Registers hold the whole tensor, so that gathering costs no load for each lane.
+    const auto is_table = [&](const std::string &tensor) {
+        const Stage *made = op.find_stage(tensor);
+        const Input *in = op.find_input(tensor);
+        if (made) return fits_lookup_registers(made->type, made->axes, machine);
+        return in && fits_lookup_registers(in->type, in->axes, machine);
+    };
+    bool tables = false;
     std::set<Expr, Halide::Internal::IRDeepCompare> gathered;
     for (const Halide::Internal::Call *read : tensor_reads(stage.value)) {
         const Expr e(read);
         if (!gathers(read) || !Halide::Internal::expr_uses_var(e, last)) continue;
+        if (is_table(read->name)) {
+            tables = true;
+            continue;
+        }
         if (read->type.bits() < 32) return false;
         gathered.insert(e);
     }
     const auto step = farthest_step(op, stage, last, gathers);
-    return !gathered.empty() && step && *step <= shuffled_step &&
+    return (tables || !gathered.empty()) && step && *step <= shuffled_step &&
            operations(stage) >= min_operations * static_cast<int64_t>(gathered.size());
 }
 

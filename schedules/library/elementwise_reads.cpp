@@ -3,6 +3,7 @@
 #include "schedules/library/structure.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace kumiko::library {
 
@@ -120,6 +121,47 @@ int64_t divisor_of(const Stage &stage, const Axis &axis) {
     if (find.divisors.size() != 1) return 1;
     const int64_t parts = *find.divisors.begin(), n = constant_extent(axis).value_or(1);
     return parts > 1 && parts <= most && n % parts == 0 ? parts : 1;
+}
+
+std::optional<int64_t> run_of(const Stage &stage, const Axis &axis, int64_t shortest) {
+    constexpr int64_t most = 8; // runs, each of which gets its own code
+    struct Find : ir::IRGraphVisitor {
+        using IRGraphVisitor::visit;
+        Expr axis;
+        int64_t run = 0;
+        bool divided = false, other = false;
+
+        // The number c of axis + c.
+        std::optional<int64_t> offset(const Expr &e) const {
+            const auto c = ir::as_const_int(ir::simplify(e - axis));
+            return c ? std::optional(*c) : std::nullopt;
+        }
+        void divide(const Expr &e, const Expr &by) {
+            if (!ir::expr_uses_var(e, axis.as<ir::Variable>()->name)) return;
+            const auto c = e.type() == axis.type() ? offset(e) : std::nullopt;
+            const auto n = ir::as_const_int(ir::simplify(by));
+            divided = true, other = other || !c || !n || *n < 1;
+            if (!other) run = std::gcd(std::gcd(run, *n), *c);
+        }
+        // A comparison that is true before `boundary`, or from there on.
+        void compare(const Expr &a, const Expr &b, int64_t beyond) {
+            if (a.type() != axis.type()) return;
+            const auto c = offset(a), n = ir::as_const_int(ir::simplify(b));
+            if (c && n) run = std::gcd(run, *n - *c + beyond);
+        }
+        void visit(const ir::Div *op) override { divide(op->a, op->b), IRGraphVisitor::visit(op); }
+        void visit(const ir::Mod *op) override { divide(op->a, op->b), IRGraphVisitor::visit(op); }
+        void visit(const ir::LT *op) override { compare(op->a, op->b, 0), IRGraphVisitor::visit(op); }
+        void visit(const ir::GE *op) override { compare(op->a, op->b, 0), IRGraphVisitor::visit(op); }
+        void visit(const ir::LE *op) override { compare(op->a, op->b, 1), IRGraphVisitor::visit(op); }
+        void visit(const ir::GT *op) override { compare(op->a, op->b, 1), IRGraphVisitor::visit(op); }
+    } find;
+    find.axis = ir::Variable::make(Int(32), axis.name());
+    for (const Expr &e : stage.expressions()) e.accept(&find);
+    const auto extent = constant_extent(axis);
+    if (!find.divided || find.other || !extent || find.run < shortest || *extent % find.run != 0) return std::nullopt;
+    const int64_t runs = *extent / find.run;
+    return runs > 1 && runs <= most ? std::optional(find.run) : std::nullopt;
 }
 
 Stage at_multiples(Stage stage, const std::string &axis, int64_t n, int64_t offset) {

@@ -27,6 +27,12 @@ Join joins(const Op &op, const Stage &out, const Reads &reads, size_t d);
 // The divisor c, if all divisions of the axis in the stage are axis / c and axis % c; else 1.
 int64_t divisor_of(const Stage &stage, const Axis &axis);
 
+// The length of equal runs of the axis, from its beginning on, in which all of axis / n, axis % n
+// and comparisons with numbers step by one or stay, as in the halves of rotary embeddings. They are
+// at least `shortest` elements long, and few; nothing if the stage does not divide the axis or has
+// no such runs.
+std::optional<int64_t> run_of(const Stage &stage, const Axis &axis, int64_t shortest);
+
 // The stage's values at the indices n * axis + offset, 0 <= offset < n.
 Stage at_multiples(Stage stage, const std::string &axis, int64_t n, int64_t offset = 0);
 

@@ -5,6 +5,7 @@
 #include "dsl/reach.h"
 #include "dsl/reads.h"
 #include "schedules/library/elementwise_loops.h"
+#include "schedules/library/elementwise_reads.h"
 #include "schedules/library/functions.h"
 #include "schedules/library/inlining.h"
 #include "schedules/library/register_tile.h"
@@ -175,6 +176,37 @@ void fetch_next_rows(Schedule &s, const std::string &output, const LoopName &row
     }
 }
 
+// Vectors along the last axis of a stage of rows.
+void vectorize_elements(Schedule &s, const Stage &stage, int widest, int64_t unroll) {
+    constexpr int64_t copied = 4; // vectors of a short row
+    StageHandle S = s.stage(stage.name);
+    std::string last = stage.axes.back().name();
+    auto extent = constant_extent(stage.axes.back());
+    int lanes = fitting_lanes(stage.type, widest, extent);
+    const int fewest = vector_lanes(s.machine(), f32);
+    if (const auto run = run_of(stage, stage.axes.back(), fewest)) {
+        const auto [runs, within] = S.split(last, *run); // no vector crosses their ends
+        S.unroll(runs);
+        last = within.name, extent = run;
+        lanes = fitting_lanes(stage.type, widest, run);
+        while (lanes > fewest && *run % lanes) lanes /= 2;
+    }
+    const int64_t block = lanes * unroll, turns = lanes * vectors_of_functions;
+    if (lanes == 1 || (extent && *extent < lanes)) return;
+    if (calls_functions(stage) && unroll == 1 && (!extent || *extent >= 2 * turns)) {
+        S.vectorize(S.split(last, turns).second);
+    } else if (unroll > 1 && (!extent || *extent >= 2 * block)) {
+        const LoopName inner = S.split(last, block).second;
+        S.vectorize(inner, lanes);
+        S.unroll(inner.name + ".o");
+    } else {
+        // A shifted last vector needs no masked store, which would delay later loads.
+        const bool inwards = extent && *extent % lanes && tail_may_overlap(s.op());
+        S.vectorize(last, lanes, inwards ? Tail::Shift : Tail::Auto);
+        if (extent && *extent > lanes && *extent <= copied * lanes) S.unroll(last + ".o");
+    }
+}
+
 } // namespace
 
 bool is_rows(const Op &op) {
@@ -262,24 +294,7 @@ Schedule schedule_rows(const Op &op, const Machine &machine, const RowsParameter
         } else if (stage.is_reduction()) {
             reduce_row(s, stage.name, widest, p.accumulators);
         } else if (stage.axes.size() > r.leading.size()) {
-            StageHandle S = s.stage(stage.name);
-            const std::string last = stage.axes.back().name();
-            const auto extent = constant_extent(stage.axes.back());
-            const int lanes = fitting_lanes(stage.type, widest, extent);
-            const int64_t block = lanes * p.unroll, turns = lanes * vectors_of_functions;
-            if (lanes > 1 && (!extent || *extent >= lanes)) {
-                if (calls_functions(stage) && p.unroll == 1 && (!extent || *extent >= 2 * turns)) {
-                    S.vectorize(S.split(last, turns).second);
-                } else if (p.unroll > 1 && (!extent || *extent >= 2 * block)) {
-                    auto [o, i] = S.split(last, block);
-                    S.vectorize(i, lanes);
-                    S.unroll(i.name + ".o");
-                } else {
-                    // A shifted last vector needs no masked store, which would delay later loads.
-                    const bool inwards = extent && *extent % lanes && tail_may_overlap(op);
-                    S.vectorize(last, lanes, inwards ? Tail::Shift : Tail::Auto);
-                }
-            }
+            vectorize_elements(s, stage, widest, p.unroll);
         }
     }
     if (p.prefetch) fetch_next_rows(s, Y.name(), at);

@@ -294,6 +294,48 @@ std::vector<StageHandle> join_in_steps(StageHandle R, StageHandle P, int64_t par
     return joins;
 }
 
+// The innermost loop of a row's reduction, the number of its steps, and the number of reduction
+// loops.
+struct RowLoop {
+    LoopName along;
+    std::optional<int64_t> extent;
+    size_t reduced;
+};
+
+// Fuses a short last axis, such as that of a small image or a window, with the axes outside that
+// are contiguous with it.
+RowLoop fuse_short_axes(const Schedule &s, StageHandle R, int lanes) {
+    const std::vector<Axis> axes = R.state().def.reduction_axes;
+    RowLoop row{axes.back().name(), constant_extent(axes.back()), axes.size()};
+    std::optional<int64_t> &extent = row.extent;
+    const auto is_short = [&] { return *extent < lanes || (*extent % lanes && *extent < 4 * lanes); };
+    for (size_t d = axes.size() - 1; d-- > 0 && lanes > 1 && extent && is_short();) {
+        const auto outer = constant_extent(axes[d]);
+        if (!outer || !are_fusible(s.op(), R.state().def, axes[d], axes[d + 1])) break;
+        row.along = R.fuse(axes[d].name(), row.along);
+        extent = *outer * *extent;
+        row.reduced--;
+    }
+    return row;
+}
+
+// Unrolls the serial steps of a reduction if they are few, as for a small image or window: their
+// addresses are constant offsets.
+void unroll_few_steps(StageHandle P) {
+    constexpr int64_t few = 8;
+    int64_t steps = calls_functions(P.state().def) ? few + 1 : 1;
+    std::vector<LoopName> loops;
+    for (const std::string &l : P.state().order) {
+        const LoopState &loop = P.state().loop(l);
+        if (!loop.reduction || loop.kind != LoopKind::Serial) continue;
+        const auto n = Halide::Internal::as_const_int(loop.extent);
+        steps = std::min(steps, few + 1) * std::max<int64_t>(1, n.value_or(few + 1));
+        loops.push_back(l);
+    }
+    if (steps > few) loops.clear();
+    for (const LoopName &l : loops) P.unroll(l);
+}
+
 } // namespace
 
 bool reads_along(const Stage &stage, const std::string &axis) {
@@ -316,25 +358,13 @@ bool reads_along(const Stage &stage, const std::string &axis) {
 
 void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumulators, const std::string &at) {
     StageHandle R = s.stage(name);
-    const std::vector<Axis> axes = R.state().def.reduction_axes;
-    size_t reduced = axes.size();
-    LoopName along = axes.back().name();
-    auto extent = constant_extent(axes.back());
-    // Short axes, such as those of small images and windows, are fused with the axis outside if
-    // both are contiguous together.
-    const auto is_short = [&] { return *extent < lanes || (*extent % lanes && *extent < 4 * lanes); };
-    for (size_t d = axes.size() - 1; d-- > 0 && lanes > 1 && extent && is_short();) {
-        const auto outer = constant_extent(axes[d]);
-        if (!outer || !are_fusible(s.op(), R.state().def, axes[d], axes[d + 1])) break;
-        along = R.fuse(axes[d].name(), along);
-        extent = *outer * *extent;
-        reduced--;
-    }
+    const size_t axes = R.state().def.reduction_axes.size();
+    const auto [along, extent, reduced] = fuse_short_axes(s, R, lanes);
     lanes = fitting_lanes(R.state().def.type, lanes, extent);
     constexpr int64_t joined = 256; // lanes at most: in the end all partial results are one vector
     accumulators = std::min(accumulators, std::max<int64_t>(1, joined / std::max(1, lanes)));
     int64_t vectors = extent ? std::clamp<int64_t>(*extent / lanes, 1, accumulators) : accumulators;
-    if (reduced < axes.size() && *extent < 8 * lanes) vectors = 1; // fewer lanes beyond the end
+    if (reduced < axes && *extent < 8 * lanes) vectors = 1; // fewer lanes beyond the end
     // Steps along other axes add to the same vectors.
     const int64_t least = reduced > 1 ? lanes : 2 * lanes;
     if (lanes < 2) return;
@@ -378,20 +408,7 @@ void reduce_row(Schedule &s, const std::string &name, int lanes, int64_t accumul
         P.place_in("registers");
     else // no loop outside the reduction: its rounds
         s.accumulate_in(P.name(), "registers", reduced > 1 ? order[0] : P.split(order[0], 64).first);
-    // Few steps, as for a small image or window, are unrolled: their addresses are constant
-    // offsets.
-    constexpr int64_t few = 8;
-    int64_t steps = calls_functions(P.state().def) ? few + 1 : 1;
-    std::vector<LoopName> loops;
-    for (const std::string &l : P.state().order) {
-        const LoopState &loop = P.state().loop(l);
-        if (!loop.reduction || loop.kind != LoopKind::Serial) continue;
-        const auto n = Halide::Internal::as_const_int(loop.extent);
-        steps = std::min(steps, few + 1) * std::max<int64_t>(1, n.value_or(few + 1));
-        loops.push_back(l);
-    }
-    if (steps > few) loops.clear();
-    for (const LoopName &l : loops) P.unroll(l);
+    unroll_few_steps(P);
     if (at_once || (!in_steps && R.state().def.components.size() == 1)) R.vectorize(R.state().order.back());
 }
 

@@ -72,7 +72,8 @@ bool tail_may_overlap(const Op &op);
 
 // Lanes of the machine's vectors for a type, at least 1.
 int vector_lanes(const Machine &machine, Type type);
-// The widest vectors, down to 128 bits, of which the extent fills at least one; else `lanes`.
+// Lanes of the widest vectors, of at least 128 bits, that the extent fills; `lanes` if there are
+// none.
 int fitting_lanes(Type type, int lanes, std::optional<int64_t> extent);
 // The number of one-vector accumulators that fit the registers, with room for operands.
 int accumulator_registers(const Machine &machine);
@@ -82,8 +83,8 @@ inline constexpr int wide_tile_registers = 24;
 // Whether tiles can be as wide as high and still have enough rows to hide the instruction's
 // latency.
 bool has_wide_tiles(const Machine &machine);
-// Vectors per tile, up to four, such that the last of `all` vectors wastes the least; the largest
-// such number.
+// The number of vectors per tile, at most four, for which the last tile of `all` vectors wastes the
+// fewest; the largest of several.
 int64_t balanced_vectors(int64_t all);
 int64_t threads_of(const Machine &machine); // the number of cores, at least 1
 // Whether to distribute an op over cores: there are several, and it has enough steps, or an unknown
@@ -105,8 +106,8 @@ int64_t bytes_of(Type type, const std::vector<Axis> &axes, size_t first, int64_t
 // Whether two of `rows` addresses, each `distance` bytes after the one before, are in different
 // pages at offsets within 256 bytes of each other. Such addresses share sets of L1.
 bool conflict_in_l1(int64_t distance, int64_t rows);
-// The smallest level behind L1 that so many bytes fill at most half; memory if no cache is large
-// enough.
+// The smallest memory level behind L1 that has at least twice as many bytes; main memory if no
+// cache is large enough.
 std::string smallest_level(const Machine &machine, int64_t bytes);
 
 // Whether the axis is the last index of some read of the stage, and no other index uses it. Indices

@@ -105,113 +105,150 @@ WinogradParameters winograd_parameters(const Op &op, const Machine &machine) {
 
 namespace {
 
-// Transforms the weights at the root, or when they are packed, into panels of the products'
-// filters.
-void transform_weights(Schedule &s, const WinogradAxes &weights, const WinogradParameters &p, int lanes) {
-    const std::string wide = std::to_string(p.vectors * lanes);
-    const std::vector<std::string> order = {weights.u, weights.v, weights.filter + "/" + wide, weights.channel,
-                                            weights.filter + "%" + wide};
-    StageHandle U = s.stage(weights.stage);
-    if (p.weights.is("ahead"))
-        s.prepack(weights.stage, order);
-    else
-        U.compute_root().layout(order);
-    auto [uo, ui] = U.split(weights.filter, lanes);
-    U.reorder({uo, weights.channel, weights.u, weights.v, ui}).unroll(weights.u).unroll(weights.v).vectorize(ui, lanes);
-}
+// The schedule of the stages of one convolution.
+class WinogradSchedule {
+public:
+    WinogradSchedule(const Op &op, const Machine &machine, const WinogradParameters &p)
+        : op_(op), machine_(machine), p_(p), r_(*roles_of(op)), products_(op.stage(r_.products.stage)),
+          lanes_(vector_lanes(machine, products_.type)), s_(op, machine) {}
+
+    Schedule schedule() {
+        for (const std::string &stage : r_.inlined) s_.stage(stage).inline_into();
+        store_results();
+        transform_products();
+        multiply();
+        transform_image();
+        const bool image_last = has_channels_last(op_, r_);
+        if (p_.pad.is("whole")) copy_image(image_last);
+        if (!image_last) transpose_patches(s_, machine_, r_, lanes_);
+        transform_weights();
+        return std::move(s_);
+    }
+
+private:
+    // Results: rows of tiles in blocks. Of a tile, a few filters at a time are stored, row by row
+    // of pixels, or, with channels last, pixel by pixel.
+    void store_results() {
+        const auto tile = static_cast<int>(r_.tile);
+        StageHandle Y = s_.stage(r_.result.stage);
+        const bool last = Y.state().def.axes.back().name() == r_.result.filter;
+        auto [rows, y] = Y.split(r_.result.down, tile);
+        auto [block, row] = Y.split(rows, p_.rows);
+        auto [column, x] = Y.split(r_.result.across, tile);
+        auto [filters, filter] = Y.split(r_.result.filter, lanes_);
+        block_ = block, filters_ = filters;
+        const std::vector<std::string> &images = r_.result.images;
+        if (last)
+            Y.reorder(after(images, {block, row, column, filters, y, x, filter}))
+                .unroll(y)
+                .unroll(x)
+                .vectorize(filter, lanes_);
+        else
+            Y.reorder(after(images, {block, row, column, filters, y, filter, x}))
+                .unroll(y)
+                .unroll(filter)
+                .vectorize(x, tile);
+        // Cores divide blocks or, if there are too few of them, the loops of each step.
+        int64_t blocks = (extent_of(products_, r_.products.down, 64) + p_.rows - 1) / p_.rows;
+        for (const std::string &i : images) blocks *= number(op_, r_.result.stage, i);
+        const bool by_blocks = p_.parallel && blocks >= threads_of(machine_);
+        by_steps_ = p_.parallel && !by_blocks;
+        if (by_blocks) distribute_over_cores(Y, after(images, {block}), threads_of(machine_));
+        if (by_steps_) Y.parallel(row);
+    }
+
+    void transform_products() {
+        const WinogradAxes &tiles = r_.tiles, &half = r_.half;
+        s_.stage(tiles.stage)
+            .compute_at(r_.result.stage, filters_)
+            .reorder(after(tiles.images, {tiles.down, tiles.across, tiles.inner_row, tiles.inner_column, tiles.filter}))
+            .unroll(tiles.inner_row)
+            .unroll(tiles.inner_column)
+            .vectorize(tiles.filter, lanes_);
+        s_.stage(half.stage)
+            .compute_at(r_.result.stage, filters_)
+            .reorder(after(half.images, {half.down, half.across, half.v, half.inner_row, half.filter}))
+            .unroll(half.inner_row)
+            .unroll(half.v)
+            .vectorize(half.filter, lanes_);
+    }
+
+    void multiply() {
+        const WinogradAxes &of = r_.products;
+        StageHandle M = s_.stage(of.stage);
+        M.compute_at(r_.result.stage, block_);
+        if (M.state().position(of.across) != M.state().position(of.down) + 1)
+            M.reorder(after(of.images, {of.u, of.v, of.down, of.across, of.filter, of.channel}));
+        std::string name = "tiles";
+        while (find_axis(products_, name)) name += "_";
+        LoopName all = M.fuse(of.down, of.across, name);
+        auto [groups, group] = M.split(all, p_.tiles);
+        auto [fo, fi] = M.split(of.filter, p_.vectors * lanes_);
+        auto [co, ci] = M.split(of.channel, 4);
+        M.reorder(after(of.images, {of.u, of.v, fo, groups, co, ci, group, fi})).unroll(ci).unroll(group);
+        if (lanes_ > 1) M.vectorize(fi, lanes_);
+        if (by_steps_) M.parallel(of.u);
+        s_.accumulate_in(of.stage, "registers", groups);
+    }
+
+    void transform_image() {
+        const WinogradAxes &points = r_.points, &rows = r_.rows;
+        StageHandle V = s_.stage(points.stage);
+        V.compute_at(r_.result.stage, block_);
+        auto [vo, vi] = V.split(points.channel, lanes_);
+        V.reorder(after(points.images, {points.down, points.across, vo, points.u, points.v, vi}))
+            .unroll(points.u)
+            .unroll(points.v)
+            .vectorize(vi, lanes_);
+        if (by_steps_) V.parallel(points.down);
+        s_.stage(rows.stage)
+            .compute_at(points.stage, vo)
+            .reorder(after(rows.images, {rows.down, rows.across, rows.inner_column, rows.u, rows.channel}))
+            .unroll(rows.u)
+            .unroll(rows.inner_column)
+            .vectorize(rows.channel, lanes_);
+    }
+
+    // Computes the padded image as a whole.
+    void copy_image(bool channels_last) {
+        StageHandle X = s_.stage(r_.padding);
+        X.compute_root();
+        if (p_.parallel)
+            distribute_over_cores(X, after(r_.image.images, {channels_last ? r_.image.down : r_.image.channel}),
+                                  threads_of(machine_));
+        X.vectorize(channels_last ? r_.image.channel : r_.image.across, lanes_);
+    }
+
+    // Transforms the weights at the root, or when they are packed, into panels of the products'
+    // filters.
+    void transform_weights() {
+        const WinogradAxes &of = r_.weights;
+        const std::string wide = std::to_string(p_.vectors * lanes_);
+        const std::vector<std::string> order = {of.u, of.v, of.filter + "/" + wide, of.channel, of.filter + "%" + wide};
+        StageHandle U = s_.stage(of.stage);
+        if (p_.weights.is("ahead"))
+            s_.prepack(of.stage, order);
+        else
+            U.compute_root().layout(order);
+        auto [uo, ui] = U.split(of.filter, lanes_);
+        U.reorder({uo, of.channel, of.u, of.v, ui}).unroll(of.u).unroll(of.v).vectorize(ui, lanes_);
+    }
+
+    const Op &op_;
+    const Machine &machine_;
+    const WinogradParameters &p_;
+    const WinogradRoles r_;
+    const Stage &products_;
+    const int lanes_;
+    Schedule s_;
+    LoopName block_ = "", filters_ = ""; // of the result's loops
+    bool by_steps_ = false;
+};
 
 } // namespace
 
 Schedule schedule_winograd(const Op &op, const Machine &machine, const WinogradParameters &p) {
-    const WinogradRoles r = *roles_of(op);
-    const Stage &products = op.stage(r.products.stage);
-    const int lanes = vector_lanes(machine, products.type);
-    const auto tile = static_cast<int>(r.tile);
-    Schedule s(op, machine);
-
-    // Results: rows of tiles in blocks. Of a tile, a few filters at a time are stored, row by row
-    // of pixels, or, with channels last, pixel by pixel.
-    for (const std::string &stage : r.inlined) s.stage(stage).inline_into();
-    StageHandle Y = s.stage(r.result.stage);
-    const bool last = Y.state().def.axes.back().name() == r.result.filter;
-    auto [rows, y] = Y.split(r.result.down, tile);
-    auto [block, row] = Y.split(rows, p.rows);
-    auto [column, x] = Y.split(r.result.across, tile);
-    auto [filters, filter] = Y.split(r.result.filter, lanes);
-    const std::vector<std::string> &images = r.result.images;
-    if (last)
-        Y.reorder(after(images, {block, row, column, filters, y, x, filter}))
-            .unroll(y)
-            .unroll(x)
-            .vectorize(filter, lanes);
-    else
-        Y.reorder(after(images, {block, row, column, filters, y, filter, x}))
-            .unroll(y)
-            .unroll(filter)
-            .vectorize(x, tile);
-    // Cores divide blocks or, if there are too few of them, the loops of each step.
-    int64_t blocks = (extent_of(products, r.products.down, 64) + p.rows - 1) / p.rows;
-    for (const std::string &i : images) blocks *= number(op, r.result.stage, i);
-    const bool by_blocks = p.parallel && blocks >= threads_of(machine), by_steps = p.parallel && !by_blocks;
-    if (by_blocks) distribute_over_cores(Y, after(images, {block}), threads_of(machine));
-    if (by_steps) Y.parallel(row);
-
-    StageHandle tiles = s.stage(r.tiles.stage), half = s.stage(r.half.stage);
-    tiles.compute_at(r.result.stage, filters)
-        .reorder(after(r.tiles.images,
-                       {r.tiles.down, r.tiles.across, r.tiles.inner_row, r.tiles.inner_column, r.tiles.filter}))
-        .unroll(r.tiles.inner_row)
-        .unroll(r.tiles.inner_column)
-        .vectorize(r.tiles.filter, lanes);
-    half.compute_at(r.result.stage, filters)
-        .reorder(after(r.half.images, {r.half.down, r.half.across, r.half.v, r.half.inner_row, r.half.filter}))
-        .unroll(r.half.inner_row)
-        .unroll(r.half.v)
-        .vectorize(r.half.filter, lanes);
-
-    StageHandle M = s.stage(r.products.stage);
-    M.compute_at(r.result.stage, block);
-    const WinogradAxes &of = r.products;
-    if (M.state().position(of.across) != M.state().position(of.down) + 1)
-        M.reorder(after(of.images, {of.u, of.v, of.down, of.across, of.filter, of.channel}));
-    std::string name = "tiles";
-    while (find_axis(products, name)) name += "_";
-    LoopName all = M.fuse(of.down, of.across, name);
-    auto [groups, group] = M.split(all, p.tiles);
-    auto [fo, fi] = M.split(of.filter, p.vectors * lanes);
-    auto [co, ci] = M.split(of.channel, 4);
-    M.reorder(after(of.images, {of.u, of.v, fo, groups, co, ci, group, fi})).unroll(ci).unroll(group);
-    if (lanes > 1) M.vectorize(fi, lanes);
-    if (by_steps) M.parallel(of.u);
-    s.accumulate_in(of.stage, "registers", groups);
-
-    StageHandle V = s.stage(r.points.stage), T = s.stage(r.rows.stage);
-    V.compute_at(r.result.stage, block);
-    auto [vo, vi] = V.split(r.points.channel, lanes);
-    V.reorder(after(r.points.images, {r.points.down, r.points.across, vo, r.points.u, r.points.v, vi}))
-        .unroll(r.points.u)
-        .unroll(r.points.v)
-        .vectorize(vi, lanes);
-    if (by_steps) V.parallel(r.points.down);
-    T.compute_at(r.points.stage, vo)
-        .reorder(after(r.rows.images, {r.rows.down, r.rows.across, r.rows.inner_column, r.rows.u, r.rows.channel}))
-        .unroll(r.rows.u)
-        .unroll(r.rows.inner_column)
-        .vectorize(r.rows.channel, lanes);
-
-    const bool image_last = has_channels_last(op, r);
-    if (p.pad.is("whole")) {
-        StageHandle X = s.stage(r.padding);
-        X.compute_root();
-        if (p.parallel)
-            distribute_over_cores(X, after(r.image.images, {image_last ? r.image.down : r.image.channel}),
-                                  threads_of(machine));
-        X.vectorize(image_last ? r.image.channel : r.image.across, lanes);
-    }
-    if (!image_last) transpose_patches(s, machine, r, lanes);
-
-    transform_weights(s, r.weights, p, lanes);
-    return s;
+    return WinogradSchedule(op, machine, p).schedule();
 }
 
 } // namespace kumiko::library

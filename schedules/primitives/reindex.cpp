@@ -14,9 +14,31 @@
 
 namespace kumiko {
 
-namespace {
-
 using namespace Halide::Internal;
+
+std::optional<Expr> index_outside(const ScheduleState &state, const Stage &reader, const std::string &tensor,
+                                  const std::vector<Expr> &read) {
+    std::vector<Expr> assumed;
+    for (const Assume &a : state.assumptions) assumed.push_back(a.condition);
+    const Facts facts = facts_of(state.op, assumed);
+    const Bounds known = facts.bounds();
+    Bounds scope = facts.bounds();
+    for (const auto *axes : {&reader.axes, &reader.reduction_axes}) {
+        for (const Axis &a : *axes) scope.push(a.name(), Interval(0, simplify(facts.apply(a.extent()) - 1)));
+    }
+    const std::vector<Axis> &axes = state.axes_of(tensor);
+    const StageState *stage = state.find(tensor);
+    for (size_t i = 0; i < read.size(); i++) {
+        if (stage && stage->def.kind == Stage::Kind::Padding && pads(stage->def, i)) continue;
+        const Expr index = facts.apply(read[i]), extent = facts.apply(axes[i].extent());
+        const Interval range =
+            tensors_read(index).empty() ? range_of(simplified(index), scope) : Interval::everything();
+        if (!range.is_bounded() || !proves(range.min >= 0, known) || !proves(range.max < extent, known)) return read[i];
+    }
+    return std::nullopt;
+}
+
+namespace {
 
 struct Group {
     std::string name;
@@ -99,34 +121,6 @@ std::vector<Expr> only_read(const ScheduleState &state, const StageState &reader
     return reads[0]->args;
 }
 
-// Rejects a read that is out of bounds for some values of its axes, because the new stage covers
-// all of them.
-void check_inside(const ScheduleState &state, const StageState &reader, const std::string &tensor,
-                  const std::vector<Expr> &read, const Directive &d) {
-    std::vector<Expr> assumed;
-    for (const Assume &a : state.assumptions) assumed.push_back(a.condition);
-    const Facts facts = facts_of(state.op, assumed);
-    const Bounds known = facts.bounds();
-    Bounds scope = facts.bounds();
-    for (const auto *axes : {&reader.def.axes, &reader.def.reduction_axes}) {
-        for (const Axis &a : *axes) scope.push(a.name(), Interval(0, simplify(facts.apply(a.extent()) - 1)));
-    }
-    const std::vector<Axis> &axes = state.axes_of(tensor);
-    const StageState *stage = state.find(tensor);
-    for (size_t i = 0; i < read.size(); i++) {
-        if (stage && stage->def.kind == Stage::Kind::Padding && pads(stage->def, i)) continue;
-        const Expr index = facts.apply(read[i]), extent = facts.apply(axes[i].extent());
-        const Interval range =
-            tensors_read(index).empty() ? range_of(simplified(index), scope) : Interval::everything();
-        if (range.is_bounded() && proves(range.min >= 0, known) && proves(range.max < extent, known)) continue;
-        refuse(state, d,
-               "index " + to_string(read[i]) + " of " + tensor +
-                   " is not proved to be in bounds for all iterations of " + reader.name() +
-                   ", and the new stage would compute all of them",
-               &reader, "", "place_in, which copies only elements in bounds");
-    }
-}
-
 // The index of one axis, from the linear index of its group.
 Expr digit(const Group &g, size_t at) {
     const Expr all = Variable::make(Int(32), g.name);
@@ -172,7 +166,13 @@ void apply_reindex(ScheduleState &state, const Directive &d, size_t) {
     if (state.find(name)) refuse(state, d, consumer + " reads " + tensor + " by its own axes already", &reader);
     const std::vector<Expr> read = only_read(state, reader, tensor, d);
     const std::vector<Group> groups = groups_argument(state, reader, d);
-    check_inside(state, reader, tensor, read, d);
+    // The new stage covers all values of its axes.
+    if (const auto index = index_outside(state, reader.def, tensor, read))
+        refuse(state, d,
+               "index " + to_string(*index) + " of " + tensor +
+                   " is not proved to be in bounds for all iterations of " + reader.name() +
+                   ", and the new stage would compute all of them",
+               &reader, "", "place_in, which copies only elements in bounds");
     check_steps(state, reader, tensor, groups, d);
 
     StageState made;

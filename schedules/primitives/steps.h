@@ -21,6 +21,10 @@ void check_loop_name(const ScheduleState &state, const Directive &d, const Stage
 StageState copy_of(const ScheduleState &state, const std::string &tensor, const std::string &name);
 // Redirects the stage's reads of `from` to `to`.
 void redirect_reads(StageState &reader, const std::string &from, const std::string &to);
+// The first index of a read of `tensor` by the stage that is not proved to be in bounds for all
+// values of the stage's axes; nullopt if all are.
+std::optional<Expr> index_outside(const ScheduleState &state, const Stage &reader, const std::string &tensor,
+                                  const std::vector<Expr> &read);
 // Parses a storage order. Rejects one that does not cover each axis exactly once.
 std::vector<LayoutTerm> parse_layout(const ScheduleState &state, const StageState &stage, const Directive &d,
                                      const std::vector<std::string> &texts);

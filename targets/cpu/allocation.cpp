@@ -3,7 +3,7 @@
 // replacement keeps in a register. Outside of these loops, where sums begin and end, an access may
 // cover some lanes of a piece: the last columns of a product whose instruction takes whole vectors.
 // If an index is not constant, the array stays one block of memory and the compiler warns by name.
-#include "targets/cpu/codegen.h"
+#include "targets/cpu/statements.h"
 
 #include "support/error.h"
 #include "targets/cpu/workspace.h"
@@ -117,7 +117,7 @@ private:
 
 } // namespace
 
-bool Codegen::split_into_pieces(const Allocate *op, Array &array) {
+bool Accesses::split_into_pieces(const Allocate *op, Array &array) {
     FindAccesses found(op->name);
     op->body.accept(&found);
     int64_t size = op->constant_allocation_size();
@@ -192,7 +192,7 @@ void for_each_piece(const Array &array, const std::vector<int64_t> &lanes, F eac
 
 } // namespace
 
-Value *Codegen::load_register(const Array &array, const std::string &name, Type t, const Expr &e) {
+Value *Accesses::load_register(const Array &array, const std::string &name, Type t, const Expr &e) {
     std::vector<Value *> parts;
     for_each_piece(array, *constant_lanes(e), [&](auto piece, size_t, size_t count, int within) {
         llvm::Type *slot = type(array.type.with_lanes(int(piece->second.second)));
@@ -203,7 +203,7 @@ Value *Codegen::load_register(const Array &array, const std::string &name, Type 
     return concat(parts);
 }
 
-void Codegen::store_register(const Array &array, const std::string &name, Type t, const Expr &e, Value *v) {
+void Accesses::store_register(const Array &array, const std::string &name, Type t, const Expr &e, Value *v) {
     for_each_piece(array, *constant_lanes(e), [&](auto piece, size_t first, size_t count, int within) {
         const auto &[slot, lanes] = piece->second;
         Value *part = is_vector(v) ? slice(v, int(first), int(count)) : v;
@@ -224,7 +224,7 @@ void Codegen::store_register(const Array &array, const std::string &name, Type t
     });
 }
 
-void Codegen::allocate(const Allocate *op) {
+void Statements::allocate(const Allocate *op) {
     Array array;
     array.type = op->type;
     array.alignment = 64;
@@ -237,6 +237,7 @@ void Codegen::allocate(const Allocate *op) {
         }
         // 0 if an axis is empty.
         int64_t size = op->extents.empty() ? 1 : op->constant_allocation_size();
+        array.elements = size;
         bool wants_registers = op->memory_type == Halide::MemoryType::Register;
         if (!wants_registers || !split_into_pieces(op, array)) {
             llvm::Type *t =

@@ -1,6 +1,6 @@
 // Calls: Halide's intrinsics, math functions, tensor instructions, prefetches.
 #include "schedules/values.h"
-#include "targets/cpu/codegen.h"
+#include "targets/cpu/expressions.h"
 #include "targets/lower/extern_calls.h"
 
 #include "support/error.h"
@@ -13,7 +13,7 @@ namespace kumiko::cpu {
 using namespace Halide::Internal;
 
 // Only the selected side is evaluated; under a vector condition both are.
-Value *Codegen::if_then_else(const Expr &c, const Expr &a, const Expr &b) {
+Value *Expressions::if_then_else(const Expr &c, const Expr &a, const Expr &b) {
     Value *test = condition(c);
     if (is_vector(test)) {
         Value *x = value(a);
@@ -44,7 +44,7 @@ Value *Codegen::if_then_else(const Expr &c, const Expr &a, const Expr &b) {
 
 // A negative amount shifts the other way. Amounts of at least the width give 0, or the sign for
 // signed right shifts.
-Value *Codegen::shift(const Call *op, bool left) {
+Value *Expressions::shift(const Call *op, bool left) {
     Type t = op->type, amount_type = op->args[1].type();
     Value *a = value(op->args[0]), *n = value(op->args[1]);
     Value *bits = constant(t, t.bits()), *zero = constant(t, 0), *last = constant(t, t.bits() - 1);
@@ -70,7 +70,7 @@ Value *Codegen::shift(const Call *op, bool left) {
 }
 
 // kumiko.prefetch(array, index, locality 1 (far) to 3 (near), write)
-Value *Codegen::prefetch(const Call *op) {
+Value *Expressions::prefetch(const Call *op) {
     std::string name;
     if (const auto *v = op->args[0].as<Variable>()) {
         name = v->name;
@@ -94,7 +94,7 @@ Value *Codegen::prefetch(const Call *op) {
 }
 
 // The address of an operand that an instruction takes in memory.
-Value *Codegen::address_of(const Load *element) {
+Value *Expressions::address_of(const Load *element) {
     const Array *array = arrays_.find(element->name);
     if (!array || !array->pointer)
         throw Unsupported("kernel " + kernel_ + ": an instruction that takes " + element->name +
@@ -102,7 +102,7 @@ Value *Codegen::address_of(const Load *element) {
     return this->element(array->pointer, array->type, index(element->index));
 }
 
-Emission Codegen::emission(const std::string &name) const {
+Emission Expressions::emission(const std::string &name) const {
     const Instruction *declared = instructions_ ? instructions_->find(name) : nullptr;
     if (declared && declared->emitter)
         return {.declared = declared, .emitter = static_cast<const Emitter *>(declared->emitter.get()), .own = true};
@@ -112,7 +112,7 @@ Emission Codegen::emission(const std::string &name) const {
             .builtin = emitters_->is_builtin(name)};
 }
 
-Value *Codegen::instruction(const Call *op) {
+Value *Expressions::instruction(const Call *op) {
     const std::string name = op->name.substr(instruction_prefix.size());
     const Emission how = emission(name);
     if (!how.emitter) {
@@ -135,13 +135,13 @@ Value *Codegen::instruction(const Call *op) {
 }
 
 // kumiko.opaque(x) is x behind a barrier that LLVM cannot see through.
-Value *Codegen::opaque(const Call *op) {
+Value *Expressions::opaque(const Call *op) {
     Value *v = value(op->args[0]);
     auto *of = llvm::FunctionType::get(v->getType(), {v->getType()}, false);
     return ir_.CreateCall(llvm::InlineAsm::get(of, "", "=r,0", false), {v});
 }
 
-Value *Codegen::math_call(const Call *op, const std::string &function, Type of) {
+Value *Expressions::math_call(const Call *op, const std::string &function, Type of) {
     if (const auto known = called_.find(op); known != called_.end()) return known->second;
     std::vector<Value *> args;
     for (const Expr &arg : op->args) args.push_back(value(arg));
@@ -150,7 +150,7 @@ Value *Codegen::math_call(const Call *op, const std::string &function, Type of) 
     return result;
 }
 
-Value *Codegen::call(const Call *op) {
+Value *Expressions::call(const Call *op) {
     if (op->name == "kumiko.opaque") {
         return opaque(op);
     }
@@ -182,7 +182,7 @@ Value *Codegen::call(const Call *op) {
     throw Unsupported("kernel " + kernel_ + ": call of \"" + op->name + "\", which code generation does not know");
 }
 
-Value *Codegen::absolute(const Call *op) {
+Value *Expressions::absolute(const Call *op) {
     const bool half = op->type.is_float() && op->type.bits() == 16;
     Type from = op->args[0].type();
     Value *a = value(op->args[0]);
@@ -195,7 +195,7 @@ Value *Codegen::absolute(const Call *op) {
     return from.is_int() ? ir_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, a, ir_.getFalse()) : a;
 }
 
-Value *Codegen::absolute_difference(const Call *op) {
+Value *Expressions::absolute_difference(const Call *op) {
     const bool half = op->type.is_float() && op->type.bits() == 16;
     Type from = op->args[0].type();
     Value *a = value(op->args[0]), *b = value(op->args[1]);
@@ -212,7 +212,7 @@ Value *Codegen::absolute_difference(const Call *op) {
 }
 
 // Like C's / and %, except that x/0 = 0 and the least number divided by -1 wraps around.
-Value *Codegen::divide_to_zero(const Call *op) {
+Value *Expressions::divide_to_zero(const Call *op) {
     Type t = op->type;
     Value *a = value(op->args[0]), *b = value(op->args[1]), *zero = constant(t, 0);
     Value *bad = ir_.CreateICmpEQ(b, zero);
@@ -232,7 +232,7 @@ Value *Codegen::divide_to_zero(const Call *op) {
 }
 
 // The plain operation on floats, without contraction.
-Value *Codegen::strict(const Call *op) {
+Value *Expressions::strict(const Call *op) {
     Type t = op->type;
     llvm::IRBuilderBase::FastMathFlagGuard guard(ir_);
     Type from = op->args[0].type();
@@ -289,7 +289,7 @@ bool has_lowering(const Call *op) {
 } // namespace
 
 // A list of cases, one for each intrinsic.
-Value *Codegen::intrinsic(const Call *op) {
+Value *Expressions::intrinsic(const Call *op) {
     Type t = op->type;
     auto arg = [&](int i) { return value(op->args[i]); };
     if (op->is_tag() || op->is_intrinsic({Call::promise_clamped, Call::unsafe_promise_clamped})) {

@@ -1,7 +1,7 @@
 // Casts among all types. Integers truncate or extend by the source's sign. Floats round once, to
 // nearest even. A float becomes an integer by truncation with saturation, and NaN becomes 0.
 // Anything becomes bool by comparison with zero.
-#include "targets/cpu/codegen.h"
+#include "targets/cpu/expressions.h"
 
 #include <llvm/IR/Constants.h>
 
@@ -13,7 +13,7 @@ using namespace Halide::Internal;
 
 // The range of a float expression that minima and maxima with constants limit. These return the
 // constant for NaN.
-Codegen::FloatRange Codegen::range_of_clamped(const Expr &e) {
+Arithmetic::FloatRange Arithmetic::range_of_clamped(const Expr &e) {
     const auto *least = e.as<Min>();
     const auto *greatest = e.as<Max>();
     const auto limit = least ? as_const_float(least->b) : greatest ? as_const_float(greatest->b) : std::nullopt;
@@ -24,7 +24,7 @@ Codegen::FloatRange Codegen::range_of_clamped(const Expr &e) {
 }
 
 // Limits a float to [low, high]; NaN becomes `number`. Omits what the range makes redundant.
-Value *Codegen::limited(Value *x, double low, double high, double number, const FloatRange &range) {
+Value *Arithmetic::limited(Value *x, double low, double high, double number, const FloatRange &range) {
     llvm::Type *f = x->getType();
     Value *lower = llvm::ConstantFP::get(f, low), *upper = llvm::ConstantFP::get(f, high);
     // NaN is not above the lower bound and needs no test if it becomes that.
@@ -38,7 +38,7 @@ Value *Codegen::limited(Value *x, double low, double high, double number, const 
 
 // If both bounds are exact in the float type, the value is clamped before the conversion; otherwise
 // the result is patched after it. So every step is one vector instruction and no step is undefined.
-Value *Codegen::float_to_int(Value *v, Type from, Type to, const FloatRange &range) {
+Value *Arithmetic::float_to_int(Value *v, Type from, Type to, const FloatRange &range) {
     if (from.bits() == 16) {
         v = widen_half(v, from);
         from = Float(32, from.lanes());
@@ -76,7 +76,7 @@ Value *Codegen::float_to_int(Value *v, Type from, Type to, const FloatRange &ran
 // round(x), or round(x) plus an integer, as 8 or 16 bits. x is clamped to the range of the result
 // and rounded by the conversion itself. The second clamp as an integer is free: it becomes a
 // saturating narrowing instruction. A clamp of round(x) by integers is one of x.
-Value *Codegen::rounded_to_int(const Cast *op) {
+Value *Expressions::rounded_to_int(const Cast *op) {
     const Type to = op->type, from = op->value.type();
     if (!to.is_int_or_uint() || (to.bits() != 8 && to.bits() != 16) || from.element_of() != Float(32)) return nullptr;
     const auto integer = [](const Expr &e) {
@@ -121,7 +121,7 @@ Value *Codegen::rounded_to_int(const Cast *op) {
     return ir_.CreateTrunc(i, type(to));
 }
 
-Value *Codegen::cast(Value *v, Type from, Type to, const FloatRange &range) {
+Value *Arithmetic::cast(Value *v, Type from, Type to, const FloatRange &range) {
     llvm::IRBuilderBase::FastMathFlagGuard guard(ir_);
     ir_.clearFastMathFlags();
     from = from.with_lanes(to.lanes());

@@ -3,8 +3,10 @@
 #include "runtime/cpu_features.h"
 #include "runtime/kumiko_runtime.h"
 #include "support/error.h"
+#include "targets/cpu/optimize.h"
 
 #include <llvm/ADT/StringMap.h>
+#include <llvm/MC/MCSubtargetInfo.h>
 #include <llvm/TargetParser/Host.h>
 #include <llvm/TargetParser/Triple.h>
 #include <llvm/TargetParser/X86TargetParser.h>
@@ -123,6 +125,11 @@ uint64_t CpuTarget::required_features() const {
         if (on.lookup(known[i]) && !off) set |= uint64_t(1) << i;
     }
     return set;
+}
+
+bool CpuTarget::has_fast_gather() const {
+    if (architecture() != "x86_64") return true;
+    return cpu::make_target_machine(*this)->getMCSubtargetInfo()->checkFeatures("+fast-gather");
 }
 
 CpuTarget CpuTarget::baseline() const {

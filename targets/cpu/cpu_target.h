@@ -35,6 +35,9 @@ struct CpuTarget {
     // The least capable processor of this architecture and system. Code that decides at run time
     // which other code may run is compiled for it.
     CpuTarget baseline() const;
+    // Whether a gather instruction is faster than loads and inserts of its lanes, by LLVM's model
+    // of the processor: on Intel's since Skylake, on no AMD Zen.
+    bool has_fast_gather() const;
     // True for triples without an operating system: the only libc functions assumed are memset and
     // memcpy, beside the runtime's hooks.
     bool freestanding() const;

@@ -1,7 +1,7 @@
 // Integer division with Halide's semantics: Euclidean (the remainder is never negative, so for
 // positive divisors the quotient rounds to floor), and x/0 = x%0 = 0. The least number divided by
 // -1 wraps.
-#include "targets/cpu/codegen.h"
+#include "targets/cpu/arithmetic.h"
 
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/PatternMatch.h>
@@ -30,7 +30,7 @@ int log2_exact(int64_t v) { return v > 0 && (v & (v - 1)) == 0 ? __builtin_ctzll
 } // namespace
 
 // Quotient and remainder by a divisor that is not a constant.
-std::pair<Value *, Value *> Codegen::divide_floor(Type t, Value *a, Value *b) {
+std::pair<Value *, Value *> Arithmetic::divide_floor(Type t, Value *a, Value *b) {
     Value *zero = constant(t, 0), *one = constant(t, 1);
     Value *by_zero = ir_.CreateICmpEQ(b, zero);
     Value *safe = ir_.CreateSelect(by_zero, one, b);
@@ -72,7 +72,7 @@ std::pair<Value *, Value *> Codegen::divide_floor(Type t, Value *a, Value *b) {
     return {ir_.CreateSelect(by_zero, zero, quotient), ir_.CreateSelect(by_zero, zero, remainder)};
 }
 
-Value *Codegen::divide(Type t, Value *a, Value *b, bool nonnegative) {
+Value *Arithmetic::divide(Type t, Value *a, Value *b, bool nonnegative) {
     if (t.is_bool()) {
         return ir_.CreateAnd(a, b); // x/1 = x, x/0 = 0
     }
@@ -99,7 +99,7 @@ Value *Codegen::divide(Type t, Value *a, Value *b, bool nonnegative) {
     return ir_.CreateXor(ir_.CreateUDiv(ir_.CreateXor(a, sign), b), sign);
 }
 
-Value *Codegen::modulo(Type t, Value *a, Value *b, bool nonnegative) {
+Value *Arithmetic::modulo(Type t, Value *a, Value *b, bool nonnegative) {
     if (t.is_bool()) {
         return constant(t, 0); // x%1 = 0, x%0 = 0
     }

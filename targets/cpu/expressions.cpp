@@ -1,5 +1,7 @@
-// Arithmetic, comparisons, vectors.
-#include "targets/cpu/codegen.h"
+// Values of expressions: arithmetic, comparisons, vectors.
+//
+// One file, because it is one switch with a function for each kind of expression.
+#include "targets/cpu/expressions.h"
 #include "targets/cpu/zero_lanes.h"
 
 #include "support/error.h"
@@ -8,11 +10,15 @@
 
 namespace kumiko::cpu {
 
+Expressions::Expressions(llvm::LLVMContext &context, const CodegenOptions &options, const std::string &module_name)
+    : Accesses(context, options, module_name),
+      emitters_(options.emitters ? options.emitters
+                                 : std::make_shared<const EmitterRegistry>(EmitterRegistry::builtin())) {}
+
 using namespace Halide::Internal;
 
 namespace {
 
-bool is_half(Type t) { return t.is_float() && t.bits() == 16; }
 bool is_f16(Type t) { return is_half(t) && !t.is_bfloat(); }
 
 // True if the expression consists of constants, variables and arithmetic only, so that it can be
@@ -47,7 +53,7 @@ bool is_plain_index(const Expr &e) {
 } // namespace
 
 // Whether the expression is known not to be negative, from the signs of sizes and loop variables.
-bool Codegen::is_nonnegative(const Expr &e) {
+bool Expressions::is_nonnegative(const Expr &e) {
     if (e.type().is_uint()) {
         return true;
     }
@@ -81,25 +87,8 @@ bool Codegen::is_nonnegative(const Expr &e) {
     return false;
 }
 
-Value *Codegen::ramp(Value *base, Value *stride, int lanes, bool no_wrap) {
-    if (is_vector(base)) { // a nested ramp: whole vectors, each one stride after the other
-        std::vector<Value *> parts{base};
-        for (int i = 1; i < lanes; i++) {
-            parts.push_back(ir_.CreateAdd(parts.back(), stride, "", false, no_wrap));
-        }
-        return concat(parts);
-    }
-    std::vector<llvm::Constant *> steps;
-    for (int i = 0; i < lanes; i++) {
-        steps.push_back(llvm::ConstantInt::get(base->getType(), i));
-    }
-    Value *offsets = llvm::ConstantVector::get(steps);
-    offsets = ir_.CreateMul(offsets, broadcast(stride, lanes), "", false, no_wrap);
-    return ir_.CreateAdd(broadcast(base, lanes), offsets, "", false, no_wrap);
-}
-
 // Index arithmetic: widened to i64 at the leaves. It cannot overflow there, and LLVM is told so.
-Value *Codegen::index(const Expr &e) {
+Value *Expressions::index(const Expr &e) {
     llvm::Type *wide = with_lanes(ir_.getInt64Ty(), e.type().lanes());
     if (const auto *c = e.as<IntImm>()) {
         return i64(c->value);
@@ -152,9 +141,9 @@ Value *Codegen::index(const Expr &e) {
     return e.type().is_uint() ? ir_.CreateZExtOrTrunc(narrow, wide) : ir_.CreateSExtOrTrunc(narrow, wide);
 }
 
-Value *Codegen::condition(const Expr &e) { return value(e); }
+Value *Expressions::condition(const Expr &e) { return value(e); }
 
-Value *Codegen::binary(const Expr &e, const Expr &ea, const Expr &eb) {
+Value *Expressions::binary(const Expr &e, const Expr &ea, const Expr &eb) {
     Type t = e.type();
     Value *a = value(ea), *b = value(eb);
     // If the processor computes in f16, a product and a sum may round once, as in f32.
@@ -207,21 +196,7 @@ Value *Codegen::binary(const Expr &e, const Expr &ea, const Expr &eb) {
     return half ? narrow_to_half(result, t) : result;
 }
 
-// max(a, b) = a > b ? a : b, and min likewise with <: what maxps and minps do, NaN included.
-Value *Codegen::minmax(Type t, Value *a, Value *b, bool maximum) {
-    if (t.is_float()) {
-        Value *x = is_half(t) ? widen_half(a, t) : a, *y = is_half(t) ? widen_half(b, t) : b;
-        return ir_.CreateSelect(maximum ? ir_.CreateFCmpOGT(x, y) : ir_.CreateFCmpOLT(x, y), a, b);
-    }
-    if (t.is_bool()) {
-        return maximum ? ir_.CreateOr(a, b) : ir_.CreateAnd(a, b);
-    }
-    auto id = t.is_uint() ? (maximum ? llvm::Intrinsic::umax : llvm::Intrinsic::umin)
-                          : (maximum ? llvm::Intrinsic::smax : llvm::Intrinsic::smin);
-    return ir_.CreateBinaryIntrinsic(id, a, b);
-}
-
-Value *Codegen::compare(const Expr &e, const Expr &ea, const Expr &eb) {
+Value *Expressions::compare(const Expr &e, const Expr &ea, const Expr &eb) {
     Type t = ea.type();
     Value *a, *b;
     if (is_plain_index(ea) && is_plain_index(eb)) {
@@ -255,9 +230,7 @@ Value *Codegen::compare(const Expr &e, const Expr &ea, const Expr &eb) {
     }
 }
 
-Value *Codegen::select(Value *c, Value *a, Value *b) { return ir_.CreateSelect(c, a, b); }
-
-Value *Codegen::shuffle(const Shuffle *op) {
+Value *Expressions::shuffle(const Shuffle *op) {
     std::vector<Value *> parts;
     for (const Expr &v : op->vectors) {
         parts.push_back(value(v));
@@ -271,7 +244,7 @@ Value *Codegen::shuffle(const Shuffle *op) {
 
 // Reduced as a balanced tree over neighbouring lanes of each group, so the order depends on the
 // lane count only.
-Value *Codegen::vector_reduce(const VectorReduce *op) {
+Value *Expressions::vector_reduce(const VectorReduce *op) {
     Value *v = value(op->value);
     int groups = op->type.lanes(), factor = op->value.type().lanes() / groups;
     std::vector<Value *> terms;
@@ -328,7 +301,7 @@ Value *Codegen::vector_reduce(const VectorReduce *op) {
 }
 
 // A switch over the kinds of expressions.
-Value *Codegen::value(const Expr &e) {
+Value *Expressions::value(const Expr &e) {
     Type t = e.type();
     switch (e.node_type()) {
     case IRNodeType::IntImm:
@@ -443,6 +416,53 @@ Value *Codegen::value(const Expr &e) {
     default:
         throw Unsupported("kernel " + kernel_ + ": an expression node that code generation does not know");
     }
+}
+
+namespace {
+
+// Whether a let's value contains loads or calls; without them it is index arithmetic, which may be
+// computed without wrap-around.
+class HasValues : public IRVisitor {
+public:
+    bool found = false;
+
+private:
+    using IRVisitor::visit;
+    void visit(const Load *) override { found = true; }
+    void visit(const Call *op) override { found |= !op->is_tag(); }
+};
+
+} // namespace
+
+Symbol Expressions::bind_index(Value *v, Type t, bool nonnegative, ModulusRemainder alignment) {
+    Symbol s;
+    s.index = v;
+    s.value = t.bits() == 64 ? v : ir_.CreateTrunc(v, type(t));
+    s.nonnegative = nonnegative;
+    s.alignment = alignment;
+    return s;
+}
+
+Symbol Expressions::bind(const Expr &e) {
+    Type t = e.type();
+    if (t.is_scalar() && t.is_int() && t.bits() >= 32) {
+        ModulusRemainder alignment = modulus_remainder(e, alignments_);
+        bool nonnegative = is_nonnegative(e);
+        HasValues values;
+        e.accept(&values);
+        if (!values.found) {
+            return bind_index(index(e), t, nonnegative, alignment);
+        }
+        Symbol s;
+        s.value = value(e);
+        s.index = ir_.CreateSExt(s.value, ir_.getInt64Ty());
+        s.nonnegative = nonnegative;
+        s.alignment = alignment;
+        return s;
+    }
+    Symbol s;
+    s.value = value(e);
+    return s;
 }
 
 } // namespace kumiko::cpu

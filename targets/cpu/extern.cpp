@@ -1,6 +1,6 @@
 // Calls of users' functions (dsl/extern.h): tables of arrays, extents and strides on the stack, and
 // the returned status.
-#include "targets/cpu/codegen.h"
+#include "targets/cpu/expressions.h"
 #include "targets/lower/extern_calls.h"
 
 #include "support/error.h"
@@ -9,7 +9,7 @@ namespace kumiko::cpu {
 
 using namespace Halide::Internal;
 
-Value *Codegen::extern_call(const Call *op) {
+Value *Expressions::extern_call(const Call *op) {
     const ExternUse use = extern_use(op);
     std::vector<Value *> arrays, extents, strides;
     const int64_t count = op->args[3].as<IntImm>()->value;

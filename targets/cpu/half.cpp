@@ -1,8 +1,8 @@
 // The two 16-bit floats, represented by their bits. Arithmetic is done in f32 and rounded after
 // each operation, which for + - * / and sqrt gives the correctly rounded result, because f32 has
 // more than twice their precision plus two bits (Figueroa, "When is double rounding innocuous?",
-// 1995). Sums and products of f16 are the processor's own where it has them (Codegen::binary).
-#include "targets/cpu/codegen.h"
+// 1995). Sums and products of f16 are the processor's own where it has them (Expressions::binary).
+#include "targets/cpu/expressions.h"
 
 #include <llvm/IR/Constants.h>
 #include <llvm/IR/IntrinsicsX86.h>
@@ -10,7 +10,7 @@
 
 namespace kumiko::cpu {
 
-Value *Codegen::widen_half(Value *v, Type from) {
+Value *Arithmetic::widen_half(Value *v, Type from) {
     int n = lanes(v);
     llvm::Type *i32 = with_lanes(ir_.getInt32Ty(), n), *f32 = with_lanes(ir_.getFloatTy(), n);
     auto c = [&](uint32_t bits) { return llvm::ConstantInt::get(i32, bits); };
@@ -36,7 +36,7 @@ Value *Codegen::widen_half(Value *v, Type from) {
 }
 
 // Adds just under half of the last kept place, or exactly half when that place is odd.
-Value *Codegen::narrow_to_bfloat(Value *v) {
+Value *Arithmetic::narrow_to_bfloat(Value *v) {
     int n = lanes(v);
     llvm::Type *i32 = with_lanes(ir_.getInt32Ty(), n), *i16 = with_lanes(ir_.getInt16Ty(), n);
     auto c = [&](uint32_t bits) { return llvm::ConstantInt::get(i32, bits); };
@@ -50,7 +50,7 @@ Value *Codegen::narrow_to_bfloat(Value *v) {
 
 // AVX-512's conversion of 16 or 32 lanes rounds to nearest in every mode, but treats subnormal
 // numbers as zeros. If a lane has one, narrow_to_bfloat converts all lanes.
-Value *Codegen::narrow_by_instruction(Value *v) {
+Value *Arithmetic::narrow_by_instruction(Value *v) {
     const int n = lanes(v);
     constexpr int subnormal = 0x20;
     Value *any = nullptr;
@@ -86,7 +86,7 @@ Value *Codegen::narrow_by_instruction(Value *v) {
     return result;
 }
 
-Value *Codegen::narrow_to_half(Value *v, Type to) {
+Value *Arithmetic::narrow_to_half(Value *v, Type to) {
     int n = lanes(v);
     llvm::Type *i32 = with_lanes(ir_.getInt32Ty(), n), *i16 = with_lanes(ir_.getInt16Ty(), n);
     llvm::Type *f32 = with_lanes(ir_.getFloatTy(), n);
@@ -124,7 +124,7 @@ Value *Codegen::narrow_to_half(Value *v, Type to) {
 // Rounding to odd keeps a sticky bit of everything cut off, so that rounding the result again to a
 // much shorter format equals a single rounding (Boldo and Melquiond, "Emulation of FMA and
 // correctly rounded sums", 2008).
-Value *Codegen::round_to_odd(Value *v) {
+Value *Arithmetic::round_to_odd(Value *v) {
     int n = lanes(v);
     llvm::Type *i32 = with_lanes(ir_.getInt32Ty(), n), *f32 = with_lanes(ir_.getFloatTy(), n);
     llvm::IRBuilderBase::FastMathFlagGuard guard(ir_);
@@ -142,7 +142,7 @@ Value *Codegen::round_to_odd(Value *v) {
 
 // Via f64: exact for 32 bits. For 64 bits all bits below 2^17 are first folded into one sticky bit,
 // far below the last place of a 16-bit float of that magnitude.
-Value *Codegen::int_to_half(Value *v, Type from, Type to) {
+Value *Arithmetic::int_to_half(Value *v, Type from, Type to) {
     llvm::Type *f64 = with_lanes(ir_.getDoubleTy(), lanes(v)), *f32 = with_lanes(ir_.getFloatTy(), lanes(v));
     if (from.bits() <= 16) {
         return narrow_to_half(from.is_int() ? ir_.CreateSIToFP(v, f32) : ir_.CreateUIToFP(v, f32), to);

@@ -62,33 +62,6 @@ bool has_feature(const std::string &architecture, uint64_t have, const std::stri
 
 } // namespace
 
-void Codegen::set_attributes(llvm::Function *f) {
-    const CpuTarget &target = options_.target;
-    f->addFnAttr(llvm::Attribute::NoUnwind);
-    f->setUWTableKind(llvm::UWTableKind::Async);
-    f->addFnAttr("target-cpu", target.cpu);
-    f->addFnAttr("target-features", target.features);
-    f->addFnAttr("frame-pointer", "all");
-    f->addFnAttr("no-trapping-math", "true");
-    if (target.vector_bits >= 512 && target.architecture() == "x86_64") {
-        f->addFnAttr("prefer-vector-width", "512");
-        f->addFnAttr("min-legal-vector-width", "512");
-    }
-}
-
-void Codegen::begin_function(llvm::Function *f) {
-    function_ = f;
-    ir_.SetInsertPoint(llvm::BasicBlock::Create(context_, "entry", f));
-}
-
-llvm::Function *Codegen::hook(const std::string &name, llvm::Type *result, std::vector<llvm::Type *> args) {
-    auto callee =
-        module->getOrInsertFunction(options_.runtime_prefix + "_" + name, llvm::FunctionType::get(result, args, false));
-    auto *f = llvm::cast<llvm::Function>(callee.getCallee());
-    f->addFnAttr(llvm::Attribute::NoUnwind);
-    return f;
-}
-
 // One alias scope for each array of the kernel; an access to one array is declared not to touch any
 // other.
 void Codegen::declare_scopes(const Nest &nest) {
@@ -119,47 +92,6 @@ void Codegen::declare_scopes(const Nest &nest) {
         alias_[name] = {llvm::MDNode::get(context_, {scope}),
                         others.empty() ? nullptr : llvm::MDNode::get(context_, others)};
     }
-}
-
-// Returns from the function and frees the live workspaces. Each workspace has one block that frees
-// it and branches to the block of the enclosing one, so code size is linear in their number.
-void Codegen::return_code(Value *code) {
-    if (workspaces_.empty()) {
-        ir_.CreateRet(code);
-        return;
-    }
-    for (size_t n = workspaces_.size(); n-- > 0;) {
-        Workspace &w = workspaces_[n];
-        const bool known = w.exit;
-        if (!known) {
-            w.exit = block("leave");
-            w.code = llvm::PHINode::Create(ir_.getInt32Ty(), 2, "", w.exit);
-        }
-        w.code->addIncoming(code, ir_.GetInsertBlock());
-        ir_.CreateBr(w.exit);
-        if (known) return;
-        ir_.SetInsertPoint(w.exit);
-        ir_.CreateCall(hook("free", ir_.getVoidTy(), {w.pointer->getType()}), {w.pointer});
-        code = w.code;
-    }
-    ir_.CreateRet(code);
-}
-
-void Codegen::fail_unless(Value *ok, int code, const std::string &text) {
-    fail_unless(ok, ir_.getInt32(static_cast<uint32_t>(code)), text);
-}
-
-void Codegen::fail_unless(Value *ok, Value *code, const std::string &text) {
-    if (auto *known = llvm::dyn_cast<llvm::ConstantInt>(ok); known && known->isOne()) {
-        return;
-    }
-    llvm::BasicBlock *failed = block("fail"), *after = block("checked");
-    ir_.CreateCondBr(ok, after, failed, llvm::MDBuilder(context_).createBranchWeights(1 << 20, 1));
-    ir_.SetInsertPoint(failed);
-    llvm::Function *fail = hook("fail", ir_.getInt32Ty(), {ir_.getInt32Ty(), llvm::PointerType::getUnqual(context_)});
-    fail->addFnAttr(llvm::Attribute::Cold);
-    return_code(ir_.CreateCall(fail, {code, ir_.CreateGlobalStringPtr(text)}));
-    ir_.SetInsertPoint(after);
 }
 
 void Codegen::packed_entry(const Nest &nest, llvm::Function *kernel) {
@@ -217,6 +149,22 @@ void Codegen::check_instruction(const std::string &name) const {
     }
 }
 
+namespace {
+
+// The number of elements of a dense array if it is constant, otherwise 0.
+int64_t constant_size(const TensorArgument &t) {
+    int64_t size = 1;
+    for (size_t d = t.extents.size(); d-- > 0;) {
+        const auto extent = Halide::Internal::as_const_int(t.extents[d]),
+                   stride = Halide::Internal::as_const_int(t.strides[d]);
+        if (!extent || !stride || *stride != size) return 0;
+        size *= *extent;
+    }
+    return size;
+}
+
+} // namespace
+
 void Codegen::add(const Nest &nest) {
     kernel_ = nest.name;
     instructions_ = nest.instructions;
@@ -255,6 +203,7 @@ void Codegen::add(const Nest &nest) {
         array.pointer = arg;
         array.type = t.type;
         array.alignment = unsigned(std::max(1, t.type.bits() / 8));
+        array.elements = constant_size(t);
         arrays.push_back(std::make_unique<ScopedBinding<Array>>(arrays_, t.name, array));
     }
     for (size_t i = 0; i < nest.sizes.size(); i++) {

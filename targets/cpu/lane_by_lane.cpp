@@ -3,7 +3,7 @@
 // 32 bytes at the end of a row become about a hundred instructions, and several such loops take a
 // second to compile. AVX2 has 32-bit gathers, but LLVM writes out those of 16 lanes for most
 // processors, where they are slow.
-#include "targets/cpu/codegen.h"
+#include "targets/cpu/accesses.h"
 
 #include <llvm/IR/Constants.h>
 
@@ -11,7 +11,7 @@
 
 namespace kumiko::cpu {
 
-bool Codegen::lane_by_lane(Type t, Value *mask, bool gathers) const {
+bool Accesses::lane_by_lane(Type t, Value *mask, bool gathers) const {
     constexpr int few = 16; // of 8 floats the lanes written out are about as long as the loop
     if (t.lanes() < few || (mask && llvm::isa<llvm::Constant>(mask))) return false;
     const CpuTarget &target = options_.target;
@@ -22,13 +22,13 @@ bool Codegen::lane_by_lane(Type t, Value *mask, bool gathers) const {
 }
 
 // One slot for all accesses of the function: its content is consumed before the next access.
-Value *Codegen::lane_slot(const std::string &role, llvm::Type *type) {
+Value *Accesses::lane_slot(const std::string &role, llvm::Type *type) {
     Value *&slot = lane_slots_[{function_, role, type}];
     if (!slot) slot = stack_slot(type, 64, role);
     return slot;
 }
 
-void Codegen::for_each_lane(int lanes, Value *mask, const std::function<void(Value *lane)> &access) {
+void Accesses::for_each_lane(int lanes, Value *mask, const std::function<void(Value *lane)> &access) {
     Value *on = nullptr;
     if (mask) {
         llvm::Type *bytes = with_lanes(ir_.getInt8Ty(), lanes);
@@ -59,7 +59,7 @@ void Codegen::for_each_lane(int lanes, Value *mask, const std::function<void(Val
 
 // Returns the function that gives the offset of a lane. A gather's offsets are stored on the stack
 // first. Without offsets, the offset is the lane's number.
-std::function<Value *(Value *)> Codegen::offset_of_lane(Value *offsets) {
+std::function<Value *(Value *)> Accesses::offset_of_lane(Value *offsets) {
     if (!offsets) return [](Value *lane) { return lane; };
     Value *slot = lane_slot("offsets", offsets->getType());
     ir_.CreateAlignedStore(offsets, slot, llvm::Align(64));
@@ -68,7 +68,7 @@ std::function<Value *(Value *)> Codegen::offset_of_lane(Value *offsets) {
     };
 }
 
-Value *Codegen::load_lane_by_lane(const std::string &name, Type t, Value *first, Value *offsets, Value *mask) {
+Value *Accesses::load_lane_by_lane(const std::string &name, Type t, Value *first, Value *offsets, Value *mask) {
     llvm::Type *all = memory_type(t), *one = memory_type(t.element_of());
     // The slot is aligned, so LLVM loads whole registers for a vector of 17 and computes on the
     // extra lanes, which are zeros here.
@@ -85,7 +85,8 @@ Value *Codegen::load_lane_by_lane(const std::string &name, Type t, Value *first,
     return ir_.CreateAlignedLoad(all, slot, llvm::Align(64));
 }
 
-void Codegen::store_lane_by_lane(const std::string &name, Type t, Value *first, Value *offsets, Value *v, Value *mask) {
+void Accesses::store_lane_by_lane(const std::string &name, Type t, Value *first, Value *offsets, Value *v,
+                                  Value *mask) {
     llvm::Type *one = memory_type(t.element_of());
     Value *slot = lane_slot("lanes", v->getType());
     ir_.CreateAlignedStore(v, slot, llvm::Align(64));

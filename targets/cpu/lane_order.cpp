@@ -5,7 +5,7 @@
 // result may have the order a0 a2 b0 b2 | a4 a6 b4 b6. If everything that is added to an
 // accumulator is strided so or uniform across lanes, the accumulator keeps that order and is
 // permuted once, where it is read.
-#include "targets/cpu/codegen.h"
+#include "targets/cpu/accesses.h"
 #include "targets/cpu/zero_lanes.h"
 
 namespace kumiko::cpu {
@@ -72,9 +72,9 @@ private:
 } // namespace
 
 // The source of each lane. The permutation is its own inverse.
-std::vector<int> Codegen::deinterleaved_lanes() { return {0, 1, 4, 5, 2, 3, 6, 7}; }
+std::vector<int> Vectors::deinterleaved_lanes() { return {0, 1, 4, 5, 2, 3, 6, 7}; }
 
-bool Codegen::is_deinterleaved(const Allocate *op) const {
+bool Accesses::is_deinterleaved(const Allocate *op) const {
     if (options_.target.architecture() != "x86_64" || options_.target.vector_bits != 256 || op->type.bits() != 32)
         return false;
     FindOrder find(op->name);

@@ -1,5 +1,5 @@
 // Math functions: which types they go through, and the simple ones.
-#include "targets/cpu/codegen.h"
+#include "targets/cpu/math_functions.h"
 #include "targets/cpu/math_lanes.h"
 
 #include "support/error.h"
@@ -11,7 +11,7 @@
 
 namespace kumiko::cpu {
 
-Value *Codegen::math(const std::string &function, Type t, std::vector<Value *> args) {
+Value *MathFunctions::math(const std::string &function, Type t, std::vector<Value *> args) {
     llvm::IRBuilderBase::FastMathFlagGuard guard(ir_);
     ir_.clearFastMathFlags();
     bool half = t.bits() == 16;
@@ -68,7 +68,7 @@ Value *Codegen::math(const std::string &function, Type t, std::vector<Value *> a
 }
 
 // Lane by lane through the C library.
-Value *Codegen::libm(const std::string &function, Type t, const std::vector<Value *> &args) {
+Value *MathFunctions::libm(const std::string &function, Type t, const std::vector<Value *> &args) {
     static const std::set<std::string> known = {"exp",  "log",  "tanh",  "erf",   "erfc",  "expm1", "log1p",
                                                 "pow",  "sin",  "cos",   "tan",   "asin",  "acos",  "atan",
                                                 "sinh", "cosh", "atan2", "asinh", "acosh", "atanh", "fmod"};

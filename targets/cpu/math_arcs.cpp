@@ -3,7 +3,7 @@
 // are fitted by us for the least relative error of the function, by weighted least squares as in
 // Lawson's algorithm (1961). Each coefficient is rounded to f32 before coefficients of higher
 // powers are fitted. tests/unit/test_cpu_math.cpp measures the errors.
-#include "targets/cpu/codegen.h"
+#include "targets/cpu/math_functions.h"
 #include "targets/cpu/math_lanes.h"
 
 #include <cmath>
@@ -80,7 +80,7 @@ Lanes acos_f32(const Mad &mad, Lanes x) {
 
 } // namespace
 
-Value *Codegen::arc_function(const std::string &function, const std::vector<Value *> &args) {
+Value *MathFunctions::arc_function(const std::string &function, const std::vector<Value *> &args) {
     const Mad mad{has_fma()};
     const Lanes x = lanes_for_math(args[0]);
     if (function == "atan") return atan_f32(mad, x).v;

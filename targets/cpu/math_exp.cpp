@@ -9,7 +9,7 @@
 // 2e-9; the last, absolute, 4e-8), by weighted least squares as in Lawson's algorithm (1961). pow
 // uses log2 by the series of the inverse hyperbolic tangent and 2^x by its Taylor series, both in
 // f64, whose precision suffices. With AVX-512, math_tables.cpp replaces exp and erf.
-#include "targets/cpu/codegen.h"
+#include "targets/cpu/math_functions.h"
 #include "targets/cpu/math_lanes.h"
 
 #include <cmath>
@@ -190,11 +190,11 @@ Lanes pow_f32(const Mad &mad, Lanes x, Lanes y) {
 
 } // namespace
 
-Lanes Codegen::lanes_for_math(Value *v) {
+Lanes MathFunctions::lanes_for_math(Value *v) {
     return {&ir_, v, options_.target.vector_registers() < 32 ? options_.target.vector_bits : 0};
 }
 
-Value *Codegen::math_f32(const std::string &function, const std::vector<Value *> &args) {
+Value *MathFunctions::math_f32(const std::string &function, const std::vector<Value *> &args) {
     Mad mad{has_fma()};
     const Lanes x = lanes_for_math(args[0]);
     const bool tables = has_lane_tables();

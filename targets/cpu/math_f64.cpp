@@ -10,7 +10,7 @@
 // All polynomials are fitted by us for the least greatest error (E. Remez, 1934) in arithmetic of
 // 200 bits, then rounded to f64. Each comment states the error before that rounding.
 #include "targets/cpu/math_f64.h"
-#include "targets/cpu/codegen.h"
+#include "targets/cpu/math_functions.h"
 
 #include <cmath>
 
@@ -149,7 +149,7 @@ static Lanes sigmoid_f64(const Mad &mad, Lanes x) {
     return pick(x >= x.f(0), x.f(0x1p128), e) / mad(e, x.f(0x1p-128), x.f(1)) * x.f(0x1p-128);
 }
 
-Value *Codegen::math_f64(const std::string &function, const std::vector<Value *> &args) {
+Value *MathFunctions::math_f64(const std::string &function, const std::vector<Value *> &args) {
     const Mad mad{has_fma()};
     const Lanes x = lanes_for_math(args[0]);
     if (function == "exp") return exp_f64(mad, x).v;

@@ -5,7 +5,7 @@
 // number types counts roundings. Where f32 arithmetic would exceed the bound of docs/functions.md,
 // the power of an f32 number is computed in f64. A power of an f64 number that would exceed its
 // bound remains a call of pow.
-#include "targets/cpu/codegen.h"
+#include "targets/cpu/math_functions.h"
 #include "targets/cpu/math_lanes.h"
 
 #include <llvm/IR/Constants.h>
@@ -92,7 +92,7 @@ std::optional<int> constant_quarters(Value *exponent) {
 
 } // namespace
 
-Value *Codegen::constant_power(Value *base, Value *exponent, Type t) {
+Value *MathFunctions::constant_power(Value *base, Value *exponent, Type t) {
     const std::optional<int> quarters = constant_quarters(exponent);
     if (!quarters) return nullptr;
     Lanes x{&ir_, base};

@@ -5,7 +5,7 @@
 // branch which is taken when some lane needs it. Polynomials of sin and cos: S. Moshier, Cephes
 // (sinf.c, cosf.c, 1992). That of tan is fitted by us as in math_arcs.cpp. sin and cos on f64 lanes
 // are at the end; their polynomials are fitted as in math_f64.cpp.
-#include "targets/cpu/codegen.h"
+#include "targets/cpu/math_functions.h"
 #include "targets/cpu/math_lanes.h"
 
 #include <llvm/IR/MDBuilder.h>
@@ -23,7 +23,7 @@ const uint32_t two_over_pi[] = {0xA2F983, 0x6E4E44, 0x1529FC, 0x2757D1, 0xF534DD
 
 } // namespace
 
-Value *Codegen::trigonometric(Trigonometric function, Value *arg) {
+Value *MathFunctions::trigonometric(Trigonometric function, Value *arg) {
     Mad mad{has_fma()};
     Lanes x = lanes_for_math(arg);
     Lanes d = x.to_double();
@@ -102,7 +102,7 @@ Value *Codegen::trigonometric(Trigonometric function, Value *arg) {
 
 // The angle is reduced by pi/2 in four parts, of 33 bits but the last: products of the first three
 // with n are exact for |x| up to 2^20. Beyond, a rarely taken branch calls the C library.
-Value *Codegen::trigonometric_f64(const std::string &function, Value *arg) {
+Value *MathFunctions::trigonometric_f64(const std::string &function, Value *arg) {
     const Mad mad{has_fma()};
     const Lanes x = lanes_for_math(arg), magic = x.f(6755399441055744.0), shifted = mad(x, x.f(M_2_PI), magic);
     const Lanes n = shifted - magic;

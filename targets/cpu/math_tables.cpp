@@ -9,7 +9,7 @@
 // error, 5.4e-8; of erf for the least error in units in the last place, 9e-9. Each coefficient of
 // erf is rounded before the lower ones are fitted, then moved by some units if that improves the
 // result of the arithmetic below.
-#include "targets/cpu/codegen.h"
+#include "targets/cpu/math_functions.h"
 #include "targets/cpu/math_lanes.h"
 
 #include <llvm/IR/IntrinsicsX86.h>
@@ -147,13 +147,9 @@ Lanes lookup(const Lanes &index, const float *table) {
 
 } // namespace
 
-bool Codegen::has_lane_tables() const {
-    return options_.target.has("avx512f") && options_.target.vector_bits == 32 * register_lanes;
-}
-
 // Applies f to whole registers, padding the last one, so that results do not depend on the number
 // of lanes.
-Value *Codegen::by_registers(Value *x, const std::function<Lanes(Lanes)> &f) {
+Value *MathFunctions::by_registers(Value *x, const std::function<Lanes(Lanes)> &f) {
     std::vector<Value *> results;
     for (int first = 0; first < lanes(x); first += register_lanes) {
         const int count = std::min(register_lanes, lanes(x) - first);
@@ -164,7 +160,7 @@ Value *Codegen::by_registers(Value *x, const std::function<Lanes(Lanes)> &f) {
 }
 
 // 2^32 e^(x + low) of x from -110 to 0 in 16 lanes: 2^(m + 32) is a normal number.
-Lanes Codegen::scaled_exp_by_table(Lanes x, const Lanes *low) {
+Lanes MathFunctions::scaled_exp_by_table(Lanes x, const Lanes *low) {
     const Mad mad{has_fma()};
     const Lanes shifted = mad(x, x.f(32 * M_LOG2E), x.f(0x1.8p23)), n = shifted - x.f(0x1.8p23);
     const double ln2 = static_cast<float>(M_LN2 / 32);
@@ -177,7 +173,7 @@ Lanes Codegen::scaled_exp_by_table(Lanes x, const Lanes *low) {
 
 // gelu(x) = max(x, 0) - |x| Φ(-|x|), Φ from the table for all but the lanes below -4, whose branch
 // is rarely taken.
-Value *Codegen::gelu_by_table(Value *arg) {
+Value *MathFunctions::gelu_by_table(Value *arg) {
     const Mad mad{has_fma()};
     return by_registers(arg, [&](Lanes x) {
         Lanes a = x.abs();
@@ -208,7 +204,7 @@ Value *Codegen::gelu_by_table(Value *arg) {
 // e^x = 2^m e^r with m the multiple of 1/32 nearest to x / ln 2. 2^m is a table element times a
 // power of two, and e^r a polynomial of degree 2. The bounds keep m in range; a NaN passes through
 // them.
-Value *Codegen::exp_by_table(Value *arg, bool nonpositive) {
+Value *MathFunctions::exp_by_table(Value *arg, bool nonpositive) {
     const Mad mad{has_fma()};
     return by_registers(arg, [&](Lanes x) {
         x = pick(x < x.f(-104.0), x.f(-104.0), x);
@@ -237,7 +233,7 @@ Value *Codegen::exp_by_table(Value *arg, bool nonpositive) {
 // k, the integer nearest to 8 |x|, is in the last bits of |x| + 1.5 * 2^20, which the instruction
 // uses as index. Beyond the bound, at which the last polynomial is 1, erf rounds to 1. A NaN passes
 // through the bound and any polynomial.
-Value *Codegen::erf_by_table(Value *arg) {
+Value *MathFunctions::erf_by_table(Value *arg) {
     const Mad mad{has_fma()};
     return by_registers(arg, [&](Lanes x) {
         Lanes a = x.abs();

@@ -16,8 +16,8 @@
 // log1p: reduction as in log, applied to x and not to 1 + x, which has lost the last bits of x.
 // expm1: the reduction of Cody and Waite. The polynomials are fitted by us, by weighted least
 // squares as in Lawson's algorithm (1961).
-#include "targets/cpu/codegen.h"
 #include "targets/cpu/math_f64.h"
+#include "targets/cpu/math_functions.h"
 #include "targets/cpu/math_lanes.h"
 
 #include <cmath>
@@ -176,7 +176,7 @@ Parts parts(long double c, bool single) {
 
 // x sigmoid(|z|) for x >= 0, x sigmoid(-|z|) below, where a = |x| up to a bound from which the
 // results do not change, and z + low <= 0: max(x, 0) - a e / (1 + e) with e = e^(z + low).
-Lanes Codegen::times_sigmoid(Lanes x, Lanes a, Lanes z, const Lanes *low) {
+Lanes MathFunctions::times_sigmoid(Lanes x, Lanes a, Lanes z, const Lanes *low) {
     const Mad mad{has_fma()};
     const bool table = has_lane_tables() && !is_f64(x) && is_vector(x.v) && lanes(x.v) == 16;
     const Lanes e = table ? scaled_exp_by_table(z, low) : scaled_exp(mad, z, low);
@@ -184,7 +184,7 @@ Lanes Codegen::times_sigmoid(Lanes x, Lanes a, Lanes z, const Lanes *low) {
     return mad(a * e / mad(e, e.f(down), e.f(1)), e.f(-down), positive_part(x));
 }
 
-Lanes Codegen::gelu_tanh(Lanes x) {
+Lanes MathFunctions::gelu_tanh(Lanes x) {
     const Mad mad{has_fma()};
     const bool wide = is_f64(x);
     const Lanes a = smaller(x.abs(), wide ? 21.8 : 10.9);
@@ -209,7 +209,7 @@ Lanes Codegen::gelu_tanh(Lanes x) {
 }
 
 // max(x, 0) - |x| Φ(-|x|)
-Lanes Codegen::gelu(Lanes x) {
+Lanes MathFunctions::gelu(Lanes x) {
     const Mad mad{has_fma()};
     const bool wide = is_f64(x);
     const Lanes a = smaller(x.abs(), wide ? 39 : 14.7);
@@ -223,7 +223,7 @@ Lanes Codegen::gelu(Lanes x) {
     return mad(v * p * e, e.f(-unscale_of(x)), positive_part(x));
 }
 
-std::optional<Value *> Codegen::tail_function(const std::string &function, Value *arg) {
+std::optional<Value *> MathFunctions::tail_function(const std::string &function, Value *arg) {
     const Mad mad{has_fma()};
     if (is_f64(lanes_for_math(arg))) {
         const Lanes x = lanes_for_math(arg), a = smaller(x.abs(), 760);

@@ -3,9 +3,9 @@
 // index proves.
 //
 // One file for loads and stores, which choose among the same kinds of access.
-#include "targets/cpu/codegen.h"
 #include "targets/cpu/lane_runs.h"
 #include "targets/cpu/narrow_index.h"
+#include "targets/cpu/statements.h"
 
 #include "support/error.h"
 
@@ -63,7 +63,7 @@ bool is_empty(llvm::Value *mask) {
 
 } // namespace
 
-void Codegen::tag(Value *access, const std::string &name) {
+void Accesses::tag(Value *access, const std::string &name) {
     auto found = alias_.find(name);
     auto *instruction = llvm::dyn_cast<llvm::Instruction>(access);
     if (found == alias_.end() || !instruction) {
@@ -75,18 +75,18 @@ void Codegen::tag(Value *access, const std::string &name) {
     }
 }
 
-Value *Codegen::element(Value *pointer, Type t, Value *index) {
+Value *Accesses::element(Value *pointer, Type t, Value *index) {
     return ir_.CreateInBoundsGEP(memory_type(t.element_of()), pointer, index);
 }
 
-Value *Codegen::to_memory(Value *v, Type t) { return t.is_bool() ? ir_.CreateZExt(v, memory_type(t)) : v; }
+Value *Accesses::to_memory(Value *v, Type t) { return t.is_bool() ? ir_.CreateZExt(v, memory_type(t)) : v; }
 
-Value *Codegen::from_memory(Value *v, Type t) {
+Value *Accesses::from_memory(Value *v, Type t) {
     return t.is_bool() ? ir_.CreateICmpNE(v, llvm::Constant::getNullValue(v->getType())) : v;
 }
 
 // The largest power of two, in bytes, that provably divides the address of the first element.
-unsigned Codegen::access_alignment(const Array &array, Type t, const Expr &first, const ModulusRemainder &stated) {
+unsigned Accesses::access_alignment(const Array &array, Type t, const Expr &first, const ModulusRemainder &stated) {
     unsigned bytes = bytes_of(t);
     if (array.alignment <= bytes) {
         return std::max(1u, array.alignment);
@@ -100,23 +100,12 @@ unsigned Codegen::access_alignment(const Array &array, Type t, const Expr &first
     return unsigned(std::min<int64_t>(best, array.alignment));
 }
 
-// Some lanes of a mask. Conjunctions are sliced term by term, so that a register for which one term
-// is all false has an all-false mask for LLVM too. LLVM treats a mask with unused lanes as full
-// unless it sees that it is empty.
-Value *Codegen::slice_mask(Value *mask, int first, int count) {
-    Value *a, *b;
-    if (llvm::PatternMatch::match(
-            mask, llvm::PatternMatch::m_And(llvm::PatternMatch::m_Value(a), llvm::PatternMatch::m_Value(b))))
-        return ir_.CreateAnd(slice_mask(a, first, count), slice_mask(b, first, count));
-    return slice(mask, first, count);
-}
-
 // LLVM 19 reads beyond the mask if it has to split a masked vector that is not as wide as a
 // register. So masked accesses are made one register at a time; the last one is as wide as the next
 // power of two, with the extra lanes disabled. Calls each(first lane, number of lanes, width of the
 // access, its mask).
 template<typename F>
-void Codegen::for_each_register(Type t, Value *mask, F each) {
+void Accesses::for_each_register(Type t, Value *mask, F each) {
     for (int first = 0; first < t.lanes(); first += native_lanes(t)) {
         int count = std::min(native_lanes(t), t.lanes() - first), width = 2;
         while (width < count) {
@@ -126,23 +115,10 @@ void Codegen::for_each_register(Type t, Value *mask, F each) {
     }
 }
 
-// v followed by lanes of zeros.
-Value *Codegen::widened(Value *v, int width) {
-    if (lanes(v) == width) {
-        return v;
-    }
-    if (!is_vector(v)) {
-        return ir_.CreateInsertElement(llvm::Constant::getNullValue(with_lanes(v->getType(), width)), v, uint64_t(0));
-    }
-    std::vector<int> taken(width, lanes(v)); // of the zeros
-    std::iota(taken.begin(), taken.begin() + lanes(v), 0);
-    return ir_.CreateShuffleVector(v, llvm::Constant::getNullValue(v->getType()), taken);
-}
-
 // Hides from LLVM which object a pointer belongs to. For an object of known size LLVM replaces a
 // masked load by a load of all lanes, and executes short branches that only load and compute
 // speculatively. Both read elements that may be unwritten.
-Value *Codegen::of_unknown_size(Value *pointer) {
+Value *Accesses::of_unknown_size(Value *pointer) {
     auto *type = llvm::FunctionType::get(pointer->getType(), {pointer->getType()}, false);
     llvm::CallInst *same = ir_.CreateCall(llvm::InlineAsm::get(type, "", "=r,0", false), {pointer});
     same->setDoesNotAccessMemory();
@@ -151,8 +127,8 @@ Value *Codegen::of_unknown_size(Value *pointer) {
     return same;
 }
 
-Value *Codegen::load_dense(const Array &array, const std::string &name, Type t, Value *base, Value *mask,
-                           unsigned align) {
+Value *Accesses::load_dense(const Array &array, const std::string &name, Type t, Value *base, Value *mask,
+                            unsigned align) {
     // A load as wide as a preceding store is forwarded from it immediately; a masked load has to
     // wait.
     if (const auto runs = mask ? runs_of(mask) : std::nullopt; runs && runs->size() == 1 && !has_lane_masks()) {
@@ -202,8 +178,8 @@ Value *Codegen::load_dense(const Array &array, const std::string &name, Type t, 
     return from_memory(v, t);
 }
 
-void Codegen::store_dense(const Array &array, const std::string &name, Type t, Value *base, Value *v, Value *mask,
-                          unsigned align) {
+void Accesses::store_dense(const Array &array, const std::string &name, Type t, Value *base, Value *v, Value *mask,
+                           unsigned align) {
     // Store in address order: LLVM splits wide stores in any order, which is slower if each vector
     // covers parts of two cache lines.
     const int native = native_lanes(t);
@@ -249,7 +225,7 @@ void Codegen::store_dense(const Array &array, const std::string &name, Type t, V
 
 // Splits a vector index into an i64 that all lanes share and per-lane offsets (null if all are
 // zero), so that gathers address from a scalar base.
-std::pair<Value *, Value *> Codegen::base_and_offsets(const Expr &e) {
+std::pair<Value *, Value *> Expressions::base_and_offsets(const Expr &e) {
     if (e.type().is_scalar()) {
         return {index(e), nullptr};
     }
@@ -291,7 +267,7 @@ std::pair<Value *, Value *> Codegen::base_and_offsets(const Expr &e) {
 
 // A load whose predicate has terms that are the same for all lanes, such as "the row is inside the
 // image". These terms become a branch around a load under the other terms. Null without such terms.
-Value *Codegen::load_under_branch(const Load *op) {
+Value *Expressions::load_under_branch(const Load *op) {
     std::vector<Expr> terms;
     split_into_ands(op->predicate, terms);
     Expr shared, own;
@@ -308,7 +284,7 @@ Value *Codegen::load_under_branch(const Load *op) {
                         make_zero(op->type));
 }
 
-Value *Codegen::load_constant_stride(const Array &array, const Load *op, Value *mask) {
+Value *Expressions::load_constant_stride(const Array &array, const Load *op, Value *mask) {
     constexpr int64_t most = 4; // elements of a wider stride are gathered
     const auto *r = op->index.as<Ramp>();
     const auto *stride = r ? r->stride.as<IntImm>() : nullptr;
@@ -332,7 +308,44 @@ Value *Codegen::load_constant_stride(const Array &array, const Load *op, Value *
     return lanes_of(v, reversed);
 }
 
-Value *Codegen::load(const Load *op) {
+// Lanes at constant offsets are loaded together; others one by one or by a gather.
+Value *Expressions::gather(const Array &array, const Load *op, Value *mask) {
+    const Type t = op->type;
+    auto [base, offsets] = base_and_offsets(op->index);
+    if (offsets) {
+        if (Value *near = load_near(array, op->name, t, base, offsets, mask)) return near;
+        if (Value *v = load_from_registers(array, op->name, t, base, offsets, mask)) return v;
+    }
+    Value *address = element(array.pointer, t, base);
+    if (!offsets) {
+        offsets = llvm::Constant::getNullValue(with_lanes(ir_.getInt64Ty(), t.lanes()));
+    }
+    if (lane_by_lane(t, mask, true) && (mask || is_clamped(op->index)))
+        return from_memory(load_lane_by_lane(op->name, t, address, offsets, mask), t);
+    const CpuTarget &target = options_.target;
+    const bool by_lanes = t.bits() < 32 ? target.architecture() == "x86_64" || target.architecture() == "aarch64"
+                                        : t.bits() == 32 && !target.has_fast_gather();
+    if (!mask && by_lanes) {
+        // For narrow types there is no instruction, and LLVM would compute addresses in vectors and
+        // take these apart.
+        Value *v = llvm::PoisonValue::get(memory_type(t));
+        for (int lane = 0; lane < t.lanes(); lane++) {
+            llvm::Type *one = memory_type(t.element_of());
+            Value *place = ir_.CreateInBoundsGEP(one, address, ir_.CreateExtractElement(offsets, uint64_t(lane)));
+            Value *loaded = ir_.CreateAlignedLoad(one, place, llvm::Align(bytes_of(t)));
+            tag(loaded, op->name);
+            v = ir_.CreateInsertElement(v, loaded, uint64_t(lane));
+        }
+        return from_memory(v, t);
+    }
+    Value *addresses = ir_.CreateInBoundsGEP(memory_type(t.element_of()), address, offsets);
+    Value *v = ir_.CreateMaskedGather(memory_type(t), addresses, llvm::Align(bytes_of(t)), mask,
+                                      llvm::Constant::getNullValue(memory_type(t)));
+    tag(v, op->name);
+    return from_memory(v, t);
+}
+
+Value *Expressions::load(const Load *op) {
     const Array *found = arrays_.find(op->name);
     if (!found) {
         throw InternalError("kernel " + kernel_ + ": load from unknown array " + op->name);
@@ -387,36 +400,10 @@ Value *Codegen::load(const Load *op) {
         return broadcast(load_dense(array, op->name, scalar, index(b->value), nullptr, bytes_of(scalar)), t.lanes());
     }
     if (Value *v = load_constant_stride(array, op, mask)) return v;
-    auto [base, offsets] = base_and_offsets(op->index);
-    if (offsets) {
-        if (Value *near = load_near(array, op->name, t, base, offsets, mask)) return near;
-    }
-    Value *address = element(array.pointer, t, base);
-    if (!offsets) {
-        offsets = llvm::Constant::getNullValue(with_lanes(ir_.getInt64Ty(), t.lanes()));
-    }
-    if (lane_by_lane(t, mask, true) && (mask || is_clamped(op->index)))
-        return from_memory(load_lane_by_lane(op->name, t, address, offsets, mask), t);
-    if (!mask && t.bits() == 32 && options_.target.cpu.starts_with("znver")) {
-        // These processors load and insert the lanes faster than they gather them.
-        Value *v = llvm::PoisonValue::get(memory_type(t));
-        for (int lane = 0; lane < t.lanes(); lane++) {
-            llvm::Type *one = memory_type(t.element_of());
-            Value *place = ir_.CreateInBoundsGEP(one, address, ir_.CreateExtractElement(offsets, uint64_t(lane)));
-            Value *loaded = ir_.CreateAlignedLoad(one, place, llvm::Align(bytes_of(t)));
-            tag(loaded, op->name);
-            v = ir_.CreateInsertElement(v, loaded, uint64_t(lane));
-        }
-        return from_memory(v, t);
-    }
-    Value *addresses = ir_.CreateInBoundsGEP(memory_type(t.element_of()), address, offsets);
-    Value *v = ir_.CreateMaskedGather(memory_type(t), addresses, llvm::Align(bytes_of(t)), mask,
-                                      llvm::Constant::getNullValue(memory_type(t)));
-    tag(v, op->name);
-    return from_memory(v, t);
+    return gather(array, op, mask);
 }
 
-void Codegen::store(const Store *op) {
+void Statements::store(const Store *op) {
     ScopedValue<bool> stores(stores_, true);
     ScopedValue<Called> called(called_, {});
     const Array *found = arrays_.find(op->name);

@@ -1,7 +1,7 @@
 // Loads whose lanes are at small constant offsets from each other: upsampling by an integer factor,
 // where elements repeat in a row, and rows that are clamped at their ends. Instead of a gather, one
 // or two dense loads read the range from the first to the last element and are shuffled.
-#include "targets/cpu/codegen.h"
+#include "targets/cpu/accesses.h"
 #include "targets/cpu/lane_runs.h"
 
 #include <llvm/IR/Constants.h>
@@ -59,7 +59,7 @@ std::optional<std::vector<int64_t>> lanes_of_numbers(const Expr &e) {
 
 } // namespace
 
-Value *Codegen::constant_offsets(const Expr &index) {
+Value *Accesses::constant_offsets(const Expr &index) {
     if (index.type() != Int(32, index.type().lanes()) && index.type() != Int(64, index.type().lanes())) return nullptr;
     const auto lanes = lanes_of_numbers(index);
     if (!lanes) return nullptr;
@@ -68,8 +68,8 @@ Value *Codegen::constant_offsets(const Expr &index) {
     return llvm::ConstantVector::get(all);
 }
 
-Value *Codegen::load_near(const Array &array, const std::string &name, Type t, Value *base, Value *offsets,
-                          Value *mask) {
+Value *Accesses::load_near(const Array &array, const std::string &name, Type t, Value *base, Value *offsets,
+                           Value *mask) {
     const auto places = constant_lanes(offsets, t.lanes());
     if (!places) return nullptr;
     std::vector<bool> on(places->size(), true);

@@ -3,7 +3,7 @@
 // For kernels of models, iterations with workspaces are run by workers (targets/cpu/workspace.h).
 // Accesses in the task keep their alias scopes, which name arrays of the kernel, so a task is
 // optimised like straight-line code.
-#include "targets/cpu/codegen.h"
+#include "targets/cpu/statements.h"
 #include "targets/cpu/workspace.h"
 
 #include <llvm/IR/Constants.h>
@@ -42,7 +42,7 @@ private:
 
 } // namespace
 
-std::vector<Codegen::Captured> Codegen::captured_by(const For *op) const {
+std::vector<Statements::Captured> Statements::captured_by(const For *op) const {
     UsedNames used;
     op->body.accept(&used);
     used.names.erase(op->name);
@@ -56,7 +56,7 @@ std::vector<Codegen::Captured> Codegen::captured_by(const For *op) const {
     return captured;
 }
 
-llvm::Function *Codegen::declare_task(const std::string &loop, bool worker) {
+llvm::Function *Statements::declare_task(const std::string &loop, bool worker) {
     llvm::Type *pointer = llvm::PointerType::getUnqual(context_);
     std::vector<llvm::Type *> parameters = {pointer, ir_.getInt64Ty()};
     if (worker) parameters.push_back(pointer);
@@ -71,8 +71,8 @@ llvm::Function *Codegen::declare_task(const std::string &loop, bool worker) {
     return task;
 }
 
-void Codegen::define_task(llvm::Function *task, const For *op, const std::vector<Captured> &captured,
-                          llvm::StructType *closure_type) {
+void Statements::define_task(llvm::Function *task, const For *op, const std::vector<Captured> &captured,
+                             llvm::StructType *closure_type) {
     const bool nonnegative = is_nonnegative(op->min);
     llvm::Function *outer_function = function_;
     llvm::IRBuilderBase::InsertPoint outer_place = ir_.saveIP();
@@ -129,7 +129,7 @@ void Codegen::define_task(llvm::Function *task, const For *op, const std::vector
 
 // The task of a worker: it takes iterations until there are none left. The closure has, after the
 // fields for the iteration's own task: the workers' block, the next iteration, and the end.
-llvm::Function *Codegen::worker_task(llvm::Function *iteration, llvm::StructType *closure_type, int64_t bytes) {
+llvm::Function *Statements::worker_task(llvm::Function *iteration, llvm::StructType *closure_type, int64_t bytes) {
     llvm::Function *outer_function = function_;
     const llvm::IRBuilderBase::InsertPoint outer_place = ir_.saveIP();
     auto *type = llvm::FunctionType::get(ir_.getInt32Ty(), {ir_.getPtrTy(), ir_.getInt64Ty()}, false);
@@ -163,7 +163,7 @@ llvm::Function *Codegen::worker_task(llvm::Function *iteration, llvm::StructType
     return task;
 }
 
-void Codegen::parallel_loop(const For *op) {
+void Statements::parallel_loop(const For *op) {
     Value *min = index(op->min), *extent = index(op->extent);
     const std::vector<Captured> captured = captured_by(op);
     const int64_t own = options_.model_threads ? workspace_bytes(op->body, options_.model_threads) : 0;

@@ -34,16 +34,19 @@ public:
                 call("match_weights", ir_.getInt32Ty(),
                      {tensors_.at(w->tensor), ir_.getInt64(w->bytes), ir_.getInt64(w->hash), text(w->model)}));
         hooked_ = ir_.CreateIsNotNull(function_->getArg(2));
-        for (size_t n = 0; n < sequence_.steps.size(); n++) {
-            const SequenceStep &step = sequence_.steps[n];
-            llvm::Constant *described = describe(step, int64_t(n));
-            call_hooks("begin_step", {described});
-            add(step);
-            llvm::Constant *made = describe(step.made);
-            call_hooks("end_step",
-                       {described, made, ir_.getInt64(step.made.size()), function_->getArg(0), function_->getArg(1)});
-        }
+        add(sequence_.steps);
         ir_.CreateRet(ir_.getInt32(0));
+    }
+
+    // After run().
+    void add_reset(cpu::BaselineModule &made) {
+        auto *type = llvm::FunctionType::get(ir_.getVoidTy(), {ir_.getPtrTy()}, false);
+        function_ = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, sequence_.reset->name, module_);
+        made.set_attributes(*function_);
+        ir_.SetInsertPoint(block("entry"));
+        ir_.CreateMemSet(function_->getArg(0), ir_.getInt8(0), static_cast<uint64_t>(sequence_.reset->bytes),
+                         llvm::MaybeAlign(1));
+        ir_.CreateRetVoid();
     }
 
     // After run().
@@ -61,6 +64,18 @@ public:
 private:
     llvm::BasicBlock *block(const char *name) { return llvm::BasicBlock::Create(context_, name, function_); }
 
+    // Steps are numbered before those of their lists.
+    void add(const std::vector<SequenceStep> &steps) {
+        for (const SequenceStep &step : steps) {
+            llvm::Constant *described = describe(step, steps_++);
+            call_hooks("begin_step", {described});
+            add(step);
+            llvm::Constant *made = describe(step.made);
+            call_hooks("end_step",
+                       {described, made, ir_.getInt64(step.made.size()), function_->getArg(0), function_->getArg(1)});
+        }
+    }
+
     void refuse_null(llvm::Value *pointer, const std::string &what) {
         llvm::BasicBlock *bad = block("null"), *good = block("given");
         ir_.CreateCondBr(ir_.CreateIsNull(pointer), bad, good);
@@ -74,10 +89,11 @@ private:
     }
 
     llvm::Value *address(const SequencePointer &p) {
-        if (p.base == SequencePointer::Base::Tensor) return tensors_.at(p.tensor);
         llvm::Value *base = function_->getArg(1);
         int64_t offset = p.offset;
-        if (p.base == SequencePointer::Base::Data && sequence_.weights) {
+        if (p.base == SequencePointer::Base::Tensor)
+            base = tensors_.at(p.tensor);
+        else if (p.base == SequencePointer::Base::Data && sequence_.weights) {
             base = tensors_.at(sequence_.weights->tensor);
             offset += KUMIKO_WEIGHTS_HEADER;
         } else if (p.base == SequencePointer::Base::Data) {
@@ -85,7 +101,11 @@ private:
             data->setVisibility(llvm::GlobalValue::HiddenVisibility);
             base = data;
         }
-        return ir_.CreateConstInBoundsGEP1_64(ir_.getInt8Ty(), base, static_cast<uint64_t>(offset));
+        if (offset != 0) base = ir_.CreateConstInBoundsGEP1_64(ir_.getInt8Ty(), base, static_cast<uint64_t>(offset));
+        if (p.stride == 0) return base;
+        llvm::Value *step = ir_.CreateLoad(ir_.getInt64Ty(), counters_.at(size_t(p.loop)));
+        return ir_.CreateInBoundsGEP(ir_.getInt8Ty(), base,
+                                     ir_.CreateMul(step, ir_.getInt64(static_cast<uint64_t>(p.stride))));
     }
 
     llvm::Constant *text(const std::string &t) { return ir_.CreateGlobalStringPtr(t); }
@@ -144,11 +164,67 @@ private:
         ir_.SetInsertPoint(next);
     }
 
+    void add_branch(const SequenceStep &step) {
+        llvm::BasicBlock *then = block("then"), *otherwise = block("else"), *end = block("end");
+        ir_.CreateCondBr(is_true(step.arguments.at(0)), then, otherwise);
+        for (const auto &[at, list] : {std::pair(then, 0), std::pair(otherwise, 1)}) {
+            ir_.SetInsertPoint(at);
+            add(step.lists.at(size_t(list)));
+            ir_.CreateBr(end);
+        }
+        ir_.SetInsertPoint(end);
+    }
+
+    llvm::Value *is_true(const SequencePointer &p) {
+        return ir_.CreateICmpNE(ir_.CreateLoad(ir_.getInt8Ty(), address(p)), ir_.getInt8(0));
+    }
+
+    void add_loop(const SequenceStep &step) {
+        const SequenceLoop &loop = *step.loop;
+        while (counters_.size() <= size_t(loop.depth)) {
+            llvm::IRBuilder<> entry(&function_->getEntryBlock(), function_->getEntryBlock().begin());
+            counters_.push_back(entry.CreateAlloca(ir_.getInt64Ty()));
+        }
+        llvm::Value *counter = counters_[size_t(loop.depth)];
+        add(step.lists.at(0));
+        llvm::Value *count = ir_.getInt64(uint64_t(loop.trips < 0 ? INT64_MAX : loop.trips));
+        if (loop.count) count = ir_.CreateAlignedLoad(ir_.getInt64Ty(), address(*loop.count), llvm::Align(1));
+        ir_.CreateStore(ir_.getInt64(0), counter);
+        llvm::BasicBlock *head = block("head"), *run = block("iteration"), *end = block("end");
+        ir_.CreateCondBr(loop.condition ? is_true(*loop.condition) : ir_.getTrue(), head, end);
+        ir_.SetInsertPoint(head);
+        llvm::Value *number = ir_.CreateLoad(ir_.getInt64Ty(), counter);
+        ir_.CreateCondBr(ir_.CreateICmpSLT(number, count), run, end);
+        ir_.SetInsertPoint(run);
+        if (loop.trips < 0) {
+            llvm::BasicBlock *bad = block("bad"), *good = block("good");
+            ir_.CreateCondBr(ir_.CreateICmpSGE(number, ir_.getInt64(uint64_t(loop.most))), bad, good);
+            ir_.SetInsertPoint(bad);
+            ir_.CreateRet(call("fail", ir_.getInt32Ty(), {ir_.getInt32(KUMIKO_BAD_COUNT), text(loop.text)}));
+            ir_.SetInsertPoint(good);
+        }
+        if (loop.number) ir_.CreateStore(number, address(*loop.number));
+        add(step.lists.at(1));
+        llvm::Value *again = loop.again ? is_true(*loop.again) : ir_.getTrue();
+        ir_.CreateStore(ir_.CreateAdd(ir_.CreateLoad(ir_.getInt64Ty(), counter), ir_.getInt64(1)), counter);
+        ir_.CreateCondBr(again, head, end);
+        ir_.SetInsertPoint(end);
+        if (loop.size) ir_.CreateStore(ir_.CreateLoad(ir_.getInt64Ty(), counter), address(*loop.size));
+    }
+
     void add(const SequenceStep &step) {
+        if (!step.lists.empty()) {
+            step.loop ? add_loop(step) : add_branch(step);
+            return;
+        }
         std::vector<llvm::Value *> arguments;
         for (const SequencePointer &p : step.arguments) arguments.push_back(address(p));
         if (step.check) {
             check(*step.check, arguments.at(0));
+            return;
+        }
+        if (step.selection) {
+            select(step, arguments);
             return;
         }
         if (step.symbol.empty()) {
@@ -156,13 +232,26 @@ private:
                              static_cast<uint64_t>(step.bytes));
             return;
         }
-        arguments.push_back(step.workspace < 0 ? llvm::ConstantPointerNull::get(ir_.getPtrTy())
-                                               : address({SequencePointer::Base::Arena, 0, step.workspace}));
+        arguments.push_back(workspace_of(step));
         arguments.push_back(function_->getArg(2));
         const std::vector<llvm::Type *> types(arguments.size(), ir_.getPtrTy());
         const auto callee =
             module_.getOrInsertFunction(step.symbol, llvm::FunctionType::get(ir_.getInt32Ty(), types, false));
         return_failure(ir_.CreateCall(callee, arguments));
+    }
+
+    void select(const SequenceStep &step, const std::vector<llvm::Value *> &arguments) {
+        llvm::IRBuilder<> entry(&function_->getEntryBlock(), function_->getEntryBlock().begin());
+        llvm::Value *arrays = entry.CreateAlloca(ir_.getPtrTy(), ir_.getInt32(uint32_t(arguments.size())));
+        for (size_t n = 0; n < arguments.size(); n++)
+            ir_.CreateStore(arguments[n], ir_.CreateConstInBoundsGEP1_64(ir_.getPtrTy(), arrays, n));
+        return_failure(call("select_" + step.selection->function, ir_.getInt32Ty(),
+                            {arrays, numbers(step.selection->parameters, "parameters"), workspace_of(step)}));
+    }
+
+    llvm::Value *workspace_of(const SequenceStep &step) {
+        if (step.workspace < 0) return llvm::ConstantPointerNull::get(ir_.getPtrTy());
+        return address({SequencePointer::Base::Arena, 0, step.workspace});
     }
 
     void check(const SequenceCheck &c, llvm::Value *indices) {
@@ -190,6 +279,8 @@ private:
     llvm::Function *function_;
     llvm::Value *hooked_ = nullptr; // whether the run has a context
     std::vector<llvm::Value *> tensors_;
+    std::vector<llvm::Value *> counters_; // of loops, by depth
+    int64_t steps_ = 0;
 };
 
 } // namespace
@@ -198,6 +289,7 @@ ObjectFile compile_sequence(const Sequence &sequence, const CpuTarget &target, c
     cpu::BaselineModule made(target, sequence.name);
     SequenceBuilder builder(made, sequence, runtime_prefix);
     builder.run();
+    if (sequence.reset) builder.add_reset(made);
     if (sequence.weights) builder.add_check_of_weights(made);
     return made.emit();
 }

@@ -20,7 +20,11 @@ struct SequencePointer {
         Arena,  // memory that the caller passes
     } base = Base::Arena;
     size_t tensor = 0;  // Base::Tensor: its number
-    int64_t offset = 0; // bytes, otherwise
+    int64_t offset = 0; // bytes
+    // Bytes from one iteration of a loop to the next. The loop is named by the number of loops
+    // around it; -1: none.
+    int64_t stride = 0;
+    int loop = -1;
 };
 
 // Indices that must be in range: kumiko_check_indices (runtime/kumiko_runtime.h).
@@ -38,10 +42,31 @@ struct SequenceTensor {
     SequencePointer place; // not Base::Data
 };
 
+// The function kumiko_select_<function> of the runtime (runtime/kumiko_runtime.h).
+struct SequenceSelection {
+    std::string function;
+    std::vector<int64_t> parameters;
+};
+
+// What ends a loop. Missing pointers: not a condition.
+struct SequenceLoop {
+    int depth = 0;      // number of loops around it
+    int64_t trips = -1; // iterations at most; -1: `count` or the conditions decide
+    int64_t most = 0;   // more are the error KUMIKO_BAD_COUNT with this text
+    std::string text;
+    std::optional<SequencePointer> count;     // i64, iterations at most
+    std::optional<SequencePointer> condition; // bool, of the first iteration
+    std::optional<SequencePointer> again;     // bool, of a further iteration
+    std::optional<SequencePointer> size;      // i64, receives the number of iterations
+    std::optional<SequencePointer> number;    // i64, receives the number of each iteration
+};
+
 // A call of a function int SYMBOL(void *, …, void *workspace, const kumiko_context *), a check of
-// the indices in arguments[0], or a copy of bytes from arguments[0] to arguments[1].
+// the indices in arguments[0], a copy of bytes from arguments[0] to arguments[1], a selection, a
+// branch or a loop. A branch runs lists[0] if the bool in arguments[0] is not 0, else lists[1]. A
+// loop runs lists[0] once, then lists[1] for each iteration.
 struct SequenceStep {
-    std::string symbol; // of the function; "": a check or a copy
+    std::string symbol; // of the function; "": another kind of step
     std::vector<SequencePointer> arguments;
     int64_t workspace = -1; // of a call: bytes from the arena's begin; -1: a null pointer is passed
     int64_t bytes = 0;      // of a copy
@@ -49,6 +74,9 @@ struct SequenceStep {
     // Of the model, for hooks: names and operators of the step's nodes.
     std::vector<std::string> nodes = {}, operators = {};
     std::vector<SequenceTensor> made = {};
+    std::optional<SequenceSelection> selection = {};
+    std::vector<std::vector<SequenceStep>> lists = {}; // of a branch or loop
+    std::optional<SequenceLoop> loop = {};             // unset: a step with lists is a branch
 };
 
 // Weights in a file, which the caller passes as a tensor (runtime/kumiko_runtime.h).
@@ -60,6 +88,12 @@ struct SequenceWeights {
     uint64_t bytes = 0, hash = 0; // of the file, of its data
 };
 
+// A function void NAME(void *memory) that sets bytes to zero.
+struct SequenceReset {
+    std::string name;
+    int64_t bytes = 0;
+};
+
 // A function that runs steps in order.
 struct Sequence {
     // int NAME(void *const *tensors, void *arena, const kumiko_context *context)
@@ -67,14 +101,15 @@ struct Sequence {
     std::vector<std::string> tensors;            // names, for messages
     std::string data;                            // symbol of the read-only bytes; "" for none
     std::optional<SequenceWeights> weights = {}; // in place of `data`
-    bool arena = false;                          // whether the steps use it
+    std::optional<SequenceReset> reset = {};
+    bool arena = false; // whether the steps use it
     std::vector<SequenceStep> steps;
 };
 
-// One object with the function. It returns 0, or the code of the first step that failed;
-// KUMIKO_NULL_POINTER with a text if a pointer is null. Undefined symbols are those of the steps,
-// `data`, memcpy, and functions of the runtime. With weights in a file it refuses another file's
-// first bytes.
+// One object with the function, and with those that reset states and check weights. The function
+// returns 0, or the code of the first step that failed; KUMIKO_NULL_POINTER with a text if a
+// pointer is null. Undefined symbols are those of the steps, `data`, memcpy, memset, and functions
+// of the runtime. With weights in a file it refuses another file's first bytes.
 ObjectFile compile_sequence(const Sequence &sequence, const CpuTarget &target, const std::string &runtime_prefix);
 
 // One object with a hidden symbol of read-only bytes, aligned to 64.

@@ -1,5 +1,5 @@
 // Statements and serial loops.
-#include "targets/cpu/codegen.h"
+#include "targets/cpu/statements.h"
 
 #include "support/error.h"
 
@@ -9,54 +9,7 @@ namespace kumiko::cpu {
 
 using namespace Halide::Internal;
 
-namespace {
-
-// Whether a let's value contains loads or calls; without them it is index arithmetic, which may be
-// computed without wrap-around.
-class HasValues : public IRVisitor {
-public:
-    bool found = false;
-
-private:
-    using IRVisitor::visit;
-    void visit(const Load *) override { found = true; }
-    void visit(const Call *op) override { found |= !op->is_tag(); }
-};
-
-} // namespace
-
-Symbol Codegen::bind_index(Value *v, Type t, bool nonnegative, ModulusRemainder alignment) {
-    Symbol s;
-    s.index = v;
-    s.value = t.bits() == 64 ? v : ir_.CreateTrunc(v, type(t));
-    s.nonnegative = nonnegative;
-    s.alignment = alignment;
-    return s;
-}
-
-Symbol Codegen::bind(const Expr &e) {
-    Type t = e.type();
-    if (t.is_scalar() && t.is_int() && t.bits() >= 32) {
-        ModulusRemainder alignment = modulus_remainder(e, alignments_);
-        bool nonnegative = is_nonnegative(e);
-        HasValues values;
-        e.accept(&values);
-        if (!values.found) {
-            return bind_index(index(e), t, nonnegative, alignment);
-        }
-        Symbol s;
-        s.value = value(e);
-        s.index = ir_.CreateSExt(s.value, ir_.getInt64Ty());
-        s.nonnegative = nonnegative;
-        s.alignment = alignment;
-        return s;
-    }
-    Symbol s;
-    s.value = value(e);
-    return s;
-}
-
-void Codegen::if_else(const IfThenElse *op) {
+void Statements::if_else(const IfThenElse *op) {
     Value *test = condition(op->condition);
     if (auto *known = llvm::dyn_cast<llvm::ConstantInt>(test)) {
         if (known->isOne()) {
@@ -84,7 +37,7 @@ void Codegen::if_else(const IfThenElse *op) {
     ir_.SetInsertPoint(after);
 }
 
-void Codegen::serial_loop(const For *op) {
+void Statements::serial_loop(const For *op) {
     if (const TileGroup g = tile_loop(op); !g.products.empty()) return multiply_in_loop(op, g, load_sums(g));
     loop(op, {}, [&](const Carried &) {
         statement(op->body);
@@ -93,7 +46,8 @@ void Codegen::serial_loop(const For *op) {
 }
 
 // if (extent > 0) { i = min; do body while (++i < min + extent) }
-Codegen::Carried Codegen::loop(const For *op, Carried carried, const std::function<Carried(const Carried &)> &body) {
+Statements::Carried Statements::loop(const For *op, Carried carried,
+                                     const std::function<Carried(const Carried &)> &body) {
     Value *min = index(op->min), *extent = index(op->extent);
     bool nonnegative = is_nonnegative(op->min);
     auto *known = llvm::dyn_cast<llvm::ConstantInt>(extent);
@@ -148,7 +102,7 @@ Codegen::Carried Codegen::loop(const For *op, Carried carried, const std::functi
 
 // Emits statements in order; the loads of consecutive stores may share the rows that they read, and
 // products of tiles their operands.
-void Codegen::statements(const std::vector<Stmt> &all) {
+void Statements::statements(const std::vector<Stmt> &all) {
     for (size_t i = 0; i < all.size();) {
         if (const size_t done = cleared_tiles(all, i)) {
             i += done;
@@ -184,7 +138,7 @@ void Codegen::statements(const std::vector<Stmt> &all) {
     }
 }
 
-std::vector<Stmt> Codegen::statements_of(const Stmt &s) {
+std::vector<Stmt> Statements::statements_of(const Stmt &s) {
     std::vector<Stmt> all, waiting = {s};
     while (!waiting.empty()) {
         const Stmt next = waiting.back();
@@ -197,7 +151,7 @@ std::vector<Stmt> Codegen::statements_of(const Stmt &s) {
     return all;
 }
 
-void Codegen::statement(const Stmt &s) {
+void Statements::statement(const Stmt &s) {
     if (!s.defined()) {
         return;
     }

@@ -15,7 +15,7 @@ constexpr unsigned line = 64; // bytes: alignment required of a streamed output
 } // namespace
 
 // Other threads see non-temporal stores only after a fence.
-void Codegen::fence_streams() {
+void Statements::fence_streams() {
     if (streaming_ && options_.target.architecture() == "x86_64")
         ir_.CreateIntrinsic(llvm::Intrinsic::x86_sse_sfence, {}, {});
 }

@@ -5,9 +5,9 @@
 // same address if possible and are loaded once. A load reads nothing beyond its own first and last
 // element, except that consecutive stores may read between the elements that any of them certainly
 // reads.
-#include "targets/cpu/codegen.h"
 #include "targets/cpu/lane_runs.h"
 #include "targets/cpu/neighbours.h"
+#include "targets/cpu/statements.h"
 #include "targets/cpu/zero_lanes.h"
 
 #include <llvm/IR/Constants.h>
@@ -38,7 +38,7 @@ bool is_few(const Expr &stride) {
 } // namespace
 
 // Finds what may be read beside each strided load of these stores.
-void Codegen::find_reaches(const std::vector<const Store *> &stores) {
+void Statements::find_reaches(const std::vector<const Store *> &stores) {
     std::vector<Strided> all;
     std::set<std::string> stored;
     for (const Store *s : stores) {
@@ -90,8 +90,8 @@ void Codegen::find_reaches(const std::vector<const Store *> &stores) {
 
 // A dense vector from `from` on. Only its elements within the reach whose lane is enabled are
 // defined; the others are zero if `zeros` is set to true.
-Value *Codegen::load_within(const Array &array, const std::string &name, Type t, Value *base, int64_t from,
-                            const Reach &reach, const std::vector<bool> &on, bool &zeros) {
+Value *Accesses::load_within(const Array &array, const std::string &name, Type t, Value *base, int64_t from,
+                             const Reach &reach, const std::vector<bool> &on, bool &zeros) {
     const int n = t.lanes();
     const unsigned align = unsigned(t.element_of().bytes());
     zeros = false;
@@ -117,8 +117,8 @@ Value *Codegen::load_within(const Array &array, const std::string &name, Type t,
 }
 
 // Lanes that the constant mask disables are zero.
-Value *Codegen::load_strided(const Array &array, const std::string &name, Type t, Value *base, int64_t stride,
-                             Value *mask, std::optional<Reach> reach) {
+Value *Accesses::load_strided(const Array &array, const std::string &name, Type t, Value *base, int64_t stride,
+                              Value *mask, std::optional<Reach> reach) {
     const int n = t.lanes();
     std::vector<bool> on(size_t(n), true);
     if (mask) on = *lanes_on(mask);

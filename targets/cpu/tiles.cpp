@@ -8,7 +8,7 @@
 // A stage writes each element of its result in one place only, so the accumulators of consecutive
 // instructions are either the same tile or disjoint. Which of the two must be provable from their
 // addresses; otherwise each instruction is emitted by itself.
-#include "targets/cpu/codegen.h"
+#include "targets/cpu/statements.h"
 
 #include "targets/lower/extern_calls.h"
 
@@ -101,7 +101,7 @@ TileOperand operand(const Call *op, size_t n) {
 
 } // namespace
 
-std::optional<TileProduct> Codegen::tile_product(const Stmt &s) const {
+std::optional<TileProduct> Statements::tile_product(const Stmt &s) const {
     const auto *evaluate = s.as<Evaluate>();
     const auto *op = evaluate ? evaluate->value.as<Call>() : nullptr;
     if (!op || !op->name.starts_with(instruction_prefix)) return std::nullopt;
@@ -112,7 +112,7 @@ std::optional<TileProduct> Codegen::tile_product(const Stmt &s) const {
 
 // The products at the start of the statements from `first` on, as long as all accumulators fit the
 // registers and two registers remain for operands.
-TileGroup Codegen::tile_group(const std::vector<Stmt> &all, size_t first) const {
+TileGroup Statements::tile_group(const std::vector<Stmt> &all, size_t first) const {
     TileGroup g;
     for (size_t i = first; i < all.size(); i++) {
         const auto p = tile_product(all[i]);
@@ -142,14 +142,14 @@ TileGroup Codegen::tile_group(const std::vector<Stmt> &all, size_t first) const 
     return g;
 }
 
-std::vector<Value *> Codegen::load_sums(const TileGroup &g) {
+std::vector<Value *> Statements::load_sums(const TileGroup &g) {
     std::vector<Value *> sums;
     for (const TileOperand &c : g.sums)
         sums.push_back(g.products[0].emitter->load(ir_, address_of(c.element), value(c.row)));
     return sums;
 }
 
-std::vector<Value *> Codegen::multiply_tiles(const TileGroup &g, std::vector<Value *> sums) {
+std::vector<Value *> Statements::multiply_tiles(const TileGroup &g, std::vector<Value *> sums) {
     std::vector<std::pair<const TileOperand *, Value *>> at_hand;
     const auto load = [&](const TileOperand &o) {
         for (const auto &[other, v] : at_hand) {
@@ -167,14 +167,14 @@ std::vector<Value *> Codegen::multiply_tiles(const TileGroup &g, std::vector<Val
     return sums;
 }
 
-void Codegen::store_sums(const TileGroup &g, const std::vector<Value *> &sums) {
+void Statements::store_sums(const TileGroup &g, const std::vector<Value *> &sums) {
     for (size_t n = 0; n < sums.size(); n++)
         g.products[0].emitter->store(ir_, address_of(g.sums[n].element), value(g.sums[n].row), sums[n]);
 }
 
 // The products of a loop whose body contains nothing else and whose accumulators do not change with
 // the loop; empty for any other loop.
-TileGroup Codegen::tile_loop(const For *op) const {
+TileGroup Statements::tile_loop(const For *op) const {
     const std::vector<Stmt> all = statements_of(op->body);
     const TileGroup g = tile_group(all, 0);
     if (g.products.size() != all.size()) return {};
@@ -184,12 +184,12 @@ TileGroup Codegen::tile_loop(const For *op) const {
     return g;
 }
 
-void Codegen::multiply_in_loop(const For *op, const TileGroup &g, const std::vector<Value *> &sums) {
+void Statements::multiply_in_loop(const For *op, const TileGroup &g, const std::vector<Value *> &sums) {
     store_sums(g, loop(op, sums, [&](const std::vector<Value *> &before) { return multiply_tiles(g, before); }));
 }
 
 // True when the stores write zeros to all rows of all sums, and nothing else.
-bool Codegen::clears(const std::vector<const Store *> &stores, const TileGroup &g) const {
+bool Statements::clears(const std::vector<const Store *> &stores, const TileGroup &g) const {
     if (stores.size() != g.sums.size() * TileProduct::rows) return false;
     std::set<std::pair<size_t, int64_t>> cleared; // sums and their rows
     for (const Store *store : stores) {
@@ -213,7 +213,7 @@ bool Codegen::clears(const std::vector<const Store *> &stores, const TileGroup &
 // Products that follow stores of zeros to their accumulators: the tiles are cleared in registers,
 // and memory is written once, at the end. Returns the number of statements covered; 0 if the first
 // ones are something else.
-size_t Codegen::cleared_tiles(const std::vector<Stmt> &all, size_t first) {
+size_t Statements::cleared_tiles(const std::vector<Stmt> &all, size_t first) {
     std::vector<const Store *> stores;
     size_t next = first;
     for (; next < all.size(); next++) {

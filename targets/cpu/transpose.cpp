@@ -4,8 +4,8 @@
 // Store k of a run takes element k of each of n rows, X[base + k + stride * lane]. Together the
 // stores read blocks of the rows that are dense. So the rows are loaded and shuffled into columns,
 // instead of a gather for each store.
-#include "targets/cpu/codegen.h"
 #include "targets/cpu/neighbours.h"
+#include "targets/cpu/statements.h"
 
 #include <llvm/IR/Constants.h>
 
@@ -67,7 +67,7 @@ std::vector<int> segments(std::initializer_list<int> which, int width) {
 // First, squares whose side is one 128-bit segment are transposed in log2 steps, each interleaving
 // a row with the one half a square away. A segment then holds a column of these rows, and the
 // segments of all squares are concatenated.
-std::vector<Value *> Codegen::transposed(const std::vector<Value *> &rows) {
+std::vector<Value *> Vectors::transposed(const std::vector<Value *> &rows) {
     const int count = int(rows.size()), width = lanes(rows[0]);
     const int bits = int(rows[0]->getType()->getScalarSizeInBits());
     const int side = std::min({count, width, std::max(2, 128 / bits)}), across = width / side;
@@ -113,7 +113,7 @@ std::vector<Value *> Codegen::transposed(const std::vector<Value *> &rows) {
 }
 
 // Emits the rows that these stores read by columns, and keeps the columns for load().
-void Codegen::transpose_loads(const std::vector<const Store *> &stores) {
+void Statements::transpose_loads(const std::vector<const Store *> &stores) {
     std::vector<Column> all;
     std::set<std::string> stored;
     for (const Store *s : stores) stored.insert(s->name);

@@ -5,8 +5,8 @@
 // Convolutions vectorized over filters do this: they write a few pixels of many planes. So do
 // records, such as matrices of 3×3, that are vectorized over their number. Stores of up to eight
 // columns that fill their rows are one dense store already (targets/lower/interleave.cpp).
-#include "targets/cpu/codegen.h"
 #include "targets/cpu/neighbours.h"
+#include "targets/cpu/statements.h"
 
 #include <llvm/IR/Constants.h>
 
@@ -70,7 +70,7 @@ bool may_wait(const Columns &columns, const Columns &all, const std::vector<cons
 
 // The run's columns that are stored by rows, keyed by the last store of each list, at whose
 // position they are emitted.
-std::map<const Store *, std::vector<const Store *>> Codegen::stores_by_rows(const std::vector<const Store *> &run) {
+std::map<const Store *, std::vector<const Store *>> Statements::stores_by_rows(const std::vector<const Store *> &run) {
     std::vector<std::set<std::string>> reads;
     for (const Store *s : run) reads.push_back(arrays_read(s));
     Columns all;
@@ -112,7 +112,7 @@ std::map<const Store *, std::vector<const Store *>> Codegen::stores_by_rows(cons
 
 // Neighbouring columns, in order. If they fill their rows, a row is stored as a whole vector: the
 // next row overwrites the lanes beyond it.
-void Codegen::store_columns(const std::vector<const Store *> &columns) {
+void Statements::store_columns(const std::vector<const Store *> &columns) {
     const Store *first = columns[0];
     const Ramp *at = first->index.as<Ramp>();
     const Type t = first->value.type();

@@ -1,6 +1,6 @@
 // Conditions on values: the minimum and the maximum of an array, found in vectors of several
 // registers and then one by one.
-#include "targets/cpu/codegen.h"
+#include "targets/cpu/expressions.h"
 
 #include "schedules/values.h"
 #include "support/error.h"
@@ -27,7 +27,7 @@ Extremes joined(llvm::IRBuilder<> &ir, const Extremes &a, Value *v, bool sign) {
 } // namespace
 
 // kumiko.within(array, min, max, elements)
-Value *Codegen::within(const Call *op) {
+Value *Expressions::within(const Call *op) {
     constexpr int bytes_at_once = 128;
     const std::string name = op->args[0].as<StringImm>()->value;
     const Array *array = arrays_.find(name);

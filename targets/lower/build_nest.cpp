@@ -75,7 +75,7 @@ Stmt NestBuilder::run() {
     return body;
 }
 
-bool NestBuilder::is_argument(const std::string &tensor) const {
+bool NestReads::is_argument(const std::string &tensor) const {
     for (const TensorArgument &t : l_.nest.tensors) {
         if (t.name == tensor) return true;
     }
@@ -83,7 +83,7 @@ bool NestBuilder::is_argument(const std::string &tensor) const {
     return s && !s->updates.empty();
 }
 
-const StageState *NestBuilder::finisher_of(const std::string &stage) const {
+const StageState *NestReads::finisher_of(const std::string &stage) const {
     for (const StageState &p : state_.stages) {
         if (p.finished_into == stage) return &p;
     }
@@ -117,7 +117,7 @@ Stmt NestBuilder::root(size_t i) {
 
 // The region computed of a stage at the root: its axes, or, for a padding stage, the reach of its
 // readers' loops, including full last blocks, so that all vector lanes have data.
-Region NestBuilder::domain(const StageState &s) {
+Region NestReads::domain(const StageState &s) {
     if (s.def.kind != Stage::Kind::Padding) return whole_region(s.def);
     std::optional<Region> all;
     for (const std::string &reader : state_.consumers(s.name())) {
@@ -140,7 +140,7 @@ Region NestBuilder::domain(const StageState &s) {
 // This holds for a stage computed at a loop of its only reader, whose region contains everything
 // that the inner loops touch, and for a padding stage at the root with readers at the root. It does
 // not hold for a recurrence: the lanes beyond the tail of its own loops read earlier elements.
-bool NestBuilder::covers_reads(const StageState &s) const {
+bool NestReads::covers_reads(const StageState &s) const {
     const bool at = s.placement.kind == Placement::Kind::At;
     if (s.def.reads_itself()) return false; // its own loops read, too
     if (!at && s.def.kind != Stage::Kind::Padding) return false;
@@ -175,7 +175,7 @@ Stmt NestBuilder::stage(const StageState &s, const Region &region, const std::st
 // Clips a region that a reader's rounded-up last block extended beyond the stage's domain, so that
 // its loops need no test. Axes that size the storage of stages computed inside are clipped only to
 // constant extents.
-Region NestBuilder::clipped(const StageState &s, Region region) {
+Region NestReads::clipped(const StageState &s, Region region) {
     for (Expr &e : region.extent) { // negative if the reading loops have no iterations
         if (const auto n = as_const_int(e); n && *n < 0) e = 0;
     }
@@ -249,7 +249,7 @@ Stmt NestBuilder::store(Frame &f, const std::vector<Expr> &values) {
 }
 
 // The part of the stored region `kept` that one iteration of a reader needs.
-Region NestBuilder::part_of(const Region &kept, Region part) const {
+Region NestReads::part_of(const Region &kept, Region part) const {
     for (size_t d = 0; d < part.min.size(); d++) {
         const Expr first = simplify_index(max(part.min[d], kept.min[d]), bounds_);
         if (proves(part.min[d] >= kept.min[d] && part.end(d) <= kept.end(d), bounds_)) continue;

@@ -44,10 +44,11 @@ struct TensorUse {
 // A place in the nest where pads.cpp stores zeros: in the elements of a buffer that vector lanes
 // read and the stage's own loops do not write.
 struct Pad {
-    std::string buffer;   // or a view of one of several copies,
-    std::string variable; // which is the copy of another iteration of this loop,
-    Expr at;              // this one
-    bool whole = false;   // zero everything that the storage order rounds up, whoever reads it
+    std::string buffer; // or a view of one of several copies
+    // Of a view: the loop that cycles through the copies, and its iteration that uses this one.
+    std::string variable;
+    Expr at;
+    bool whole = false; // zero everything that the storage order rounds up, whoever reads it
 };
 
 // One schedule during lowering. A specialised schedule has its own Lowering until the bodies are
@@ -55,7 +56,7 @@ struct Pad {
 struct Lowering {
     Facts facts;              // known facts about the sizes
     ScheduleState state;      // with the facts in place
-    size_t most_accesses = 0; // loads and stores that unrolled loops may become; 0: any number
+    size_t most_accesses = 0; // most loads and stores after unrolling; 0: any number
     bool to_count = false;    // identical copies need not be made
     bool copied = false;      // the pass `unroll` made copies whose indices are not simplified yet
     // Lowers the entry that pre-packs an input: the copies that prepack made are computed.

@@ -1,5 +1,5 @@
 // Work done ahead of time: copies that one iteration fills for a later one, and prefetches.
-#include "targets/lower/nest_builder.h"
+#include "targets/lower/nest_loop_builder.h"
 
 #include "machine/machine.h"
 #include "schedules/storage.h"
@@ -14,9 +14,9 @@ using Halide::Partition;
 // Allocates n copies for each stage in `staged` (n is the stage's buffer count) around the loop at
 // `depth`, which runs from `min` over `extent`. The copies of the first n - 1 iterations are filled
 // here; `fills` receives the statement that fills the copy for the iteration n - 1 later.
-Stmt NestBuilder::with_staged(Frame &f, size_t depth, const std::vector<const StageState *> &staged, size_t k,
-                              const Expr &min, const Expr &extent, std::vector<Stmt> &fills,
-                              const std::function<Stmt()> &loop) {
+Stmt NestLoopBuilder::with_staged(Frame &f, size_t depth, const std::vector<const StageState *> &staged, size_t k,
+                                  const Expr &min, const Expr &extent, std::vector<Stmt> &fills,
+                                  const std::function<Stmt()> &loop) {
     if (k == staged.size()) return loop();
     const StageState &p = *staged[k];
     const int ahead = p.buffers - 1;
@@ -132,7 +132,7 @@ Stmt prefetch_loops(const std::vector<std::pair<std::string, Expr>> &loops, Stmt
 } // namespace
 
 // Prefetches the cache lines that are read `distance` iterations later.
-Stmt NestBuilder::fetch_ahead(const Frame &f, size_t depth, const Prefetch &p) {
+Stmt NestLoopBuilder::fetch_ahead(const Frame &f, size_t depth, const Prefetch &p) {
     const StageState &s = f.stage();
     const bool own = p.tensor == s.name(); // its partial results
     const std::string &tensor = own ? s.tensor() : p.tensor;
@@ -207,7 +207,7 @@ Stmt NestBuilder::fetch_ahead(const Frame &f, size_t depth, const Prefetch &p) {
 // Iterations of the loops between `of` and the one at `depth` that read the same region would all
 // prefetch it. Instead they share the requests round-robin, by the iteration of the loop at
 // `depth`. A loop that ends early omits some requests.
-Expr NestBuilder::has_turn(const Frame &f, size_t depth, const std::string &of, const Region &region) {
+Expr NestLoopBuilder::has_turn(const Frame &f, size_t depth, const std::string &of, const Region &region) {
     const StageState &s = f.stage();
     Expr turn = 0, turns = 1;
     for (size_t d = s.position(of) + 1; d < depth; d++) {
@@ -222,7 +222,7 @@ Expr NestBuilder::has_turn(const Frame &f, size_t depth, const std::string &of, 
     return is_const_one(turns) ? const_true() : f.variable(s.order[depth]) % turns == turn;
 }
 
-int NestBuilder::line_bytes() const {
+int NestLoopBuilder::line_bytes() const {
     for (const MemoryLevel &m : state_.machine->memory) {
         if (m.line_bytes > 0) return m.line_bytes;
     }

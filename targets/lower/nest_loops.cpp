@@ -1,6 +1,6 @@
 // The walk over the loops of a stage: which of them are unrolled, vectorized or parallel, and what
 // is computed inside.
-#include "targets/lower/nest_builder.h"
+#include "targets/lower/nest_loop_builder.h"
 
 #include "dsl/scatter.h"
 #include "schedules/linear.h"
@@ -13,7 +13,7 @@ using namespace Halide::Internal;
 using Halide::DeviceAPI;
 using Halide::Partition;
 
-bool NestBuilder::copies_inside(const StageState &s, const std::string &loop) const {
+bool NestLoopBuilder::copies_inside(const StageState &s, const std::string &loop) const {
     for (size_t i = 0; i < s.order.size(); i++) {
         const std::string &l = s.order[i];
         if (!s.derived_from(l, loop)) continue;
@@ -25,7 +25,7 @@ bool NestBuilder::copies_inside(const StageState &s, const std::string &loop) co
 }
 
 // Loops that step through registers must be unrolled.
-bool NestBuilder::must_unroll(const StageState &s, size_t position) const {
+bool NestLoopBuilder::must_unroll(const StageState &s, size_t position) const {
     const LoopState &l = s.loop(s.order[position]);
     if (l.kind != LoopKind::Serial || l.reduction) return false;
     if (s.level == "registers") return true;
@@ -41,7 +41,7 @@ bool NestBuilder::must_unroll(const StageState &s, size_t position) const {
 }
 
 // `pure`: the loop is in the begin or end of a reduction, which has no reduction loops.
-ForType NestBuilder::for_type(const Frame &f, size_t position, bool pure) const {
+ForType NestLoopBuilder::for_type(const Frame &f, size_t position, bool pure) const {
     const StageState &s = f.stage();
     if (s.tensorize && position >= s.position(s.tensorize->loop)) {
         if (!pure) return ForType::Serial;
@@ -66,7 +66,7 @@ ForType NestBuilder::for_type(const Frame &f, size_t position, bool pure) const 
     return must_unroll(s, position) && is_const(f.extent(s.order[position])) ? ForType::Unrolled : ForType::Serial;
 }
 
-Stmt NestBuilder::walk(Frame &f, size_t depth, const Walk &w) {
+Stmt NestLoopBuilder::walk(Frame &f, size_t depth, const Walk &w) {
     const StageState &s = f.stage();
     if (depth == w.stop || depth == s.order.size()) return w.leaf(f);
     if (depth == s.first_reduction() && !w.skip_reductions && !f.bounded()) {
@@ -91,7 +91,7 @@ Stmt NestBuilder::walk(Frame &f, size_t depth, const Walk &w) {
     return walk_loop(f, depth, w);
 }
 
-Stmt NestBuilder::walk_loop(Frame &f, size_t depth, const Walk &w) {
+Stmt NestLoopBuilder::walk_loop(Frame &f, size_t depth, const Walk &w) {
     const StageState &s = f.stage();
     const std::string &name = s.order[depth];
     // Peel: the full blocks, then a separate copy of the body for the partial one.
@@ -119,12 +119,12 @@ Stmt NestBuilder::walk_loop(Frame &f, size_t depth, const Walk &w) {
 }
 
 // The iterations of a loop; fewer for a loop over blocks that do not all run.
-Expr NestBuilder::blocks_of(const StageState &s, const std::string &loop, const Expr &extent) const {
+Expr NestLoopBuilder::blocks_of(const StageState &s, const std::string &loop, const Expr &extent) const {
     const bool fewer = blocks_run_.defined() && s.online && !follows(s) && s.online->loop == loop;
     return fewer ? simplify_index(min(extent, blocks_run_), bounds_) : extent;
 }
 
-Stmt NestBuilder::one_loop(Frame &f, size_t depth, const Walk &w, const Expr &min, const Expr &extent) {
+Stmt NestLoopBuilder::one_loop(Frame &f, size_t depth, const Walk &w, const Expr &min, const Expr &extent) {
     const StageState &s = f.stage();
     const std::string &name = s.order[depth];
     if (const auto n = as_const_int(extent); n && *n <= 0) return Evaluate::make(0);
@@ -180,7 +180,7 @@ Stmt NestBuilder::one_loop(Frame &f, size_t depth, const Walk &w, const Expr &mi
 }
 
 // The single iteration of the loop that the step's index selects, if it lies in the region.
-Stmt NestBuilder::named_element(Frame &f, size_t depth, const Walk &w) {
+Stmt NestLoopBuilder::named_element(Frame &f, size_t depth, const Walk &w) {
     const std::string name = f.stage().order[depth], variable = f.prefix() + name, read = variable + ".index";
     const Expr index = at(f, scattered(f.stage().def)->index), named = Variable::make(index.type(), read);
     size_t d = 0;
@@ -200,7 +200,7 @@ Stmt NestBuilder::named_element(Frame &f, size_t depth, const Walk &w) {
     return LetStmt::make(read, index, IfThenElse::make(is_inside, body));
 }
 
-void NestBuilder::note_tensorized(const Frame &f, const std::string &variable) {
+void NestLoopBuilder::note_tensorized(const Frame &f, const std::string &variable) {
     const StageState &s = f.stage();
     TensorUse use{s.name(), state_.instructions->get(s.tensorize->instruction), {}};
     for (const std::string &l : s.order) {
@@ -209,7 +209,7 @@ void NestBuilder::note_tensorized(const Frame &f, const std::string &variable) {
     l_.tensorized.emplace(variable, use);
 }
 
-void NestBuilder::record(const StageState &s, const Frame &f, size_t depth, ForType type, const Expr &extent) {
+void NestLoopBuilder::record(const StageState &s, const Frame &f, size_t depth, ForType type, const Expr &extent) {
     LoopRow row;
     row.name = f.prefix() + s.order[depth];
     row.stage = s.name();
@@ -224,7 +224,7 @@ void NestBuilder::record(const StageState &s, const Frame &f, size_t depth, ForT
 
 // The body of the loop at `depth`: guards that depend on its variable, the stages computed there,
 // and the next loop.
-Stmt NestBuilder::inside(Frame &f, size_t depth, const Walk &w) {
+Stmt NestLoopBuilder::inside(Frame &f, size_t depth, const Walk &w) {
     const StageState &s = f.stage();
     const std::string &name = s.order[depth];
     Expr condition;

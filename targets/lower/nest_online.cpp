@@ -77,7 +77,7 @@ Expr NestBuilder::blocks_run(const Frame &f, size_t depth) {
 
 // The stored region of a follower for the elements of the anchor that the loops from `depth` on
 // touch; axes with equal names correspond.
-Region NestBuilder::rows_of(const StageState &p, const Frame &f, size_t depth) {
+Region NestReads::rows_of(const StageState &p, const Frame &f, size_t depth) {
     Region r = whole_region(p.def);
     const auto &axes = f.stage().def.axes;
     for (size_t d = 0; d < p.def.axes.size(); d++) {

@@ -1,4 +1,5 @@
 // What the expressions of a stage read, and the regions that are needed for them.
+#include "targets/lower/nest_reads.h"
 #include "dsl/bounded.h"
 #include "dsl/reach.h"
 #include "dsl/reads.h"
@@ -8,7 +9,6 @@
 #include "schedules/own_part.h"
 #include "schedules/rolling.h"
 #include "schedules/shared_loops.h"
-#include "targets/lower/nest_builder.h"
 
 #include "support/error.h"
 
@@ -17,7 +17,7 @@ namespace kumiko {
 using namespace Halide::Internal;
 
 // Replaces reads of inlined stages by their expressions.
-Expr NestBuilder::inlined(const Expr &e) {
+Expr NestReads::inlined(const Expr &e) {
     return map_reads(functions_in_place(state_, e), [&](const Call *read, const Expr &e) {
         const StageState *s = state_.find(read->name);
         if (!s || s->placement.kind != Placement::Kind::Inline) return e;
@@ -25,7 +25,7 @@ Expr NestBuilder::inlined(const Expr &e) {
     });
 }
 
-Expr NestBuilder::inlined_value(const StageState &s) {
+Expr NestReads::inlined_value(const StageState &s) {
     if (auto it = inlined_.find(s.name()); it != inlined_.end()) return it->second;
     const Expr e = inlined(s.def.value);
     inlined_[s.name()] = e;
@@ -34,7 +34,7 @@ Expr NestBuilder::inlined_value(const StageState &s) {
 
 // Replaces sums like y * width + x of axes (or a fused loop and its inner loop) by the loop that
 // was fused from both.
-Expr NestBuilder::joined(const Frame &f, const Expr &e) const {
+Expr NestReads::joined(const Frame &f, const Expr &e) const {
     struct Join : IRGraphMutator {
         using IRGraphMutator::visit;
         const Frame *f;
@@ -69,7 +69,7 @@ Expr NestBuilder::joined(const Frame &f, const Expr &e) const {
 }
 
 // An expression of the stage at the frame's indices, reading the buffers in scope.
-Expr NestBuilder::at(const Frame &f, const Expr &e) {
+Expr NestReads::at(const Frame &f, const Expr &e) {
     std::map<std::string, Expr> index;
     for (const Relation &r : f.stage().relations) {
         if (const auto *fuse = std::get_if<FuseRelation>(&r))
@@ -81,7 +81,7 @@ Expr NestBuilder::at(const Frame &f, const Expr &e) {
 }
 
 // Whether axis d of the stage, or of the stage it copies, may be read out of bounds.
-bool NestBuilder::read_beyond(const StageState &s, size_t d) const {
+bool NestReads::read_beyond(const StageState &s, size_t d) const {
     const StageState *source = &s;
     while (source->is_copy && state_.find(source->copied)) source = state_.find(source->copied);
     return source->def.kind == Stage::Kind::Padding && pads(source->def, d);
@@ -89,7 +89,7 @@ bool NestBuilder::read_beyond(const StageState &s, size_t d) const {
 
 // The stored region of a stage read at unknown indices: all of it, plus, for padding, which extends
 // infinitely, the first element on each side.
-Region NestBuilder::anywhere(const StageState &s) const {
+Region NestReads::anywhere(const StageState &s) const {
     Region r = whole_region(s.def);
     for (size_t d = 0; d < r.min.size(); d++) {
         if (!read_beyond(s, d)) continue;
@@ -102,7 +102,7 @@ Region NestBuilder::anywhere(const StageState &s) const {
 // Clamps reads of stored padding at indices that the stage's loops may not bound to the region of
 // `anywhere`; all elements beyond one end of an axis are equal. Affine indices are always bounded
 // by the loops.
-Expr NestBuilder::kept_near(const StageState &reader, const Expr &e) const {
+Expr NestReads::kept_near(const StageState &reader, const Expr &e) const {
     Bounds scope;
     for (const auto *axes : {&reader.def.axes, &reader.def.reduction_axes}) {
         for (const Axis &a : *axes) scope.push(a.name(), Interval(0, simplify(a.extent() - 1)));
@@ -128,14 +128,14 @@ Expr NestBuilder::kept_near(const StageState &reader, const Expr &e) const {
 
 // The tensor and its buffer in the current scope. Earlier elements of a recurrence are in its own
 // buffer.
-std::map<std::string, std::string>::const_iterator NestBuilder::buffer_of(const std::string &tensor) const {
+std::map<std::string, std::string>::const_iterator NestReads::buffer_of(const std::string &tensor) const {
     const auto found = buffers_.find(tensor);
     return found == buffers_.end() ? buffers_.find(earlier_of(tensor)) : found;
 }
 
 // Replaces reads of tensors by reads of their buffers in the current scope; `at` is the frame of
 // the reading stage.
-Expr NestBuilder::in_buffers(const Expr &e, const Frame *at) {
+Expr NestReads::in_buffers(const Expr &e, const Frame *at) {
     return map_reads(e, [&](const Call *read, const Expr &e) {
         const auto it = buffer_of(read->name);
         if (it == buffers_.end()) {
@@ -147,14 +147,14 @@ Expr NestBuilder::in_buffers(const Expr &e, const Frame *at) {
     });
 }
 
-std::vector<Expr> NestBuilder::indices(const Frame &f) {
+std::vector<Expr> NestReads::indices(const Frame &f) {
     std::vector<Expr> all;
     for (const Axis &a : f.stage().def.axes) all.push_back(simplify_index(f.index(a.name()), bounds_));
     return all;
 }
 
 // The position in one of the stage's buffers of the value computed at the frame's indices.
-std::vector<Expr> NestBuilder::place(const Frame &f, const std::string &buffer) {
+std::vector<Expr> NestReads::place(const Frame &f, const std::string &buffer) {
     const auto found = by_loops_.find(buffer);
     if (found == by_loops_.end()) return indices(f);
     std::vector<Expr> all;
@@ -163,7 +163,7 @@ std::vector<Expr> NestBuilder::place(const Frame &f, const std::string &buffer) 
 }
 
 // The expressions that run in the loops of a stage: its own, and those of a fused epilogue.
-std::vector<Expr> NestBuilder::expressions_of(const StageState &s) {
+std::vector<Expr> NestReads::expressions_of(const StageState &s) {
     std::vector<Expr> all;
     for (const Expr &e : s.def.expressions()) all.push_back(kept_near(s, inlined(e)));
     if (!s.finished_into.empty()) all.push_back(kept_near(s, inlined(state_.stage(s.finished_into).def.value)));
@@ -171,7 +171,7 @@ std::vector<Expr> NestBuilder::expressions_of(const StageState &s) {
 }
 
 // Whether loops of the reduction skip terms.
-bool NestBuilder::leaves_out_terms(const StageState &s) const {
+bool NestReads::leaves_out_terms(const StageState &s) const {
     if (s.online || s.tensorize || term_bounds(s.def).empty()) return false;
     return std::none_of(s.relations.begin(), s.relations.end(), [&](const Relation &r) {
         const auto *fuse = std::get_if<FuseRelation>(&r);
@@ -181,7 +181,7 @@ bool NestBuilder::leaves_out_terms(const StageState &s) const {
 
 // Restricts reduction axes to the steps at which a term may exist, given the ranges of the other
 // axes.
-void NestBuilder::bound_steps(const StageState &s, Bounds &scope) const {
+void NestReads::bound_steps(const StageState &s, Bounds &scope) const {
     if (!leaves_out_terms(s)) return;
     for (const Axis &a : s.def.reduction_axes) {
         const Interval now = scope.get(a.name()), steps = steps_of_terms(s.def, a, scope);
@@ -193,7 +193,7 @@ void NestBuilder::bound_steps(const StageState &s, Bounds &scope) const {
 
 // The frame in which the loops from `depth`, the position of the outermost reduction loop, run over
 // the steps at which a term may exist. Nullopt if no bound skips a step.
-std::optional<Frame> NestBuilder::with_bounded_steps(const Frame &f, size_t depth) const {
+std::optional<Frame> NestReads::with_bounded_steps(const Frame &f, size_t depth) const {
     if (!leaves_out_terms(f.stage())) return std::nullopt;
     const Bounds scope = scope_of(f, depth);
     Frame bounded = f;
@@ -209,7 +209,7 @@ std::optional<Frame> NestBuilder::with_bounded_steps(const Frame &f, size_t dept
 }
 
 // The ranges of a stage's axes below a depth.
-Bounds NestBuilder::scope_of(const Frame &f, size_t depth) const {
+Bounds NestReads::scope_of(const Frame &f, size_t depth) const {
     Bounds scope;
     for (const auto *axes : {&f.stage().def.axes, &f.stage().def.reduction_axes}) {
         for (const Axis &a : *axes) scope.push(a.name(), f.axis_interval(a.name(), depth, bounds_));
@@ -226,14 +226,14 @@ Bounds NestBuilder::scope_of(const Frame &f, size_t depth) const {
 // into a form that does not read it. A copy with that stage as its only reader keeps to the lattice
 // that is read. For a stage computed piecewise in the loops of a reader, the region is what that
 // reader reads.
-std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, size_t depth) {
+std::optional<Region> NestReads::needed(const StageState &p, const Frame &f, size_t depth) {
     std::map<std::string, std::optional<Region>> known;
     return needed(p, f, depth, known);
 }
 
 // `known` holds the regions already found, by stage name.
-std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, size_t depth,
-                                          std::map<std::string, std::optional<Region>> &known) {
+std::optional<Region> NestReads::needed(const StageState &p, const Frame &f, size_t depth,
+                                        std::map<std::string, std::optional<Region>> &known) {
     if (const auto found = known.find(p.name()); found != known.end()) return found->second;
     if (p.is_copy) {
         const auto readers = state_.consumers(p.name());
@@ -315,7 +315,7 @@ std::optional<Region> NestBuilder::needed(const StageState &p, const Frame &f, s
 // Extends the region of a recurrence to all elements that it depends on: along an axis with reads
 // at lower indices it begins with the first element, with reads at higher indices it ends with the
 // last.
-void NestBuilder::with_elements_before(const StageState &p, Region &region) const {
+void NestReads::with_elements_before(const StageState &p, Region &region) const {
     for (size_t d = 0; d < region.min.size(); d++) {
         const auto reads = [&](const auto &compares) {
             return std::any_of(p.def.distances.begin(), p.def.distances.end(),
@@ -332,7 +332,7 @@ void NestBuilder::with_elements_before(const StageState &p, Region &region) cons
 
 // Removes elements that the stage does not have, which padding only appears to read, if the same
 // number is removed in each iteration.
-Region NestBuilder::existing(const StageState &p, Region region) const {
+Region NestReads::existing(const StageState &p, Region region) const {
     for (size_t d = 0; d < region.min.size(); d++) {
         const auto first = as_const_int(region.min[d]);
         if (!first || *first >= 0 || region.step_of(d) != 1 || read_beyond(p, d)) continue;
@@ -346,7 +346,7 @@ Region NestBuilder::existing(const StageState &p, Region region) const {
 
 // Extends a region that begins inside a block to the beginning of that block. The blocks are those
 // of a blocked copy that the stage reads at its own axis. Vectors then lie within blocks.
-Region NestBuilder::from_whole_blocks(const StageState &p, Region region) {
+Region NestReads::from_whole_blocks(const StageState &p, Region region) {
     if (std::all_of(region.min.begin(), region.min.end(), [](const Expr &min) { return is_const(min); })) return region;
     std::map<std::string, int64_t> blocks; // by the stage's axis
     std::vector<Expr> fixed;               // indices whose axes keep their range
@@ -389,12 +389,12 @@ Region NestBuilder::from_whole_blocks(const StageState &p, Region region) {
     return region;
 }
 
-std::vector<std::string> NestBuilder::names_of(const StageState &p) {
+std::vector<std::string> NestReads::names_of(const StageState &p) {
     return p.def.components.empty() ? std::vector{p.tensor()} : p.def.tensors();
 }
 
 // The part of the stage's own axes that the loops at depth and deeper touch.
-Region NestBuilder::touched(const Frame &f, size_t depth) {
+Region NestReads::touched(const Frame &f, size_t depth) {
     Region r;
     for (const Axis &a : f.stage().def.axes) {
         const Interval i = f.axis_interval(a.name(), depth, bounds_);

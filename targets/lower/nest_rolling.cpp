@@ -7,7 +7,7 @@
 #include "dsl/reads.h"
 #include "schedules/rolling.h"
 #include "support/error.h"
-#include "targets/lower/nest_builder.h"
+#include "targets/lower/nest_loop_builder.h"
 
 namespace kumiko {
 
@@ -41,7 +41,7 @@ const StageState *clamped_reader(const ScheduleState &state, const std::string &
 
 // Finds what iterations of the loop inside the one at `depth` need of the stages stored here and
 // computed there. Readers come first.
-void NestBuilder::plan_rolling(const Frame &f, size_t depth) {
+void NestLoopBuilder::plan_rolling(const Frame &f, size_t depth) {
     const StageState &host = f.stage();
     std::vector<const StageState *> all;
     for (const StageState &p : state_.stages) {
@@ -120,7 +120,7 @@ void NestBuilder::plan_rolling(const Frame &f, size_t depth) {
 }
 
 // The planes needed by one iteration that no earlier one has computed.
-Region NestBuilder::newest(const Rolling &r, Region needed) const {
+Region NestReads::newest(const Rolling &r, Region needed) const {
     const Expr end = needed.end(r.axis);
     needed.min[r.axis] = simplify_index(max(end - static_cast<int>(r.step), r.first), bounds_);
     needed.extent[r.axis] = simplify_index(max(end - needed.min[r.axis], 0), bounds_);
@@ -129,7 +129,7 @@ Region NestBuilder::newest(const Rolling &r, Region needed) const {
 
 // Warm-up iterations of the loop at `depth`, for the planes that its first iteration does not
 // compute.
-Stmt NestBuilder::warm_up(const Frame &f, size_t depth) {
+Stmt NestLoopBuilder::warm_up(const Frame &f, size_t depth) {
     const StageState &host = f.stage();
     int64_t ahead = 0;
     for (const auto &[name, r] : rolling_) {

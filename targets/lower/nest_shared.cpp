@@ -149,21 +149,21 @@ private:
 } // namespace
 
 // The stage whose loops compute `s`: itself, or the reduction that it is fused into.
-const StageState &NestBuilder::loops_of(const StageState &s) const {
+const StageState &NestReads::loops_of(const StageState &s) const {
     const StageState *by = finisher_of(s.name());
     return by ? *by : s;
 }
 
 // False if another stage starts the nest at the same place. Two stages in merged loops have
 // different places; their nests are merged when those loops are zipped.
-bool NestBuilder::starts_nest(const StageState &s) const {
+bool NestReads::starts_nest(const StageState &s) const {
     const StageState &loops = loops_of(s);
     if (!loops.shared) return true;
     return loops.placement.consumer != state_.stage(loops.shared->stage).placement.consumer;
 }
 
 // The stages that are stored by other loops in the nest of `s`.
-std::vector<const StageState *> NestBuilder::in_nest_of(const StageState &s) const {
+std::vector<const StageState *> NestReads::in_nest_of(const StageState &s) const {
     std::vector<const StageState *> all;
     for (const StageState *other : sharing_loops(state_, loops_of(s).name())) {
         const StageState &stored = head_of(state_, *other);
@@ -225,7 +225,7 @@ Stmt NestBuilder::nest(const std::vector<Run> &runs) {
 
 // A frame for `s` whose shared loops have the values of the frame `f`. Nullopt unless `s` shares
 // all loops of the frame's stage outside of `depth`.
-std::optional<Frame> NestBuilder::frame_beside(const StageState &s, const Frame &f, size_t depth) {
+std::optional<Frame> NestReads::frame_beside(const StageState &s, const Frame &f, size_t depth) {
     const auto run = shared_regions_.find(s.name());
     if (depth == 0 || run == shared_regions_.end() || !s.shared || s.shared->stage != f.stage().name() ||
         s.position(s.shared->loop) + 1 < depth)

@@ -1,5 +1,5 @@
 // Buffers: where each is allocated, its size and its memory level.
-#include "targets/lower/nest_builder.h"
+#include "targets/lower/nest_reads.h"
 
 #include "dsl/reach.h"
 #include "schedules/storage.h"
@@ -25,14 +25,14 @@ bool has_blocks(const std::vector<LayoutTerm> &layout) {
 
 } // namespace
 
-std::string NestBuilder::fresh_instance(const std::string &name) {
+std::string NestReads::fresh_instance(const std::string &name) {
     const int n = instances_[name]++;
     return n ? name + "'" + std::to_string(n) : name;
 }
 
 // The region extended by the range of padded tails and of lanes that read the partial results of
 // their own stage.
-Region NestBuilder::rounded_up(const StageState &s, const Region &region) const {
+Region NestReads::rounded_up(const StageState &s, const Region &region) const {
     Region stored = region;
     for (const Relation &r : s.relations) {
         const auto *split = std::get_if<SplitRelation>(&r);
@@ -50,15 +50,14 @@ Region NestBuilder::rounded_up(const StageState &s, const Region &region) const 
     return stored;
 }
 
-Stmt NestBuilder::with_storage(const StageState &s, const Region &region, const std::function<Stmt()> &body,
-                               int copies) {
+Stmt NestReads::with_storage(const StageState &s, const Region &region, const std::function<Stmt()> &body, int copies) {
     std::vector<std::string> axes;
     for (const Axis &a : s.def.axes) axes.push_back(a.name());
     return with_components(s.def, 0, axes, rounded_up(s, region), s.layout, s.level, "", false, region, body, copies);
 }
 
 // Records which elements of the region exist and so are written.
-void NestBuilder::set_written(Storage &storage, const StageState &s, const Region &region) {
+void NestReads::set_written(Storage &storage, const StageState &s, const Region &region) {
     const Region all = clipped(s, region);
     const StageState *origin = &s; // the source of a copy of a copy
     while (origin->is_copy && state_.find(origin->copied)) origin = state_.find(origin->copied);
@@ -77,10 +76,10 @@ void NestBuilder::set_written(Storage &storage, const StageState &s, const Regio
 // Allocates a buffer for each component of the stage (or its single value) around the body, unless
 // the caller owns it. `computed` is the region that the stage's loops compute; for an accumulator,
 // all of whose lanes are written, it has no effect.
-Stmt NestBuilder::with_components(const Stage &def, size_t c, const std::vector<std::string> &axes,
-                                  const Region &region, const std::vector<LayoutTerm> &layout, const std::string &level,
-                                  const std::string &suffix, bool covers_lanes, const Region &computed,
-                                  const std::function<Stmt()> &body, int copies) {
+Stmt NestReads::with_components(const Stage &def, size_t c, const std::vector<std::string> &axes, const Region &region,
+                                const std::vector<LayoutTerm> &layout, const std::string &level,
+                                const std::string &suffix, bool covers_lanes, const Region &computed,
+                                const std::function<Stmt()> &body, int copies) {
     const size_t n = std::max<size_t>(def.components.size(), 1);
     if (c == n) return body();
     const std::string tensor = def.components.empty() ? def.name : def.components[c].tensor;

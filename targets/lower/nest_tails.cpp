@@ -3,7 +3,7 @@
 #include "dsl/reach.h"
 #include "dsl/reads.h"
 #include "schedules/linear.h"
-#include "targets/lower/nest_builder.h"
+#include "targets/lower/nest_loop_builder.h"
 
 #include <numeric>
 
@@ -15,7 +15,7 @@ using Halide::Partition;
 
 // If padded tails may run beyond the region, a value there is zero (or a reduction's identity), and
 // reads nothing.
-Expr NestBuilder::padded(const Frame &f, const Expr &value, const Expr &beyond) {
+Expr NestLoopBuilder::padded(const Frame &f, const Expr &value, const Expr &beyond) {
     const StageState &s = f.stage();
     Expr inside;
     for (const Relation &r : s.relations) {
@@ -30,7 +30,7 @@ Expr NestBuilder::padded(const Frame &f, const Expr &value, const Expr &beyond) 
 }
 
 // The guards whose innermost loop is at `depth` and which the loops' extents do not prove.
-std::vector<NestBuilder::Guard> NestBuilder::guards(const Frame &f, size_t depth, bool skip_reductions) {
+std::vector<NestLoopBuilder::Guard> NestLoopBuilder::guards(const Frame &f, size_t depth, bool skip_reductions) {
     std::vector<Guard> all;
     const StageState &s = f.stage();
     const auto elsewhere = [&](const std::string &loop) {
@@ -81,8 +81,8 @@ std::vector<NestBuilder::Guard> NestBuilder::guards(const Frame &f, size_t depth
 // The loops inside of which `value` < `limit` holds for all iterations or for none: the other loops
 // move the value by multiples of a block, these stay within one block, and the limit is a multiple
 // of the block.
-std::set<std::string> NestBuilder::loops_of_whole_blocks(const Frame &f, const Expr &value, const Expr &limit,
-                                                         const std::string &loop) const {
+std::set<std::string> NestLoopBuilder::loops_of_whole_blocks(const Frame &f, const Expr &value, const Expr &limit,
+                                                             const std::string &loop) const {
     std::vector<std::pair<int64_t, std::string>> steps;
     Expr base = value;
     for (const std::string &l : f.live_loops(loop)) {
@@ -112,7 +112,7 @@ std::set<std::string> NestBuilder::loops_of_whole_blocks(const Frame &f, const E
 // The split whose inner loop is split again by `relation` and which should end at the extent, so
 // that both the blocks and the remainder of the last one are cut in one place, without code copies
 // for each.
-std::optional<size_t> NestBuilder::relation_to_clip(const Frame &f, size_t relation) const {
+std::optional<size_t> NestLoopBuilder::relation_to_clip(const Frame &f, size_t relation) const {
     const StageState &s = f.stage();
     const auto &split = std::get<SplitRelation>(s.relations[relation]);
     const size_t outer = s.position(split.outer);
@@ -136,7 +136,7 @@ std::optional<size_t> NestBuilder::relation_to_clip(const Frame &f, size_t relat
 }
 
 // Whether the partial block of a split is handled by the split of its inner loop, further inside.
-bool NestBuilder::left_to_clip(const Frame &f, size_t depth, size_t relation) const {
+bool NestLoopBuilder::left_to_clip(const Frame &f, size_t depth, size_t relation) const {
     const StageState &s = f.stage();
     const auto &split = std::get<SplitRelation>(s.relations[relation]);
     for (size_t r = 0; r < s.relations.size(); r++) {
@@ -153,11 +153,11 @@ bool NestBuilder::left_to_clip(const Frame &f, size_t depth, size_t relation) co
 
 // Whether the simplifier cancels e in e - e. It may not: the negative of (c - x) / 4 becomes (x +
 // d) / 4, and both stay.
-bool NestBuilder::cancels(const Expr &e) const {
+bool NestLoopBuilder::cancels(const Expr &e) const {
     return is_const_zero(simplify_index(simplify_index(-e, bounds_) + e, bounds_));
 }
 
-Stmt NestBuilder::peel_rest(Frame &f, size_t depth, const Walk &w, size_t relation, const SplitRelation &split) {
+Stmt NestLoopBuilder::peel_rest(Frame &f, size_t depth, const Walk &w, size_t relation, const SplitRelation &split) {
     const StageState &s = f.stage();
     const std::string name = s.order[depth];
     const Expr extent = f.extent(split.parent), factor = static_cast<int>(split.factor);
@@ -205,7 +205,7 @@ Stmt NestBuilder::peel_rest(Frame &f, size_t depth, const Walk &w, size_t relati
 
 // The remainder of the last block, if constant; for a clipped loop it is computed from the extent
 // of the split above.
-Expr NestBuilder::rest_of(const Frame &f, const SplitRelation &split) const {
+Expr NestLoopBuilder::rest_of(const Frame &f, const SplitRelation &split) const {
     Expr extent = f.extent(split.parent);
     for (size_t r = 0; r < f.stage().relations.size(); r++) {
         const auto *above = std::get_if<SplitRelation>(&f.stage().relations[r]);
@@ -214,7 +214,7 @@ Expr NestBuilder::rest_of(const Frame &f, const SplitRelation &split) const {
     return simplify_index(extent % static_cast<int>(split.factor), bounds_);
 }
 
-Stmt NestBuilder::peel_ends(Frame &f, size_t depth, const Walk &w, const Peel &p) {
+Stmt NestLoopBuilder::peel_ends(Frame &f, size_t depth, const Walk &w, const Peel &p) {
     const std::string name = f.stage().order[depth];
     const Expr extent = f.extent(name);
     const Expr first = simplify_index(min(static_cast<int>(p.first), extent), bounds_);
@@ -228,7 +228,7 @@ Stmt NestBuilder::peel_ends(Frame &f, size_t depth, const Walk &w, const Peel &p
 
 // Guards whose innermost loop is this one shorten the loop if their value increases with it by a
 // constant step.
-Expr NestBuilder::clip(Frame &f, size_t depth, const Walk &w, const Expr &min, const Expr &extent) {
+Expr NestLoopBuilder::clip(Frame &f, size_t depth, const Walk &w, const Expr &min, const Expr &extent) {
     const std::string variable = f.prefix() + f.stage().order[depth];
     Expr result = extent;
     for (const Guard &g : guards(f, depth, w.skip_reductions)) {

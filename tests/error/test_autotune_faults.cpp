@@ -1,6 +1,6 @@
 // A database in trouble: damaged, locked, killed, shared, without space, without permission,
 // changed by a newer program. Each case is a UserError that names the file, and no written record
-// is lost.
+// is lost. One file, because the cases share the ways to fill, damage and query a database.
 #include "autotune/database_care.h"
 #include "autotune/database_lines.h"
 #include "autotune/report.h"

@@ -1,4 +1,5 @@
-// Error messages for wrong formulas. Each case has one mistake and the expected text.
+// Error messages for wrong formulas. Each case has one mistake and the expected text. One file,
+// because it is one table.
 #include "dsl/interpret.h"
 #include "dsl/top_k.h"
 #include "tests/unit/refusal.h"

@@ -1,5 +1,5 @@
 // Illegal schedules, each with the error text that its author sees. Places in this file are written
-// as FILE:LINE.
+// as FILE:LINE. One file, because it is one table.
 #include "machine/machine.h"
 #include "schedules/examples.h"
 #include "schedules/primitive.h"

@@ -4,6 +4,8 @@
 // overflow nor exceed what a float represents exactly. Every order of every reduction then gives
 // equal bits, with and without FMA contraction. If a range would grow too wide, the value is first
 // clamped or taken modulo a small number.
+//
+// One file, because it is one class, with a function for each kind of stage.
 #pragma once
 
 #include "dsl/halide_passes.h"

@@ -4,14 +4,13 @@
 //
 // Every input must give a program or a UserError: nothing else may be thrown, crash or hang.
 // Programs must survive a round trip: text through the disassembler, bytes through saving.
+#include "tests/fuzz.h"
 #include "tests/sim/random_program.h"
 
 #include "sim/assembler.h"
 #include "sim/simulator.h"
-#include "support/duration.h"
 
-#include <cstdio>
-#include <cstring>
+#include <fmt/format.h>
 #include <string>
 
 using namespace kumiko;
@@ -69,6 +68,11 @@ public:
             counts.completed++;
         } catch (const UserError &) {
         }
+    }
+
+    std::string summary() const {
+        return fmt::format("{} texts ({} assembled), {} files ({} loaded), {} runs ({} completed)", counts.texts,
+                           counts.assembled, counts.files, counts.loaded, counts.runs, counts.completed);
     }
 
     Counts counts;
@@ -152,30 +156,4 @@ private:
 
 } // namespace
 
-int main(int argc, char **argv) {
-    uint64_t inputs = 30000, seed = 1;
-    for (int i = 1; i + 1 < argc; i += 2) {
-        if (!std::strcmp(argv[i], "--inputs")) inputs = std::strtoull(argv[i + 1], nullptr, 10);
-        if (!std::strcmp(argv[i], "--seed")) seed = std::strtoull(argv[i + 1], nullptr, 10);
-    }
-    Fuzzer f(seed);
-    const Stopwatch watch;
-    for (uint64_t i = 0; i < inputs; i++) {
-        const Stopwatch one;
-        try {
-            f.one();
-            if (one.seconds() > 5) throw std::runtime_error("it took more than five seconds");
-        } catch (const std::exception &e) {
-            std::printf("seed %llu, input %llu: %s\n%s\n", (unsigned long long)seed, (unsigned long long)i, e.what(),
-                        f.input.c_str());
-            return 1;
-        }
-    }
-    const Counts &c = f.counts;
-    std::printf(
-        "%llu inputs in %s: %llu texts (%llu assembled), %llu files (%llu loaded), %llu runs (%llu completed)\n",
-        (unsigned long long)inputs, duration_text(watch.seconds()).c_str(), (unsigned long long)c.texts,
-        (unsigned long long)c.assembled, (unsigned long long)c.files, (unsigned long long)c.loaded,
-        (unsigned long long)c.runs, (unsigned long long)c.completed);
-    return 0;
-}
+int main(int argc, char **argv) { return run_fuzzer<Fuzzer>(argc, argv, 30000); }

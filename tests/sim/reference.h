@@ -1,6 +1,8 @@
 // A slow, independent simulator of the chip, one PE and one lane at a time, written from
 // docs/chip.md. Tests compare the simulator with it. It models neither time nor hazards; unwritten
 // memory reads as zero.
+//
+// One file, because it is one class, with a function for each unit.
 #pragma once
 
 #include "sim/memory.h"

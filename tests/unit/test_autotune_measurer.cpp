@@ -1,5 +1,5 @@
 // The measurer: what it links, checks, times, and survives. Its kernels are C functions, so that
-// they can do what no schedule may do.
+// they can do what no schedule may do. One file, because all cases run these kernels.
 #include "autotune/exact.h"
 #include "autotune/measurer.h"
 #include "autotune/tune.h"

@@ -1,6 +1,6 @@
 // The math functions against double precision, on three x86 levels (as far as this processor
 // supports them), scalars and vectors: every exponent, dense samples where functions bend, special
-// values. f64 against long double.
+// values. f64 against long double. One file, because the functions share samples and checks.
 // Levels: no
 // Sanitized: --test-case-exclude=*lanes
 #include "targets/cpu/jit.h"

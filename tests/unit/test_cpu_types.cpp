@@ -1,4 +1,5 @@
-// Casts, division, shifts and arithmetic of every type against plain C++.
+// Casts, division, shifts and arithmetic of every type against plain C++. One file, because all
+// cases share the kernels and the reference.
 // Sanitized: --test-case=integer*,floats*,bool*
 #include "targets/cpu/jit.h"
 #include "tests/unit/test_cpu_builders.h"

@@ -1,5 +1,8 @@
 // Buffers: order of axes, strides, wrapping of arrays, conversion, comparison, and their errors.
 #include "dsl/buffers.h"
+#include "dsl/dense.h"
+#include "dsl/npy.h"
+#include "support/temporary_folder.h"
 #include "tests/unit/refusal.h"
 
 #include <doctest/doctest.h>
@@ -128,4 +131,22 @@ TEST_CASE("comparison of buffers, exact and with a tolerance") {
     Buffer<double> bound({2, 2});
     for (int i = 0; i < 4; i++) bound.data()[i] = 0.1;
     check_within(a, b, bound);
+}
+
+TEST_CASE("a transposed array is saved in the order of its indices") {
+    Buffer<float> b({2, 3});
+    for (int i = 0; i < 2; i++)
+        for (int j = 0; j < 3; j++) b(i, j) = float(10 * i + j);
+    const Buffer<> view = Buffer<>(b).transposed(0, 1);
+    CHECK(is_dense(b));
+    CHECK(!is_dense(view));
+    CHECK_EQ(dense(Buffer<>(b)).data(), static_cast<void *>(b.data()));
+    const TemporaryFolder folder;
+    const std::string file = (folder.path() / "x.npy").string();
+    save_npy(file, view);
+    for (const Buffer<> &made : {dense(view), load_npy(file)}) {
+        REQUIRE_EQ(made.extents(), std::vector<int64_t>{3, 2});
+        const auto *elements = static_cast<const float *>(made.data());
+        for (int n = 0; n < 6; n++) CHECK_EQ(elements[n], float(n % 2 * 10 + n / 2));
+    }
 }

@@ -1,5 +1,5 @@
 // Recurrences: tensors that read their own earlier elements, at any distance, in any legal order of
-// loops.
+// loops. One file, because the cases share the recurrences.
 // Links: driver
 #include "driver/default_schedule.h"
 #include "dsl/interpret_element.h"

@@ -1,5 +1,5 @@
 // Default schedules of ops that no library template matches as a whole: each stage gets loops
-// chosen from its own reads.
+// chosen from its own reads. One file, because it is one list of short ops.
 // Links: driver
 #include "driver/default_schedule.h"
 #include "driver/kernel.h"
@@ -584,4 +584,28 @@ TEST_CASE("vectors along output positions whose terms have different offsets") {
         if (n >= 34) CHECK(count(nest, "vectorized u.o.i") == 1);
         checked_nest(Op("other", {X}, {compute("Y", {u, c}, X(c * 4 + u % 2, u / 2) + cast(f32, u % 3))}));
     }
+}
+
+TEST_CASE("vectors of rows lie in halves that are read differently, and few of them are copied") {
+    for (const int n : {96, 128, 30, 12}) {
+        Axis i("i", 13), j("j", n), h("h", n / 2);
+        Tensor X = input("X", f32, {i, j}), C = input("C", f32, {i, h});
+        Tensor r = compute("r", {i}, sum(X(i, j) * X(i, j), j));
+        const Element other = X(i, (j + n / 2) % n);
+        const std::string nest = checked_nest(
+            Op("rope", {X, C},
+               {compute("Y", {i, j},
+                        X(i, j) * rsqrt(r(i) + 1.f) + select(j < n / 2, -other, other) * C(i, j % (n / 2)))}));
+        CAPTURE(nest);
+        // AVX2 has vectors of 8 elements, and halves of 6 have none.
+        CHECK((count(nest, "vectorized j.i") == 1) == (n != 12));
+    }
+    Axis i("i", 13), j("j", 30), k("k", 200);
+    Tensor X = input("X", f32, {i, j}), Z = input("Z", f32, {i, k});
+    const auto norm = [&](const Tensor &x, const Axis &of) {
+        Tensor mean = compute("mean", {i}, sum(x(i, of), of) / 30.f);
+        return checked_nest(Op("norm", {x}, {compute("Y", {i, of}, x(i, of) - mean(i))}));
+    };
+    CHECK(count(norm(X, j), "unrolled j.o in 0..4") == 1);
+    CHECK(count(norm(Z, k), "unrolled k.o") == 0);
 }

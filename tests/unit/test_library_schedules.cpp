@@ -1,5 +1,6 @@
 // The library's schedules with their defaults and at random points of their spaces: equal bits with
-// the interpreter on integers, within the propagated bound for inexact ops.
+// the interpreter on integers, within the propagated bound for inexact ops. One file, because it is
+// one list of templates with the same checks.
 // Links: driver
 // Sanitized: --test-case=*requantised*,*transposed
 #include "driver/default_schedule.h"

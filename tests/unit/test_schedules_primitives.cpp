@@ -1,5 +1,5 @@
 // Every primitive at run time: the scheduled kernel computes the formula, and a saved schedule
-// replays to the same nest.
+// replays to the same nest. One file, because the cases share ops and checks.
 // Links: driver
 // Sanitized: --test-case=assume*,*whole*blocks*,*padding*,*copy*
 #include "dsl/halide_passes.h"

@@ -112,7 +112,7 @@ private:
     struct Chunk {
         int64_t begin;     // the first row
         int64_t sums;      // L1BM: gathered
-        int64_t back;      // L1BM: scattered
+        int64_t scattered; // L1BM: reloaded by the PEs
         int64_t staged;    // L2BM: added
         int64_t registers; // LM1: reloaded
         int64_t out;       // L1BM: results

@@ -134,7 +134,7 @@ void HalvesDrain::next() {
                   begin = (chunks % 2 ? n : n % 2 * (chunks / 2) + n / 2) * half_chunk;
     const Chunk chunk{.begin = begin,
                       .sums = m_.l1_sums.next(half_chunk * 2 * block_words),
-                      .back = m_.reloaded.next(half_chunk * block_words),
+                      .scattered = m_.reloaded.next(half_chunk * block_words),
                       .staged = m_.staged.next(half_chunk * half_l1bs * 2 * block_words),
                       .registers = epilogue_.registers().next(half_chunk),
                       .out = m_.l1_results.next(half_chunk * f_.pieces * 8)};
@@ -185,12 +185,12 @@ void HalvesDrain::reload(const Chunk &chunk) {
     for (int64_t n = 0; n < half_chunk * 2; n++) {
         L2 s;
         s.op = L2Op::Scatter;
-        moves_.l2_step(s, chunk.staged + n * 32 * f_.l1bs, chunk.back + n * 32);
+        moves_.l2_step(s, chunk.staged + n * 32 * f_.l1bs, chunk.scattered + n * 32);
     }
     for (int64_t n = 0; n < half_chunk; n += cycles_per_step) {
         std::array<int, 4> at;
         for (int64_t i = 0; i < cycles_per_step; i++) at[size_t(i)] = int(c_.config.sizes.lm + chunk.registers + n + i);
-        moves_.to_pes(L1Op::Scatter, 1, chunk.back + n * block_words, at, true, all_units);
+        moves_.to_pes(L1Op::Scatter, 1, chunk.scattered + n * block_words, at, true, all_units);
     }
 }
 

@@ -1,28 +1,17 @@
-#include "targets/cpu/codegen.h"
-
-#include "support/error.h"
+#include "targets/cpu/vectors.h"
 
 #include <llvm/IR/Constants.h>
-#include <llvm/TargetParser/Triple.h>
+#include <llvm/IR/PatternMatch.h>
+
+#include <numeric>
 
 namespace kumiko::cpu {
 
-Codegen::Codegen(llvm::LLVMContext &context, const CodegenOptions &options, const std::string &module_name)
-    : module(std::make_unique<llvm::Module>(module_name, context)), context_(context), options_(options),
-      emitters_(options.emitters ? options.emitters
-                                 : std::make_shared<const EmitterRegistry>(EmitterRegistry::builtin())),
-      ir_(context) {
-    module->setTargetTriple(options.target.triple);
-    module->setPICLevel(llvm::PICLevel::BigPIC);
-    module->setUwtable(llvm::UWTableKind::Async);
-    module->setFramePointer(llvm::FramePointerKind::All);
-}
-
-llvm::Type *Codegen::with_lanes(llvm::Type *t, int lanes) const {
+llvm::Type *Vectors::with_lanes(llvm::Type *t, int lanes) const {
     return lanes == 1 ? t : llvm::FixedVectorType::get(t, lanes);
 }
 
-llvm::Type *Codegen::type(Type t) const {
+llvm::Type *Vectors::type(Type t) const {
     llvm::Type *scalar = nullptr;
     if (t.is_handle()) {
         scalar = llvm::PointerType::getUnqual(context_);
@@ -36,34 +25,32 @@ llvm::Type *Codegen::type(Type t) const {
     return with_lanes(scalar, t.lanes());
 }
 
-llvm::Type *Codegen::memory_type(Type t) const { return type(t.is_bool() ? UInt(8, t.lanes()) : t); }
+llvm::Type *Vectors::memory_type(Type t) const { return type(t.is_bool() ? UInt(8, t.lanes()) : t); }
 
-Value *Codegen::constant(Type t, int64_t v) const {
+Value *Vectors::constant(Type t, int64_t v) const {
     if (t.is_float() && !t.is_bfloat() && t.bits() >= 32) {
         return llvm::ConstantFP::get(type(t), double(v));
     }
     return llvm::ConstantInt::get(type(t), uint64_t(v), true);
 }
 
-Value *Codegen::i64(int64_t v) const { return llvm::ConstantInt::get(llvm::Type::getInt64Ty(context_), v); }
-
-int Codegen::lanes(Value *v) const {
+int Vectors::lanes(Value *v) const {
     auto *vector = llvm::dyn_cast<llvm::FixedVectorType>(v->getType());
     return vector ? int(vector->getNumElements()) : 1;
 }
 
-Value *Codegen::broadcast(Value *scalar, int lanes) {
+Value *Vectors::broadcast(Value *scalar, int lanes) {
     return lanes == 1 ? scalar : ir_.CreateVectorSplat(lanes, scalar);
 }
 
-Value *Codegen::lanes_of(Value *v, const std::vector<int> &lanes) {
+Value *Vectors::lanes_of(Value *v, const std::vector<int> &lanes) {
     if (lanes.size() == 1) {
         return is_vector(v) ? ir_.CreateExtractElement(v, uint64_t(lanes[0])) : v;
     }
     return is_vector(v) ? ir_.CreateShuffleVector(v, lanes) : broadcast(v, int(lanes.size()));
 }
 
-Value *Codegen::slice(Value *v, int first, int count) {
+Value *Vectors::slice(Value *v, int first, int count) {
     if (first == 0 && count == lanes(v)) {
         return v;
     }
@@ -74,7 +61,7 @@ Value *Codegen::slice(Value *v, int first, int count) {
     return lanes_of(v, taken);
 }
 
-Value *Codegen::concat(std::vector<Value *> parts) {
+Value *Vectors::concat(std::vector<Value *> parts) {
     if (parts.size() == 1) {
         return parts[0];
     }
@@ -122,35 +109,70 @@ Value *Codegen::concat(std::vector<Value *> parts) {
     return parts[0];
 }
 
-Value *Codegen::stack_slot(llvm::Type *t, unsigned align, const std::string &name) {
-    llvm::BasicBlock &entry = function_->getEntryBlock();
-    llvm::IRBuilder<> at(&entry, entry.begin());
-    llvm::AllocaInst *slot = at.CreateAlloca(t, nullptr, name);
-    slot->setAlignment(llvm::Align(align));
-    return slot;
-}
+int Vectors::native_lanes(Type t) const { return std::max(1, options_.target.vector_bits / std::max(8, t.bits())); }
 
-llvm::BasicBlock *Codegen::block(const std::string &name) {
-    return llvm::BasicBlock::Create(context_, name, function_);
-}
-
-int Codegen::native_lanes(Type t) const { return std::max(1, options_.target.vector_bits / std::max(8, t.bits())); }
-
-bool Codegen::has_fma() const {
+bool Vectors::has_fma() const {
     const CpuTarget &target = options_.target;
     return target.architecture() != "x86_64" || target.has("fma") || target.has("avx512f");
 }
 
-bool Codegen::has_f16_conversion() const {
+bool Vectors::has_f16_conversion() const {
     const CpuTarget &target = options_.target;
     return target.architecture() == "aarch64" || target.has("f16c") || target.has("avx512f");
 }
 
-bool Codegen::has_f16_arithmetic() const {
+bool Vectors::has_f16_arithmetic() const {
     const CpuTarget &target = options_.target;
     return target.has("avx512fp16") || target.has("fullfp16");
 }
 
-bool Codegen::has_lane_masks() const { return options_.target.has("avx512f") && options_.target.has("avx512vl"); }
+bool Vectors::has_lane_masks() const { return options_.target.has("avx512f") && options_.target.has("avx512vl"); }
+
+// Some lanes of a mask. Conjunctions are sliced term by term, so that a register for which one term
+// is all false has an all-false mask for LLVM too. LLVM treats a mask with unused lanes as full
+// unless it sees that it is empty.
+Value *Vectors::slice_mask(Value *mask, int first, int count) {
+    Value *a, *b;
+    if (llvm::PatternMatch::match(
+            mask, llvm::PatternMatch::m_And(llvm::PatternMatch::m_Value(a), llvm::PatternMatch::m_Value(b))))
+        return ir_.CreateAnd(slice_mask(a, first, count), slice_mask(b, first, count));
+    return slice(mask, first, count);
+}
+
+// v followed by lanes of zeros.
+Value *Vectors::widened(Value *v, int width) {
+    if (lanes(v) == width) {
+        return v;
+    }
+    if (!is_vector(v)) {
+        return ir_.CreateInsertElement(llvm::Constant::getNullValue(with_lanes(v->getType(), width)), v, uint64_t(0));
+    }
+    std::vector<int> taken(width, lanes(v)); // of the zeros
+    std::iota(taken.begin(), taken.begin() + lanes(v), 0);
+    return ir_.CreateShuffleVector(v, llvm::Constant::getNullValue(v->getType()), taken);
+}
+
+Value *Vectors::ramp(Value *base, Value *stride, int lanes, bool no_wrap) {
+    if (is_vector(base)) { // a nested ramp: whole vectors, each one stride after the other
+        std::vector<Value *> parts{base};
+        for (int i = 1; i < lanes; i++) {
+            parts.push_back(ir_.CreateAdd(parts.back(), stride, "", false, no_wrap));
+        }
+        return concat(parts);
+    }
+    std::vector<llvm::Constant *> steps;
+    for (int i = 0; i < lanes; i++) {
+        steps.push_back(llvm::ConstantInt::get(base->getType(), i));
+    }
+    Value *offsets = llvm::ConstantVector::get(steps);
+    offsets = ir_.CreateMul(offsets, broadcast(stride, lanes), "", false, no_wrap);
+    return ir_.CreateAdd(broadcast(base, lanes), offsets, "", false, no_wrap);
+}
+
+Value *Vectors::select(Value *c, Value *a, Value *b) { return ir_.CreateSelect(c, a, b); }
+
+bool Vectors::has_lane_tables() const {
+    return options_.target.has("avx512f") && options_.target.vector_bits == 32 * 16;
+}
 
 } // namespace kumiko::cpu
