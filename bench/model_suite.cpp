@@ -182,6 +182,12 @@ std::vector<ModelCase> model_cases() {
         ModelCase c{m.at("name"), (folder / m.at("file").get<std::string>()).string(), {}};
         if (!std::filesystem::exists(c.file)) continue;
         for (const auto &[name, size] : m.at("sizes").items()) c.options.sizes[name] = size.get<int64_t>();
+        const Json constants = m.value("constants", Json::object());
+        for (const auto &[name, value] : constants.items()) {
+            Buffer<int64_t> constant{std::vector<int64_t>()};
+            constant() = value.get<int64_t>();
+            c.options.constants[name] = constant;
+        }
         cases.push_back(std::move(c));
     }
     return cases;
@@ -220,6 +226,7 @@ ModelBenchRow bench_model(const ModelCase &model, int threads, const BenchOption
     }
     TimerOptions timer;
     timer.budget_seconds = std::max(1.0, options.budget_seconds);
+    timer.pause_seconds = threads > 1 && !peers.empty() ? 0.005 : 0; // until peers' threads sleep
     const std::vector<Timing> times = time_interleaved(work, timer);
     row.seconds = times[0].median, row.spread = times[0].spread();
     const std::vector<double> steps = ours.time_steps();

@@ -42,7 +42,7 @@ struct ModelBenchRow {
         std::vector<double> peers; // seconds of the same nodes; empty: not measured
     };
     std::vector<StepTime> steps;
-    // Seconds in the peers that belong to no step, as reordering of data.
+    // Seconds in the peers that belong to no step, such as the reordering of data.
     std::vector<double> other;
 
     double best_ratio() const; // to the fastest peer; 0: no peer was measured

@@ -1,7 +1,14 @@
 """ONNX Runtime as a peer: builds graphs on request, or reads a model, and runs them.
 
 The protocol is that of bench/peer_process.py. A graph on request has no "model", but "nodes" and
-"opsets"; its inputs may be "constant", and "flush_denormals" be true.
+"opsets"; its inputs may be "constant", and "flush_denormals" be true. A further request:
+
+    {"do": "values", "model": "m.onnx", "inputs": …,   {"values": {"relu_3": "0.npy", …}}: each
+     "folder": "/tmp/f"}                               value of the graph, of a run without
+                                                       optimisations, in a file in the folder
+    {"do": "resident"}                                 {"bytes": 123456}: the largest resident
+                                                       memory, without what this process had before
+                                                       it loaded ONNX Runtime
 """
 import json
 import os
@@ -10,6 +17,16 @@ import tempfile
 import time
 
 import numpy
+
+
+def memory(field):
+    """Bytes of this process, by a field of its status."""
+    with open("/proc/self/status") as file:
+        return next(1024 * int(line.split()[1]) for line in file if line.startswith(field))
+
+
+BEFORE = memory("VmRSS")
+
 import onnxruntime
 
 from peer_process import TYPES, array_of, median_layers, serve, write_outputs
@@ -91,14 +108,25 @@ class Made:
         self.inputs = [tensor for tensor in request["inputs"] if not tensor.get("constant")]
         self.outputs = request["outputs"]
         self.arrays.update((tensor["name"], array_of(tensor)) for tensor in self.outputs)
+        self.into_arrays = True  # the session writes its results there
         self.session, self.binding = self.make_session(None)
-        self.run(0)
+        try:
+            self.run(0)
+        except RuntimeError as error:
+            if "Invalid rank for output" not in str(error):
+                raise
+            # The model states another rank than its result has, so the session allocates results.
+            self.into_arrays = False
+            self.session, self.binding = self.make_session(None)
+            self.run(0)
 
     def make_session(self, profile):
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = self.request["threads"]
         options.inter_op_num_threads = 1
         options.log_severity_level = 4
+        # Its threads do not spin after a run, while another contestant is timed.
+        options.add_session_config_entry("session.force_spinning_stop", "1")
         if self.request.get("flush_denormals"):
             options.add_session_config_entry("session.set_denormal_as_zero", "1")
         if profile:
@@ -108,9 +136,15 @@ class Made:
         binding = session.io_binding()
         for tensor in self.inputs:
             self.bind(binding.bind_input, tensor)
-        for tensor in self.outputs:
-            self.bind(binding.bind_output, tensor)
+        self.bind_outputs(binding)
         return session, binding
+
+    def bind_outputs(self, binding):
+        for tensor in self.outputs:
+            if self.into_arrays:
+                self.bind(binding.bind_output, tensor)
+            else:
+                binding.bind_output(tensor["name"], "cpu")
 
     def bind(self, how, tensor):
         kind = TYPES[tensor["type"]]
@@ -118,6 +152,8 @@ class Made:
             self.arrays[tensor["name"]].ctypes.data)
 
     def run(self, times, clock=time.perf_counter):
+        if not self.into_arrays:
+            return self.run_into_own(times, clock)
         run, binding, options = self.session._sess.run_with_iobinding, self.binding._iobinding, None
         run(binding, options)
         begin = clock()
@@ -125,10 +161,27 @@ class Made:
             run(binding, options)
         return clock() - begin
 
+    def run_into_own(self, times, clock):
+        begin = clock()
+        for n in range(times + 1):
+            if n == 1:
+                begin = clock()
+            # Results of the run before would be checked like arrays of ours.
+            self.binding.clear_binding_outputs()
+            self.bind_outputs(self.binding)
+            self.session.run_with_iobinding(self.binding)
+        seconds = clock() - begin
+        for tensor, result in zip(self.outputs, self.binding.copy_outputs_to_cpu()):
+            self.arrays[tensor["name"]][...] = result.reshape(tensor["shape"])
+        return seconds
+
     def profile(self, times):
         with tempfile.TemporaryDirectory() as folder:
             session, binding = self.make_session(os.path.join(folder, "profile"))
             for _ in range(times + 1):
+                if not self.into_arrays:
+                    binding.clear_binding_outputs()
+                    self.bind_outputs(binding)
                 session.run_with_iobinding(binding)
             with open(session.end_profiling()) as file:
                 events = json.load(file)
@@ -147,5 +200,77 @@ class Made:
         write_outputs(self.outputs, self.arrays)
 
 
+# ---- all values of a model
+
+def fields(message):
+    """Number and content of each field of a message: of bytes, else None."""
+    at = 0
+
+    def read_varint():
+        nonlocal at
+        value, shift = 0, 0
+        while True:
+            byte = message[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while at < len(message):
+        key = read_varint()
+        if key & 7 == 2:
+            size = read_varint()
+            yield key >> 3, message[at:at + size]
+            at += size
+        else:
+            if key & 7 == 0:
+                read_varint()
+            else:
+                at += 8 if key & 7 == 1 else 4
+            yield key >> 3, None
+
+
+def names_of_values(model):
+    """The results of the graph's nodes, and its outputs."""
+    made, outputs = {}, []
+    for field, graph in fields(memoryview(model)):
+        if field != 7:
+            continue
+        for part, content in fields(graph):
+            if part == 1:
+                made.update((bytes(name).decode(), None) for f, name in fields(content) if f == 2 and len(name))
+            elif part == 12:
+                outputs += [bytes(name).decode() for f, name in fields(content) if f == 1]
+    return list(made), outputs
+
+
+def values(request):
+    with open(request["model"], "rb") as file:
+        content = file.read()
+    made, outputs = names_of_values(content)
+    # Parts of one message that follow one another are merged.
+    content += piece(7, b"".join(piece(12, piece(1, name)) for name in made if name not in set(outputs)))
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.add_session_config_entry("session.model_external_initializers_file_folder_path",
+                                     os.path.dirname(request["model"]))
+    session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+    # Sequences and types that NumPy does not have are left out.
+    names = [o.name for o in session.get_outputs()
+             if o.type.startswith("tensor(") and o.type not in ("tensor(bfloat16)", "tensor(string)")
+             and "float8" not in o.type and "int4" not in o.type]
+    known = {i.name for i in session.get_inputs()}
+    arrays = {tensor["name"]: array_of(tensor) for tensor in request["inputs"] if tensor["name"] in known}
+    files = {}
+    for position, (name, array) in enumerate(zip(names, session.run(names, arrays))):
+        files[name] = f"{position}.npy"
+        numpy.save(os.path.join(request["folder"], files[name]), array)
+    return {"values": files}
+
+
 if __name__ == "__main__":
-    serve(onnxruntime.__version__, Made)
+    serve(onnxruntime.__version__, Made, {"values": values,
+                                             "resident": lambda request: {"bytes": memory("VmHWM") - BEFORE}})

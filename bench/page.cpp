@@ -4,6 +4,7 @@
 #include "bench/summary.h"
 #include "support/atomic_file.h"
 #include "support/error.h"
+#include "support/prose.h"
 #include "support/table.h"
 
 #include <algorithm>
@@ -58,10 +59,11 @@ Json where(const Target &target) {
 std::string where_text(const Json &w) {
     std::string peers;
     for (const Json &p : w.at("peers")) peers += (peers.empty() ? "" : "; ") + p.get<std::string>();
-    return fmt::format("{}, {} cores, {}; {}. {}. Peers: {}. Measured {}.\n", w.at("processor").get<std::string>(),
-                       w.at("cores").get<int64_t>(), w.at("caches").get<std::string>(),
-                       w.at("instructions").get<std::string>(), w.at("compiler").get<std::string>(), peers,
-                       w.at("date").get<std::string>());
+    return wrap_prose(fmt::format("{}, {} cores, {}; {}. {}. Peers: {}. Measured {}.",
+                                  w.at("processor").get<std::string>(), w.at("cores").get<int64_t>(),
+                                  w.at("caches").get<std::string>(), w.at("instructions").get<std::string>(),
+                                  w.at("compiler").get<std::string>(), peers, w.at("date").get<std::string>())) +
+           "\n";
 }
 
 std::string rate(double value) { return value <= 0 ? "" : fmt::format("{:.{}f}", value, value < 9.95 ? 2 : 1); }
@@ -120,7 +122,8 @@ std::string section(const Json &suite, const std::string &folder, bool name_mach
         std::vector<BenchRow> some;
         std::copy_if(rows.begin(), rows.end(), std::back_inserter(some),
                      [&](const BenchRow &r) { return r.threads == t; });
-        text += fmt::format("- {} thread{}, {}.\n", t, t == 1 ? "" : "s", summarize(some).text());
+        const std::string line = fmt::format("- {} thread{}, {}.", t, t == 1 ? "" : "s", summarize(some).text());
+        text += wrap_prose(line, "  ") + "\n";
     }
     if (name_machine) text += fmt::format("\n{}", where_text(suite.at("where")));
     return text + fmt::format("\n![{0}]({1}/{0}.svg)\n\n", name, folder) + suite_table(rows) + "\n";

@@ -14,6 +14,8 @@ seconds are sent while something is timed.
                                                        of each layer the median
     {"do": "collect", "id": 0}                         {}, and the outputs are in their files
     {"do": "drop", "id": 0}                            {}
+
+A peer may answer further requests.
 """
 import json
 import sys
@@ -63,7 +65,7 @@ def median_layers(profiles):
     return [[names, float(numpy.median(s)) * len(s) / len(profiles)] for names, s in samples.items()]
 
 
-def answer(request, made, version, make):
+def answer(request, made, version, make, further):
     what = request["do"]
     if what == "hello":
         return {"version": version}
@@ -82,12 +84,17 @@ def answer(request, made, version, make):
         made[request["id"]].collect()
     if what == "drop":
         made[request["id"]] = None
+    if what in further:
+        try:
+            return further[what](request)
+        except Exception as e:  # as for "make"
+            return {"refused": str(e)}
     return {}
 
 
-def serve(version, make):
+def serve(version, make, further={}):
     """Answers until the input ends. `make` turns a request into an object with run(times, clock),
-    profile(times) and collect()."""
+    profile(times) and collect(). `further`: functions for other requests, by what they do."""
     made = []
     for line in sys.stdin:
-        print(json.dumps(answer(json.loads(line), made, version, make)), flush=True)
+        print(json.dumps(answer(json.loads(line), made, version, make, further)), flush=True)

@@ -61,7 +61,7 @@ private:
 };
 
 // Processor time of this thread, which excludes other load.
-double processor_seconds() {
+double thread_seconds() {
     timespec t;
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
     return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
@@ -91,9 +91,9 @@ StaleRow measure(const StaleCase &c, const Target &target, const BenchOptions &o
             arena.fill(bits);
             stale::fill_stack(bits);
             call();
-            const double start = processor_seconds();
+            const double start = thread_seconds();
             for (int i = 0; i < n; i++) call();
-            return processor_seconds() - start;
+            return thread_seconds() - start;
         }));
     };
     TimerOptions timer;

@@ -1,4 +1,5 @@
 // kumiko bench SUITE...
+#include "bench/model_start.h"
 #include "bench/model_suite.h"
 #include "bench/outside_suite.h"
 #include "bench/own_ops_suite.h"
@@ -31,8 +32,8 @@ struct BenchArguments {
     std::vector<int> threads = {1};
     bool quiet = false, peers = true;
     bench::TuneSuiteOptions tune;
-    std::vector<std::string> sizes, constants; // of a model
-    std::string rounding;                      // of models
+    std::vector<std::string> sizes, constants, bounds; // of a model
+    std::string rounding;                              // of models
 };
 
 // The suite `tune` has no peers: it measures how near the schedules after few trials are to the
@@ -81,15 +82,14 @@ void run_stale(const BenchArguments &a, const Target &target) {
     write_json(a.json, all);
 }
 
-void run_models(const BenchArguments &a, const Target &) {
-    if (!a.page.empty() || !a.shape.empty() || a.threads.size() != 1)
-        throw UserError("models are timed without --page and --shape, and with one number of threads");
+// The model that the command names, or else the models of the suite.
+std::vector<bench::ModelCase> chosen_models(const BenchArguments &a) {
     std::vector<bench::ModelCase> cases;
-    const bool one = is_model(a.suites.front());
-    if (one) {
+    if (is_model(a.suites.front())) {
         bench::ModelCase c{std::filesystem::path(a.suites.front()).stem().string(), a.suites.front(), {}};
         c.options.sizes = sizes_of(a.sizes);
         c.options.constants = constants_of(a.constants, graph::Model::load(c.file));
+        c.options.bounds = bounds_of(a.bounds);
         cases.push_back(std::move(c));
     } else {
         for (bench::ModelCase &c : bench::model_cases()) {
@@ -104,6 +104,38 @@ void run_models(const BenchArguments &a, const Target &) {
         for (bench::ModelCase &c : cases)
             c.options.source = tuned_schedules(a.options.database, {.threads = a.threads[0]});
     }
+    return cases;
+}
+
+void run_model_start(const BenchArguments &a, const Target &) {
+    if (!a.page.empty() || !a.shape.empty() || a.threads != std::vector<int>{1})
+        throw UserError("the start of models is measured without --page and --shape, and with one thread");
+    std::vector<bench::ModelStartRow> rows;
+    {
+        Progress progress(std::cerr, progress_style(2, a.quiet), "starting", 0);
+        for (const bench::ModelCase &c : chosen_models(a)) {
+            progress.line(c.name);
+            try {
+                rows.push_back(bench::measure_model_start(c, a.options));
+            } catch (const PlacedError &e) { // the other models of the suite are still measured
+                rows.emplace_back();
+                rows.back().name = c.name, rows.back().failure = e.message_without_places();
+            }
+        }
+    }
+    Json all = Json::array();
+    for (const bench::ModelStartRow &r : rows) all.push_back(r.json());
+    const bench::PythonCall call = bench::measure_python_call();
+    all.push_back(call.json());
+    if (a.json != "-") std::cout << bench::model_start_text(rows, call);
+    write_json(a.json, all);
+}
+
+void run_models(const BenchArguments &a, const Target &) {
+    if (!a.page.empty() || !a.shape.empty() || a.threads.size() != 1)
+        throw UserError("models are timed without --page and --shape, and with one number of threads");
+    const bool one = is_model(a.suites.front());
+    const std::vector<bench::ModelCase> cases = chosen_models(a);
     std::vector<bench::ModelBenchRow> rows;
     {
         Progress progress(std::cerr, progress_style(2, a.quiet), "timing", 0);
@@ -184,8 +216,11 @@ struct LoneSuite {
     const char *name;
     void (*run)(const BenchArguments &, const Target &);
 };
-constexpr LoneSuite lone_suites[] = {
-    {"own-ops", run_own_ops}, {"stale", run_stale}, {"outside", run_outside}, {"models", run_models}};
+constexpr LoneSuite lone_suites[] = {{"own-ops", run_own_ops},
+                                     {"stale", run_stale},
+                                     {"outside", run_outside},
+                                     {"models", run_models},
+                                     {"model-start", run_model_start}};
 
 // A suite whose cases are made by its own function.
 struct OwnSuite {
@@ -236,8 +271,8 @@ bool run_alone(const BenchArguments &a, const Target &target) {
         run_models(a, target);
         return true;
     }
-    if (!a.sizes.empty() || !a.constants.empty() || !a.rounding.empty())
-        throw UserError("--size, --constant and --rounding are for models");
+    if (!a.sizes.empty() || !a.constants.empty() || !a.bounds.empty() || !a.rounding.empty())
+        throw UserError("--size, --constant, --bound and --rounding are for models");
     if (a.suites == std::vector<std::string>{"tune-chip"}) {
         run_tune_chip(a);
         return true;
@@ -349,6 +384,7 @@ void add_bench(CLI::App &app) {
     command->add_option("suite", a->suites,
                         "suites, a kernels.json, or a model of ONNX; all suites when none is named");
     add_size_options(*command, a->sizes, a->constants);
+    add_bound_option(*command, a->bounds);
     add_rounding_option(*command, a->rounding);
     command
         ->add_option(

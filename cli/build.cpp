@@ -20,16 +20,17 @@ namespace {
 
 struct BuildArguments {
     std::string file, folder = "out", database, expected, json, compiler;
-    std::vector<std::string> targets, sizes, constants;
+    std::vector<std::string> targets, sizes, constants, states, bounds;
     std::string name, rounding, weights;
     std::optional<int> threads;
-    bool self_test = true, cold = false, quiet = false;
+    bool self_test = true, shared = false, cold = false, quiet = false;
 };
 
 LibraryDescription describe(const BuildArguments &a) {
     if (!is_model(a.file)) {
         for (const auto &[option, given] :
              {std::pair("--size", !a.sizes.empty()), std::pair("--constant", !a.constants.empty()),
+              std::pair("--state", !a.states.empty()), std::pair("--bound", !a.bounds.empty()),
               std::pair("--name", !a.name.empty()), std::pair("--rounding", !a.rounding.empty()),
               std::pair("--weights", !a.weights.empty())}) {
             if (given) throw UserError(fmt::format("{} is for models; {} is none", option, a.file));
@@ -44,6 +45,8 @@ LibraryDescription describe(const BuildArguments &a) {
     options.model.rules->rounding = rounding_of(a.rounding);
     options.model.sizes = sizes_of(a.sizes);
     options.model.constants = constants_of(a.constants, model);
+    options.model.states = states_of(a.states, model);
+    options.model.bounds = bounds_of(a.bounds);
     options.weights_file = a.weights == "file";
     if (a.threads) options.threads = *a.threads ? *a.threads : kumiko_num_threads();
     if (!a.database.empty())
@@ -63,6 +66,7 @@ void build(const BuildArguments &a) {
                       static_cast<int64_t>(library.kernels.size()), [] { return terminal_columns(2); });
     LibraryOptions options;
     options.self_test = a.self_test;
+    options.shared = a.shared;
     options.compiler = a.compiler;
     if (!library.database.empty())
         options.source = tuned_schedules(library.database, {.threads = a.threads.value_or(1), .cold = a.cold});
@@ -111,6 +115,8 @@ void add_build(CLI::App &app) {
     command->add_option("--name", a->name, "name of a model's library and function; default: the file's")
         ->type_name("NAME");
     add_size_options(*command, a->sizes, a->constants);
+    add_state_option(*command, a->states);
+    add_bound_option(*command, a->bounds);
     add_rounding_option(*command, a->rounding);
     command
         ->add_option(
@@ -118,6 +124,8 @@ void add_build(CLI::App &app) {
             "where a model's weights are: `object`, in the archive (the default), or `file`, which the program "
             "reads or maps")
         ->check(CLI::IsMember({"object", "file"}));
+    command->add_flag("--shared", a->shared,
+                      "also make a shared library, whose functions Python calls through TVM FFI; needs a C compiler");
     command->add_option("--db", a->database, "use the schedules of this tuning database")->type_name("FILE");
     command->add_flag("--cold", a->cold, "use schedules that were tuned for cold caches");
     command

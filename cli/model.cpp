@@ -1,5 +1,6 @@
 #include "cli/model.h"
 
+#include "cli/against.h"
 #include "cli/common.h"
 #include "dsl/npy.h"
 #include "dsl/types.h"
@@ -14,6 +15,8 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <cstring>
+#include <functional>
 #include <iostream>
 #include <map>
 #include <sstream>
@@ -53,12 +56,6 @@ std::vector<std::string> files_of(const std::vector<std::string> &arguments,
     return files;
 }
 
-std::string shape_text(const Buffer<> &b) {
-    std::string text = type_name(b.type()) + "[";
-    for (size_t d = 0; d < b.rank(); d++) text += (d ? "," : "") + std::to_string(b.extent(d));
-    return text + "]";
-}
-
 // Numbers in the type of the model's input. One number is a scalar where the input is.
 Buffer<> integers_as(const std::vector<int64_t> &numbers, const std::string &name, const graph::Model &model) {
     Type type = i64;
@@ -85,11 +82,68 @@ Buffer<> integers_as(const std::vector<int64_t> &numbers, const std::string &nam
     return made;
 }
 
+size_t position_of(const std::vector<graph::ValueInfo> &values, const std::string &name) {
+    size_t n = 0;
+    while (values.at(n).name != name) n++;
+    return n;
+}
+
+// The options of a program for inputs of these sizes.
+graph::CompileModelOptions options_for(const graph::Model &model, const std::vector<Buffer<>> &inputs,
+                                       const std::map<std::string, Buffer<>> &constants,
+                                       const std::vector<std::string> &bounds, const std::string &rounding) {
+    graph::CompileModelOptions options;
+    options.constants = constants;
+    options.bounds = bounds_of(bounds);
+    options.rules->rounding = rounding_of(rounding);
+    const std::map<std::string, int64_t> sizes = graph::check_inputs(model, inputs);
+    for (const graph::ValueInfo &in : model.graph().inputs) {
+        if (constants.count(in.name) || !in.shape) continue;
+        for (size_t d = 0; d < in.shape->size(); d++) {
+            if (!(*in.shape)[d].number) options.sizes[in.symbol(d)] = sizes.at(in.symbol(d));
+        }
+    }
+    return options;
+}
+
+graph::CompiledModel compile(const graph::Model &model, const graph::CompileModelOptions &options) {
+    try {
+        return graph::CompiledModel::compile(model, options);
+    } catch (const Unsupported &e) {
+        throw Unsupported(fmt::format("{}\n  --nodes runs the model node by node, also loops and shapes that depend on "
+                                      "data; --constant NAME=VALUES compiles it with an input that is the same in all "
+                                      "runs",
+                                      e.what()));
+    }
+}
+
+// Values whose sizes depend on data are dense in the begin of arrays of the largest size.
+void cut_to_size(std::map<std::string, Buffer<>> &made, const graph::FixedGraph &graph) {
+    for (auto &[name, array] : made) {
+        const auto known = graph.values.find(name);
+        if (known == graph.values.end() || !known->second.bounded) continue;
+        const auto size = made.find(known->second.bounded->size);
+        if (size == made.end() || array.extents() != known->second.extents) continue;
+        std::vector<int64_t> extents = array.extents();
+        std::memcpy(&extents[known->second.bounded->axis], size->second.data(), sizeof(int64_t));
+        const Buffer<> all = array;
+        array = Buffer<>::wrap(all.type(), all.data(), extents).copy();
+    }
+}
+
 } // namespace
+
+std::string shape_text(const Buffer<> &b) {
+    return fmt::format("{}[{}]", type_name(b.type()), fmt::join(b.extents(), ","));
+}
 
 void add_size_options(CLI::App &command, std::vector<std::string> &sizes, std::vector<std::string> &constants) {
     command.add_option("--size", sizes, "a number for an open size of a model's inputs, as batch=1; may be repeated")
         ->type_name("NAME=N");
+    add_constant_option(command, constants);
+}
+
+void add_constant_option(CLI::App &command, std::vector<std::string> &constants) {
     command
         .add_option("--constant", constants,
                     "an input of a model that is the same in all runs, as axes=0,1 or table=FILE.npy; may be repeated")
@@ -109,18 +163,68 @@ graph::Rounding rounding_of(const std::string &argument) {
     return argument.empty() ? graph::Rounding::Close : graph::rounding_named(argument);
 }
 
-std::map<std::string, int64_t> sizes_of(const std::vector<std::string> &arguments) {
+namespace {
+
+std::map<std::string, int64_t> numbers_of(const std::vector<std::string> &arguments, const char *option,
+                                          const char *name) {
     std::map<std::string, int64_t> sizes;
     for (const std::string &argument : arguments) {
         const size_t equals = argument.rfind('=');
         const std::string number = equals == std::string::npos ? "" : argument.substr(equals + 1);
         if (equals == 0 || number.empty() || number.size() > 10 ||
             number.find_first_not_of("0123456789") != std::string::npos)
-            throw UserError(fmt::format("--size {}: expected NAME=N, such as batch=1", argument));
+            throw UserError(fmt::format("{} {}: expected NAME=N, such as {}", option, argument, name));
         if (!sizes.emplace(argument.substr(0, equals), std::stoll(number)).second)
-            throw UserError(fmt::format("--size {}: the size is stated twice", argument));
+            throw UserError(
+                fmt::format("{} {}: the {} is stated twice", option, argument, std::string(option).substr(2)));
     }
     return sizes;
+}
+
+} // namespace
+
+std::map<std::string, int64_t> sizes_of(const std::vector<std::string> &arguments) {
+    return numbers_of(arguments, "--size", "batch=1");
+}
+
+void add_state_option(CLI::App &command, std::vector<std::string> &states) {
+    command
+        .add_option("--state", states,
+                    "an input that the library keeps from one run to the next, and the output that replaces it, as "
+                    "h=hn; `auto` finds such pairs by their names; may be repeated")
+        ->type_name("IN=OUT");
+}
+
+void add_bound_option(CLI::App &command, std::vector<std::string> &bounds) {
+    command
+        .add_option("--bound", bounds,
+                    "the most iterations of a loop whose number of iterations depends on data, by the name of its "
+                    "node, as loop1=100; may be repeated")
+        ->type_name("NODE=N");
+}
+
+graph::StatePairs states_of(const std::vector<std::string> &arguments, const graph::Model &model) {
+    graph::StatePairs states;
+    for (const std::string &argument : arguments) {
+        if (argument == "auto") {
+            const graph::StatePairs found = graph::find_states(model.graph());
+            if (found.empty())
+                throw UserError(fmt::format("--state auto: {} has no input and output with names such as h and hn; "
+                                            "name them, as --state h=hn",
+                                            model.name()));
+            states.insert(states.end(), found.begin(), found.end());
+            continue;
+        }
+        const size_t equals = argument.find('=');
+        if (equals == std::string::npos || equals == 0 || equals + 1 == argument.size())
+            throw UserError(fmt::format("--state {}: expected IN=OUT, such as h=hn, or auto", argument));
+        states.emplace_back(argument.substr(0, equals), argument.substr(equals + 1));
+    }
+    return states;
+}
+
+std::map<std::string, int64_t> bounds_of(const std::vector<std::string> &arguments) {
+    return numbers_of(arguments, "--bound", "loop1=100");
 }
 
 std::map<std::string, Buffer<>> constants_of(const std::vector<std::string> &arguments, const graph::Model &model) {
@@ -165,20 +269,19 @@ void show_model(const ShowModel &a) {
     graph::Model model = graph::Model::load(a.path);
     model.check();
     if (a.stage.empty()) {
-        if (!a.sizes.empty() || !a.constants.empty() || !a.output.empty() || !a.rounding.empty())
-            throw UserError(
-                "--size, --constant, --rounding and --output are for a stage of a model; give --stage fixed, "
-                "simplified, fused or planned");
+        if (!a.sizes.empty() || !a.constants.empty() || !a.bounds.empty() || !a.output.empty() || !a.rounding.empty())
+            throw UserError("--size, --constant, --bound, --rounding and --output are for a stage of a model; give "
+                            "--stage fixed, simplified, fused or planned");
     } else {
         if (a.stage == "fixed" && !a.rounding.empty())
             throw UserError("--rounding chooses rules, and the stage \"fixed\" is before them; legal is "
                             "--stage simplified");
         require_folder_of(a.output);
-        graph::FixedGraph graph =
-            graph::fix_sizes(model, {sizes_of(a.sizes), constants_of(a.constants, model), graph::run_by_kernels()});
+        graph::FixedGraph graph = graph::fix_sizes(
+            model, {sizes_of(a.sizes), constants_of(a.constants, model), graph::run_by_kernels(), bounds_of(a.bounds)});
         if (a.stage != "fixed") std::cerr << graph::simplify(graph, {.rounding = rounding_of(a.rounding)}).text();
         model = a.stage == "fused"     ? graph::fused_model(graph)
-                : a.stage == "planned" ? graph::planned_model(graph)
+                : a.stage == "planned" ? graph::planned_model(graph, {}, graph::estimated_seconds(Target::host()))
                                        : graph::to_model(graph);
         model.check();
         if (!a.output.empty()) model.save(a.output);
@@ -192,18 +295,51 @@ void run_model(const RunModel &a) {
     const std::vector<graph::ValueInfo> &inputs = model.graph().inputs, &outputs = model.graph().outputs;
     const std::vector<std::string> from = files_of(a.inputs, inputs, "input"),
                                    to = files_of(a.outputs, outputs, "output");
+    const bool whole = a.mode == RunModel::Mode::Program;
+    if (!whole && !a.rounding.empty())
+        throw UserError("--rounding chooses rules for the whole model; --nodes and --interpret run its nodes as they "
+                        "are");
+    if (!whole && !a.bounds.empty())
+        throw UserError("--bound is for the compiled model; --nodes and --interpret run loops of any length");
+    const std::map<std::string, Buffer<>> constants = constants_of(a.constants, model);
     std::vector<Buffer<>> arrays;
     for (size_t n = 0; n < inputs.size(); n++) {
-        if (from[n].empty())
+        const auto constant = constants.find(inputs[n].name);
+        if (constant != constants.end() && !from[n].empty())
+            throw UserError(
+                fmt::format("input {} is given by --input and --constant; legal is one of them", inputs[n].name));
+        if (constant == constants.end() && from[n].empty())
             throw UserError(
                 fmt::format("input {} has no file; give --input {}=FILE.npy", inputs[n].text(), inputs[n].name));
-        arrays.push_back(ends_with(from[n], ".pb") ? graph::load_tensor(from[n]) : load_npy(from[n]));
+        arrays.push_back(constant != constants.end() ? constant->second
+                         : ends_with(from[n], ".pb") ? graph::load_tensor(from[n])
+                                                     : load_npy(from[n]));
     }
+    graph::check_inputs(model, arrays);
     kumiko_set_num_threads(a.threads);
+    std::map<std::string, Buffer<>> made; // for the comparison
+    std::function<void(const std::string &, const Buffer<> &)> keep;
+    if (!a.against.empty()) keep = [&](const std::string &name, const Buffer<> &value) { made[name] = value.copy(); };
+
     const auto begin = std::chrono::steady_clock::now();
-    graph::EvaluateOptions options;
-    if (!a.interpret) options.run = graph::run_by_kernels();
-    const std::vector<Buffer<>> results = graph::evaluate(model, arrays, options);
+    std::vector<Buffer<>> results;
+    std::string what;
+    if (whole) {
+        const graph::CompileModelOptions options = options_for(model, arrays, constants, a.bounds, a.rounding);
+        const graph::CompiledModel compiled = compile(model, options);
+        std::vector<Buffer<>> open; // without constants
+        for (const graph::ProgramTensor &in : compiled.program().inputs)
+            open.push_back(arrays[position_of(inputs, in.name)]);
+        results = compiled.run(open, keep);
+        if (keep) cut_to_size(made, graph::make_graph(model, options));
+        what = fmt::format("{} nodes as {} steps", model.graph().nodes.size(), compiled.program().steps.size());
+    } else {
+        graph::EvaluateOptions options;
+        if (a.mode == RunModel::Mode::Nodes) options.run = graph::run_by_kernels();
+        options.made = keep;
+        results = graph::evaluate(model, arrays, options);
+        what = fmt::format("{} nodes", model.graph().nodes.size());
+    }
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - begin;
     for (size_t n = 0; n < results.size(); n++) {
         std::cout << fmt::format("{}: {}{}\n", outputs[n].name, shape_text(results[n]),
@@ -211,8 +347,11 @@ void run_model(const RunModel &a) {
         if (to[n].empty()) continue;
         ends_with(to[n], ".pb") ? graph::save_tensor(to[n], results[n], outputs[n].name) : save_npy(to[n], results[n]);
     }
-    std::cerr << fmt::format("{} nodes in {}, compiling included\n", model.graph().nodes.size(),
-                             duration_text(taken.count()));
+    std::cerr << fmt::format("{} in {}{}\n", what, duration_text(taken.count()),
+                             a.mode == RunModel::Mode::Interpret ? "" : ", compiling included");
+    if (a.against.empty()) return;
+    for (size_t n = 0; n < inputs.size(); n++) made[inputs[n].name] = arrays[n];
+    compare_with_onnxruntime(model, made, {a.tolerance, a.saved, whole});
 }
 
 } // namespace kumiko::cli

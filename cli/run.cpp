@@ -29,8 +29,8 @@ struct RunArguments {
     double seconds = 0.3;
     bool check = true, perf = false;
     std::string target = "host", trace, report, json;
-    std::vector<std::string> inputs, outputs; // of a model
-    bool interpret = false;
+    RunModel model;
+    bool nodes = false, interpret = false; // of a model
 };
 
 // The arrays for a call of the kernel, in packed form where it takes that. With `check`, sets
@@ -121,12 +121,20 @@ void run(const RunArguments &a) {
         if (!a.json.empty() || !a.trace.empty() || !a.report.empty() || a.perf || !a.op.shape.empty() ||
             !a.op.type.empty() || !a.op.sizes.empty() || !a.schedule.file.empty() || !a.schedule.database.empty() ||
             a.target != "host")
-            throw UserError(
-                "a model is run with --input, --output, --threads and --interpret; the other options are for ops");
-        return run_model({a.op.name, a.inputs, a.outputs, a.threads, a.interpret});
+            throw UserError("a model is run with --input, --output, --constant, --bound, --threads, --rounding, "
+                            "--nodes, --interpret, --against, --tolerance and --save; the other options are for ops");
+        if (a.nodes && a.interpret) throw UserError("--nodes and --interpret exclude each other");
+        RunModel model = a.model;
+        model.path = a.op.name, model.threads = a.threads;
+        if (a.nodes) model.mode = RunModel::Mode::Nodes;
+        if (a.interpret) model.mode = RunModel::Mode::Interpret;
+        return run_model(model);
     }
-    if (!a.inputs.empty() || !a.outputs.empty() || a.interpret)
-        throw UserError("--input, --output and --interpret are for models, files whose names end in .onnx");
+    if (!a.model.inputs.empty() || !a.model.outputs.empty() || !a.model.constants.empty() || !a.model.bounds.empty() ||
+        !a.model.rounding.empty() || !a.model.against.empty() || a.nodes || a.interpret)
+        throw UserError(
+            "--input, --output, --constant, --bound, --rounding, --nodes, --interpret and --against are for "
+            "models, files whose names end in .onnx");
     if (is_chip(a.target)) return run_on_chip({a.op, a.schedule, a.target, a.check, a.trace, a.report, a.json});
     if (a.target != "host")
         throw UserError("kumiko run runs on this machine, host, or on a simulated chip (chip:small, chip:medium, "
@@ -140,9 +148,9 @@ void run(const RunArguments &a) {
 } // namespace
 
 void add_run(CLI::App &app) {
-    auto *command =
-        app.add_subcommand("run", "compile an op, check it against its formula on random inputs, and time it; or run a "
-                                  "model once, each of its nodes as a kernel");
+    auto *command = app.add_subcommand(
+        "run", "compile an op, check it against its formula on random inputs, and time it; or compile a "
+               "model and run it once");
     auto a = std::make_shared<RunArguments>();
     a->op.add_to(*command);
     a->schedule.add_to(*command);
@@ -160,12 +168,30 @@ void add_run(CLI::App &app) {
     command->add_flag("!--no-check", a->check, "do not evaluate the formula, which is slow for large ops");
     command
         ->add_option(
-            "--input", a->inputs,
+            "--input", a->model.inputs,
             "for a model MODEL.onnx: the array of an input, FILE in the model's order or NAME=FILE; .npy of NumPy "
             "or .pb of ONNX")
         ->type_name("FILE");
-    command->add_option("--output", a->outputs, "for a model: file of an output, in the same form")->type_name("FILE");
+    command->add_option("--output", a->model.outputs, "for a model: file of an output, in the same form")
+        ->type_name("FILE");
+    add_constant_option(*command, a->model.constants);
+    add_bound_option(*command, a->model.bounds);
+    add_rounding_option(*command, a->model.rounding);
+    command->add_flag("--nodes", a->nodes, "for a model: run it node by node, each as a kernel, with any shapes");
     command->add_flag("--interpret", a->interpret, "for a model: evaluate the formulas instead of compiling kernels");
+    command
+        ->add_option("--against", a->model.against,
+                     "for a model: compare all values with those of ONNX Runtime, and save the first node that differs")
+        ->check(CLI::IsMember({"onnxruntime"}))
+        ->type_name("onnxruntime");
+    command
+        ->add_option("--tolerance", a->model.tolerance,
+                     "with --against: legal difference of floats, relative to the largest element of the tensor; "
+                     "default: 1e-7 for f64, 1e-3 for f32, 1e-2 for f16, 4e-2 for bf16")
+        ->check(above_zero());
+    command->add_option("--save", a->model.saved, "with --against: folder for the node, as a test of ONNX")
+        ->type_name("FOLDER")
+        ->capture_default_str();
     command->add_flag("--perf", a->perf, "name the code for `perf record`");
     add_json_option(*command, a->json);
     add_examples(
@@ -174,7 +200,8 @@ void add_run(CLI::App &app) {
         "  kumiko run conv2d --shape c=64,h=56,w=56,o=64,padding=1 --tuned tuning.db --threads 2\n"
         "  kumiko run matmul --shape m=512,n=512,k=512,transpose_b=true,output=f32 --type f16 --target chip:small\n"
         "  kumiko run softmax --shape m=M,n=128 --sizes M=77 --json -\n"
-        "  kumiko run model.onnx --input x.npy --output y.npy");
+        "  kumiko run model.onnx --input x.npy --output y.npy\n"
+        "  kumiko run model.onnx --input x.npy --against onnxruntime");
     command->callback([a] { run(*a); });
 }
 

@@ -26,7 +26,7 @@ struct ShowArguments {
     OpArguments op;
     ScheduleArguments schedule;
     std::string stage = "nest", target = "host", pass, json, output, rounding;
-    std::vector<std::string> model_sizes, model_constants;
+    std::vector<std::string> model_sizes, model_constants, model_bounds;
     bool times = false, why = false;
 };
 
@@ -204,15 +204,16 @@ void show_stage_of_model(const ShowArguments &a, bool staged) {
     if (staged && !is_stage_of_model(a.stage))
         throw UserError(
             fmt::format("a model has no stage \"{}\"; there are: {}", a.stage, fmt::join(stages_of_model, ", ")));
-    show_model({a.op.name, staged ? a.stage : "", a.model_sizes, a.model_constants, a.rounding, a.output});
+    show_model(
+        {a.op.name, staged ? a.stage : "", a.model_sizes, a.model_constants, a.model_bounds, a.rounding, a.output});
 }
 
 void show_op(const ShowArguments &a) {
     if (is_stage_of_model(a.stage) || !a.rounding.empty() || !a.model_sizes.empty() || !a.model_constants.empty() ||
-        !a.output.empty())
-        throw UserError(
-            fmt::format("the stages {}, --size, --constant, --rounding and --output are for models (FILE.onnx)",
-                        fmt::join(stages_of_model, ", ")));
+        !a.model_bounds.empty() || !a.output.empty())
+        throw UserError(fmt::format(
+            "the stages {}, --size, --constant, --bound, --rounding and --output are for models (FILE.onnx)",
+            fmt::join(stages_of_model, ", ")));
     show(a);
 }
 
@@ -245,6 +246,7 @@ void add_show(CLI::App &app) {
                       "print the schedule's decisions for each stage, and the expected costs of others");
     command->add_flag("--times", a->times, "print the time of each pass too");
     add_size_options(*command, a->model_sizes, a->model_constants);
+    add_bound_option(*command, a->model_bounds);
     add_rounding_option(*command, a->rounding);
     command->add_option("-o,--output", a->output, "of a model: file for the stage, as ONNX");
     add_json_option(*command, a->json);

@@ -31,8 +31,8 @@ struct TuneArguments {
     OpArguments op;
     TuneOptions options;
     double budget = 0;
-    std::vector<std::string> sizes, constants; // of a model
-    std::string rounding;                      // of a model
+    std::vector<std::string> sizes, constants, bounds; // of a model
+    std::string rounding;                              // of a model
     std::string json, target = "host", search = "model", space = "fitting", page;
 };
 
@@ -168,6 +168,7 @@ std::vector<Task> tasks_of(TuneArguments &a, const Target &target, std::vector<s
         model.check();
         graph::CompileModelOptions options;
         options.sizes = sizes_of(a.sizes), options.constants = constants_of(a.constants, model);
+        options.bounds = bounds_of(a.bounds);
         options.rules->rounding = rounding_of(a.rounding);
         for (const graph::ModelTask &t : graph::tuning_tasks(model, options, target))
             tasks.push_back({fmt::format("{} ({} call{})", t.name, t.calls, t.calls == 1 ? "" : "s"),
@@ -178,8 +179,8 @@ std::vector<Task> tasks_of(TuneArguments &a, const Target &target, std::vector<s
         if (tasks.empty()) throw UserError(a.op.name + " has no kernels to tune");
         return tasks;
     }
-    if (!a.sizes.empty() || !a.constants.empty() || !a.rounding.empty())
-        throw UserError("--size, --constant and --rounding are for models");
+    if (!a.sizes.empty() || !a.constants.empty() || !a.bounds.empty() || !a.rounding.empty())
+        throw UserError("--size, --constant, --bound and --rounding are for models");
     if (!a.op.name.ends_with(".json")) {
         tasks.push_back({a.op.name, a.op.op(), recipe_of(a.op.name, a.op.parameters()), a.options.ahead});
         a.op.require_sizes(tasks[0].op);
@@ -353,6 +354,7 @@ void add_tune(CLI::App &app) {
     a->options.threads = 1;
     a->op.add_to(*command);
     add_size_options(*command, a->sizes, a->constants);
+    add_bound_option(*command, a->bounds);
     add_rounding_option(*command, a->rounding);
     command
         ->add_option("--trials", a->options.trials,

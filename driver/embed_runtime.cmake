@@ -3,7 +3,7 @@
 # sanitizers; and as sources, for libraries of other architectures.
 function(kumiko_embed_runtime target)
   set(objects)
-  foreach(part errors cpu_features memory threads models)
+  foreach(part errors cpu_features memory threads models selections)
     set(object ${CMAKE_BINARY_DIR}/embedded/${part}.o)
     add_custom_command(OUTPUT ${object}
       COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/embedded

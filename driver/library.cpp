@@ -3,6 +3,7 @@
 #include "driver/default_schedule.h"
 #include "driver/library_files.h"
 #include "driver/library_runtime.h"
+#include "driver/library_shared.h"
 #include "driver/tuned.h"
 #include "ops/registry.h"
 #include "schedules/library/table.h"
@@ -298,6 +299,7 @@ LibraryReport build_library(const LibraryDescription &description, const std::st
     report.link = use.command(library.name, folder, "app.c");
     report.brings = use.brings(library.name);
 
+    const std::string archive = make_archive(members), header = library_header(library, kernels);
     report.manifest = library_manifest(library, targets, kernels);
     (*report.manifest)["warnings"] = report.warnings;
     std::vector<std::pair<std::string, std::string>> files;
@@ -306,8 +308,11 @@ LibraryReport build_library(const LibraryDescription &description, const std::st
         files.emplace_back((std::filesystem::path(folder) / name).string(), std::move(bytes));
     };
     add("lib" + library.name + ".a", "the kernels" + std::string(runtime.source.empty() ? " and their runtime" : ""),
-        make_archive(members));
-    add(library.name + ".h", "C declarations", library_header(library, kernels));
+        archive);
+    if (options.shared)
+        add("lib" + library.name + ".so", "the same, shared, and for Python by TVM FFI",
+            shared_library(library, kernels, archive, header, cpu, use.compiler));
+    add(library.name + ".h", "C declarations", header);
     for (const LibraryModel &model : library.models) {
         if (model.weights_file) add(model.name + ".weights", "weights, for the program", weights_file(model));
     }

@@ -10,6 +10,7 @@
 //   <name>.pc            pkg-config, relocatable
 //   manifest.json        contents: formulas, shapes, schedules and hashes, measured rates, warnings
 //   <name>_selftest.c    runs every kernel and compares samples of its outputs with stored values
+//   lib<name>.so         on request: the same, shared; Python calls it by TVM FFI
 //   <name>_runtime.c     only if no C compiler for the processor was found: source of the runtime,
 //                        which the CMake and pkg-config packages compile into the program
 //
@@ -116,6 +117,7 @@ struct LibraryDescription {
 // Options of build_library().
 struct LibraryOptions {
     bool self_test = true;
+    bool shared = false; // also lib<name>.so (driver/library_shared.h), which needs a C compiler
     // A C compiler for the target, with arguments, that compiles the runtime. Empty: the built-in
     // objects for the host's architecture, otherwise a cross compiler from PATH.
     std::string compiler = {};

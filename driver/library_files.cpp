@@ -40,6 +40,7 @@ const std::tuple<int, const char *, const char *> statuses[] = {
     {KUMIKO_MISSING_FEATURE, "MISSING_FEATURE", "the processor lacks what the kernel was built for"},
     {KUMIKO_BAD_INDEX, "BAD_INDEX", "an index read from a tensor is out of range"},
     {KUMIKO_BAD_WEIGHTS, "BAD_WEIGHTS", "the weights are not those that were built with the library"},
+    {KUMIKO_BAD_COUNT, "BAD_COUNT", "a loop of a model has more iterations than its bound"},
 };
 
 // The largest size over all variants of the array that pack p writes; nullopt if it depends on
@@ -115,7 +116,7 @@ std::string library_header(const LibraryDescription &library, const std::vector<
     options.extra += fmt::format("\n/* What functions return. */\nenum {}_status {{\n", name);
     for (const auto &[code, text, meaning] : statuses)
         options.extra +=
-            fmt::format("    {}_{} = {}{} /* {} */\n", big, text, code, code == KUMIKO_BAD_WEIGHTS ? "" : ",", meaning);
+            fmt::format("    {}_{} = {}{} /* {} */\n", big, text, code, code == KUMIKO_BAD_COUNT ? "" : ",", meaning);
     options.extra += "};\n";
     if (!library.models.empty()) options.extra += "\n" + std::string(context_header());
     for (const LibraryModel &m : library.models) options.extra += model_declarations(library.name, m);

@@ -14,13 +14,20 @@ namespace kumiko {
 namespace {
 
 std::string shape_of(const LibraryTensor &t) {
-    return fmt::format("{}[{}]", type_name(t.type), fmt::join(t.extents, ", "));
+    std::vector<std::string> extents;
+    for (size_t d = 0; d < t.extents.size(); d++)
+        extents.push_back(fmt::format("{}{}", int(d) == t.sized_axis ? "up to " : "", t.extents[d]));
+    const std::string shape = fmt::format("{}[{}]", type_name(t.type), fmt::join(extents, ", "));
+    if (t.sized_axis < 0) return shape;
+    return fmt::format("{}; *{} is the extent of axis {}, in which it is dense", shape, t.size, t.sized_axis);
 }
 
 Json tensors_json(const std::vector<LibraryTensor> &tensors) {
     Json all = Json::array();
-    for (const LibraryTensor &t : tensors)
+    for (const LibraryTensor &t : tensors) {
         all.push_back({{"name", t.name}, {"origin", t.origin}, {"type", type_name(t.type)}, {"shape", t.extents}});
+        if (t.sized_axis >= 0) all.back()["size"] = {{"axis", t.sized_axis}, {"output", t.size}};
+    }
     return all;
 }
 
@@ -33,6 +40,14 @@ std::string in_comment(const std::string &text) {
         made += c;
     }
     return made;
+}
+
+size_t count_steps(const std::vector<LibraryStep> &steps) {
+    size_t count = steps.size();
+    for (const LibraryStep &step : steps) {
+        for (const auto &list : step.lists) count += count_steps(list);
+    }
+    return count;
 }
 
 } // namespace
@@ -61,24 +76,37 @@ std::string model_declarations(const std::string &library, const LibraryModel &m
         return text;
     };
     const std::string big = upper(m.name), library_big = upper(library);
+    std::string states;
+    if (m.state_bytes > 0) {
+        states =
+            fmt::format("#define {}_STATE_BYTES {} /* that a run leaves to the next one: */\n", big, m.state_bytes);
+        for (const LibraryState &s : m.states)
+            states +=
+                fmt::format("/*   from byte {} on: \"{}\", then \"{}\", {}[{}] */\n", s.offset, in_comment(s.origin),
+                            in_comment(s.next), type_name(s.type), fmt::join(s.extents, ", "));
+    }
     std::string text = fmt::format(
         "\n/* The model {0}: the function {1}_run, its arrays, and its memory. All arrays are dense, the last axis\n"
         " * inside. Elements of bool are 0 or 1; those of f16 and bf16 are their bits. */\n"
         "#define {2}_ARENA_BYTES {3} /* of the arena, with the workspaces of kernels */\n"
-        "#define {2}_ARENA_ALIGNMENT 64 /* bytes */\n"
+        "#define {2}_ARENA_ALIGNMENT 64 /* bytes */\n{9}"
         "#define {2}_WEIGHTS_BYTES {4} /* of weights in the {8} */\n"
         "#define {2}_STACK_BYTES {7} /* of each thread, without hooks, the thread pool and the C library */\n"
         "#define {2}_STEPS {5} /* that hooks are called for; manifest.json lists them */\n"
         "#define {2}_THREADS {6} /* at most so many run a loop that needs workspaces */\n"
         "typedef struct {1}_io {{\n",
-        in_comment(m.origin), m.name, big, m.arena_bytes, m.data.size(), m.steps.size(), m.threads, m.stack_bytes,
-        m.weights_file ? "file" : "library");
+        in_comment(m.origin), m.name, big, m.arena_bytes, m.data.size(), count_steps(m.steps), m.threads, m.stack_bytes,
+        m.weights_file ? "file" : "library", states);
     for (const LibraryTensor &t : m.inputs)
         text += fmt::format("    const {} *{}; /* input \"{}\": {} */\n", c_element_type(t.type), t.name,
                             in_comment(t.origin), shape_of(t));
     for (const LibraryTensor &t : m.outputs)
         text += fmt::format("    {} *{}; /* output \"{}\": {} */\n", c_element_type(t.type), t.name,
                             in_comment(t.origin), shape_of(t));
+    if (m.state_bytes > 0)
+        text += fmt::format("    void *state; /* {}_STATE_BYTES bytes, aligned to 64; {}_reset() sets it before the "
+                            "first run */\n",
+                            big, m.name);
     if (m.weights_file)
         text += fmt::format(
             "    const void *weights; /* contents of {}.weights, aligned to 64 bytes; may be mapped */\n", m.name);
@@ -90,6 +118,11 @@ std::string model_declarations(const std::string &library, const LibraryModel &m
                        "call it, each with an arena of its\n * own. It allocates nothing. */\n"
                        "int {0}_run(const {0}_io *io, void *arena, const kumiko_context *context);\n",
                        m.name, big) +
+           (m.state_bytes > 0 ? fmt::format("/* Sets the states to those before the first run: zeros. `state`: "
+                                            "{1}_STATE_BYTES bytes. */\n"
+                                            "void {0}_reset(void *state);\n",
+                                            m.name, big)
+                              : "") +
            (m.weights_file ? fmt::format("/* Checks the contents of {0}.weights, which {0}_run only recognises by "
                                          "their first 64 bytes: size, version\n * and a hash of all bytes. Returns 0 "
                                          "or {1}_BAD_WEIGHTS. */\n"
@@ -97,6 +130,51 @@ std::string model_declarations(const std::string &library, const LibraryModel &m
                                          m.name, library_big)
                            : "");
 }
+
+namespace {
+
+std::vector<SequenceStep> sequence_steps(const std::vector<LibraryStep> &steps,
+                                         const std::vector<PackagedKernel> &kernels) {
+    std::vector<SequenceStep> made;
+    for (const LibraryStep &step : steps) {
+        made.push_back(step);
+        if (step.kernel) made.back().symbol = kernels.at(*step.kernel).symbol;
+        for (const auto &list : step.lists) made.back().lists.push_back(sequence_steps(list, kernels));
+    }
+    return made;
+}
+
+Json steps_json(const std::vector<LibraryStep> &steps) {
+    const auto pointer_json = [](const SequencePointer &p) {
+        using Base = SequencePointer::Base;
+        const char *base = p.base == Base::Tensor ? "tensor" : p.base == Base::Data ? "weights" : "arena";
+        Json json = {{base, p.base == Base::Tensor ? static_cast<int64_t>(p.tensor) : p.offset}};
+        if (p.base == Base::Tensor && p.offset != 0) json["offset"] = p.offset;
+        if (p.stride != 0) json["stride"] = p.stride, json["loop"] = p.loop;
+        return json;
+    };
+    Json all = Json::array();
+    for (const LibraryStep &s : steps) {
+        Json step = {{"nodes", s.nodes}, {"operators", s.operators}, {"arguments", Json::array()}};
+        if (s.workspace >= 0) step["workspace"] = s.workspace;
+        const char *kind = s.check            ? "check of indices"
+                           : s.selection      ? "selection"
+                           : s.loop           ? "loop"
+                           : !s.lists.empty() ? "branch"
+                                              : "copy";
+        step["kernel"] = s.kernel ? Json(*s.kernel) : Json(kind);
+        for (const SequencePointer &p : s.arguments) step["arguments"].push_back(pointer_json(p));
+        for (const auto &list : s.lists) step["lists"].push_back(steps_json(list));
+        if (s.loop) {
+            step["iterations"] = s.loop->trips < 0 ? Json(nullptr) : Json(s.loop->trips);
+            step["most_iterations"] = s.loop->most;
+        }
+        all.push_back(step);
+    }
+    return all;
+}
+
+} // namespace
 
 Sequence model_sequence(const LibraryDescription &library, const LibraryModel &m,
                         const std::vector<PackagedKernel> &kernels) {
@@ -106,6 +184,10 @@ Sequence model_sequence(const LibraryDescription &library, const LibraryModel &m
         for (const LibraryTensor &t : *tensors) s.tensors.push_back(t.name);
     }
     s.arena = m.arena_bytes > 0;
+    if (m.state_bytes > 0) {
+        s.reset = {m.name + "_reset", m.state_bytes};
+        s.tensors.push_back("state");
+    }
     if (m.weights_file) {
         s.weights = {s.tensors.size(), m.name + "_check_weights", m.name, KUMIKO_WEIGHTS_HEADER + m.data.size(),
                      kumiko_hash_weights(m.data.data(), m.data.size())};
@@ -113,26 +195,18 @@ Sequence model_sequence(const LibraryDescription &library, const LibraryModel &m
     } else if (!m.data.empty()) {
         s.data = fmt::format("{}_{}_weights", library.name, m.name);
     }
-    for (const LibraryStep &step : m.steps) {
-        s.steps.push_back(step);
-        if (step.kernel) s.steps.back().symbol = kernels.at(*step.kernel).symbol;
-    }
+    s.steps = sequence_steps(m.steps, kernels);
     return s;
 }
 
 Json model_manifest(const LibraryModel &m) {
-    Json steps = Json::array();
-    for (const LibraryStep &s : m.steps) {
-        Json step = {{"nodes", s.nodes}, {"operators", s.operators}, {"arguments", Json::array()}};
-        if (s.workspace >= 0) step["workspace"] = s.workspace;
-        step["kernel"] = s.kernel ? Json(*s.kernel) : Json(s.check ? "check of indices" : "copy");
-        for (const SequencePointer &p : s.arguments) {
-            using Base = SequencePointer::Base;
-            const char *base = p.base == Base::Tensor ? "tensor" : p.base == Base::Data ? "weights" : "arena";
-            step["arguments"].push_back({{base, p.base == Base::Tensor ? static_cast<int64_t>(p.tensor) : p.offset}});
-        }
-        steps.push_back(step);
-    }
+    Json states = Json::array();
+    for (const LibraryState &s : m.states)
+        states.push_back({{"input", s.origin},
+                          {"output", s.next},
+                          {"type", type_name(s.type)},
+                          {"shape", s.extents},
+                          {"offset", s.offset}});
     return {{"name", m.name},
             {"origin", m.origin},
             {"symbol", m.name + "_run"},
@@ -144,7 +218,9 @@ Json model_manifest(const LibraryModel &m) {
             {"stack_bytes", m.stack_bytes},
             {"weights_bytes", m.data.size()},
             {"weights_file", m.weights_file ? Json(m.name + ".weights") : Json(nullptr)},
-            {"steps", steps}};
+            {"state_bytes", m.state_bytes},
+            {"states", states},
+            {"steps", steps_json(m.steps)}};
 }
 
 } // namespace kumiko

@@ -16,20 +16,37 @@ struct LibraryTensor {
     std::string origin; // in the model
     Type type;
     std::vector<int64_t> extents; // dense, row-major
+    // An axis whose extent depends on data: `extents` has the largest one, the output with this C
+    // name the actual one, in which the elements are dense. -1: none.
+    int sized_axis = -1;
+    std::string size = {};
 };
 
 // A step whose symbol follows from the kernel that it calls.
 struct LibraryStep : SequenceStep {
-    std::optional<size_t> kernel = {}; // position in LibraryDescription::kernels; unset: no call
+    // Position in LibraryDescription::kernels; unset: no call.
+    std::optional<size_t> kernel = {};
+    std::vector<std::vector<LibraryStep>> lists = {}; // as SequenceStep::lists, which is empty
+};
+
+// An array that each run replaces by the next one, in the memory of <name>_io::state.
+struct LibraryState {
+    std::string origin, next; // names of the input and the output in the model
+    Type type;
+    std::vector<int64_t> extents;
+    int64_t offset = 0; // bytes from the begin of the memory
 };
 
 // The C function int <name>_run(const <name>_io *io, void *arena, const kumiko_context *context).
 struct LibraryModel {
     std::string name;   // a C identifier
     std::string origin; // the model's file
-    // In this order in <name>_io, and numbered so in SequencePointer::tensor.
+    // In this order in <name>_io, and numbered so in SequencePointer::tensor. The memory of states
+    // follows.
     std::vector<LibraryTensor> inputs, outputs;
     std::vector<LibraryStep> steps;
+    std::vector<LibraryState> states;
+    int64_t state_bytes = 0; // aligned to 64; 0: the model has no state
     // The most threads that run a loop whose iterations have workspaces.
     int threads = 1;
     // Places the arena's offsets when the bytes of each kernel's workspaces are known, which depend

@@ -311,9 +311,15 @@ std::string test_of(const LibraryDescription &library, const LibraryModel &m) {
     for (size_t n = 0; n < m.outputs.size(); n++) {
         const LibraryTensor &t = m.outputs[n];
         const std::string table = fmt::format("expected_{}_run_{}", m.name, n);
-        tables += sample_table(t.extents, dense_strides(t.extents), outputs.at(n), table);
+        tables += sample_table(outputs.at(n).extents(), dense_strides(outputs.at(n).extents()), outputs.at(n), table);
         checks += fmt::format("    if (!rc) wrong += compare_{}(\"{}_run\", \"{}\", {}, {}, {}_count, {});\n",
                               kind(t.type), m.name, t.name, allocate(t), table, table, number(tolerance(t.type)));
+    }
+    if (m.state_bytes > 0) {
+        body += fmt::format("    void *state = allocate({1} + 64);\n    if (state) {0}_reset(aligned(state));\n",
+                            m.name, m.state_bytes);
+        pointers += (pointers.empty() ? "" : ", ") + std::string("state ? aligned(state) : state");
+        released += "    release(state);\n";
     }
     if (m.weights_file) {
         body += fmt::format("    void *weights = read_weights(\"{0}.weights\", {1});\n"

@@ -10,6 +10,7 @@ EMBED(cpu_features)
 EMBED(memory)
 EMBED(threads)
 EMBED(models)
+EMBED(selections)
 
 EMBED_SOURCE(context_h, "kumiko_context.h")
 EMBED_SOURCE(runtime_h, "kumiko_runtime.h")
@@ -21,6 +22,7 @@ EMBED_SOURCE(cpu_features, "cpu_features.c")
 EMBED_SOURCE(memory, "memory.c")
 EMBED_SOURCE(threads, "threads.c")
 EMBED_SOURCE(models, "models.c")
+EMBED_SOURCE(selections, "selections.c")
 EMBED_SOURCE(math, "math.c")
 EMBED_SOURCE(math_angles, "math_angles.c")
 
@@ -52,7 +54,7 @@ const std::vector<RuntimeObject> &runtime_objects() {
     static const std::vector<RuntimeObject> all = {
         {"errors.o", BYTES(embedded_errors)}, {"cpu_features.o", BYTES(embedded_cpu_features)},
         {"memory.o", BYTES(embedded_memory)}, {"threads.o", BYTES(embedded_threads)},
-        {"models.o", BYTES(embedded_models)},
+        {"models.o", BYTES(embedded_models)}, {"selections.o", BYTES(embedded_selections)},
     };
     return all;
 }
@@ -72,9 +74,9 @@ std::string runtime_source(const std::string &name, bool freestanding) {
     const std::string includes = "#include <stdint.h>\n";
     header.insert(header.find(includes) + includes.size(), std::string(context_header()));
     text += "\n" + header;
-    std::vector<std::string_view> parts = {BYTES(source_features_h),   BYTES(source_fill_h), BYTES(source_errors),
-                                           BYTES(source_cpu_features), BYTES(source_memory), BYTES(source_threads),
-                                           BYTES(source_models)};
+    std::vector<std::string_view> parts = {BYTES(source_features_h),   BYTES(source_fill_h),    BYTES(source_errors),
+                                           BYTES(source_cpu_features), BYTES(source_memory),    BYTES(source_threads),
+                                           BYTES(source_models),       BYTES(source_selections)};
     if (freestanding) parts.insert(parts.end(), {BYTES(source_math_h), BYTES(source_math), BYTES(source_math_angles)});
     for (const std::string_view part : parts) text += "\n" + one_of_many(part);
     return text;

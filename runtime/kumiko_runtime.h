@@ -54,6 +54,10 @@
 #define kumiko_require_features KUMIKO_JOIN(KUMIKO_PREFIX, require_features)
 #define kumiko_fail KUMIKO_JOIN(KUMIKO_PREFIX, fail)
 #define kumiko_check_indices KUMIKO_JOIN(KUMIKO_PREFIX, check_indices)
+#define kumiko_select_nonzero KUMIKO_JOIN(KUMIKO_PREFIX, select_nonzero)
+#define kumiko_select_compress KUMIKO_JOIN(KUMIKO_PREFIX, select_compress)
+#define kumiko_select_unique KUMIKO_JOIN(KUMIKO_PREFIX, select_unique)
+#define kumiko_select_boxes KUMIKO_JOIN(KUMIKO_PREFIX, select_boxes)
 #define kumiko_parallel_for_in KUMIKO_JOIN(KUMIKO_PREFIX, parallel_for_in)
 #define kumiko_begin_step KUMIKO_JOIN(KUMIKO_PREFIX, begin_step)
 #define kumiko_end_step KUMIKO_JOIN(KUMIKO_PREFIX, end_step)
@@ -81,7 +85,8 @@ enum kumiko_status {
     KUMIKO_TASK_FAILED = 8,       /* a parallel task failed without a code of its own */
     KUMIKO_MISSING_FEATURE = 9,   /* the processor lacks an instruction set of the kernel */
     KUMIKO_BAD_INDEX = 10,        /* an index read from a tensor is out of range */
-    KUMIKO_BAD_WEIGHTS = 11       /* the weights are not those that were built with the library */
+    KUMIKO_BAD_WEIGHTS = 11,      /* the weights are not those that were built with the library */
+    KUMIKO_BAD_COUNT = 12         /* a loop of a model has more iterations than its bound */
 };
 
 int kumiko_abi_version(void);
@@ -175,6 +180,26 @@ int kumiko_check_indices(const void *indices, int bits, int64_t count, const int
                          const char *text);
 
 /* ---- Models ---------------------------------------------------------------------------------- */
+
+typedef enum { KUMIKO_UNSIGNED, KUMIKO_SIGNED, KUMIKO_FLOAT, KUMIKO_BRAIN_FLOAT } kumiko_element_kind;
+
+/* Operators of ONNX whose results have an extent that depends on data. `arrays`: the inputs, then
+ * the outputs, then that extent, an int64_t. Outputs have room for the largest extent, and are
+ * dense with the actual one. `workspace`: int64_t numbers. All return KUMIKO_OK.
+ *
+ *   function   arrays                                      parameters                     workspace
+ *   nonzero    x; places                                   kind, bytes, rank, extents     none
+ *   compress   x, condition; y                             outside, extent, bytes of a    none
+ *                                                          row of the axis, conditions
+ *   unique     x; y, indices, inverse, counts              kind, bytes, slices, outside,  5 a slice
+ *                                                          inside, whether y is sorted
+ *   boxes      boxes, scores, inputs 2 to 4 of             batches, classes, boxes, by    2 a box
+ *              NonMaxSuppression that are given; selected  centre, given inputs 2 to 4
+ */
+int kumiko_select_nonzero(void *const *arrays, const int64_t *parameters, void *workspace);
+int kumiko_select_compress(void *const *arrays, const int64_t *parameters, void *workspace);
+int kumiko_select_unique(void *const *arrays, const int64_t *parameters, void *workspace);
+int kumiko_select_boxes(void *const *arrays, const int64_t *parameters, void *workspace);
 
 /* The same as kumiko_parallel_for() by the context's hook, if it has one. `context` may be NULL. */
 int kumiko_parallel_for_in(const kumiko_context *context, kumiko_task task, void *closure, int64_t begin,

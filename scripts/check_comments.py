@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Checks comments: their width, and words that a reader would have to decode.
+"""Checks comments and documents: their width, and words that a reader would have to decode.
 
     check_comments.py [--self-test]
 
 A line with a comment has at most 100 columns. A comment has none of the phrases below, for which
-the field has terms (docs/glossary.md). Checked are C and C++, CMake, shell and Python; a docstring
-is a comment.
+the field has terms (docs/glossary.md). Checked are C and C++, CMake, shell, Python and Markdown. A
+docstring is a comment; so is Markdown outside of code, tables, headings and pictures.
 """
 import os
 import re
@@ -14,9 +14,11 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 WIDEST = 100
-CHECKED = ("*.h", "*.cpp", "*.c", "*.cmake", "*.cmake.in", "*CMakeLists.txt", "*.sh", "*.py", "run", ".ci/run")
+CHECKED = ("*.h", "*.cpp", "*.c", "*.cmake", "*.cmake.in", "*CMakeLists.txt", "*.sh", "*.py", "*.md", "run", ".ci/run")
 # Tables of cases, in which a comment beside each row is clearer than one above it.
 WIDE = ("bench/shapes_conv.cpp", "tests/unit/test_library_conv_bytes.cpp")
+# Written by the command.
+GENERATED = re.compile(r"docs/(primitives|functions|performance[\w-]*)\.md")
 BANNED = {
     r"pass(es|ed|ing)? the caches by": "non-temporal store",
     r"is no name for": "is not a valid name",
@@ -44,8 +46,20 @@ def hash_comment_of(line):
     return None if not found else line[found.end():]
 
 
+def prose_of_markdown(text):
+    code = False
+    for number, line in enumerate(text.split("\n"), 1):
+        code ^= line.lstrip().startswith("```")
+        if not code and not line.startswith(("|", "    ", "#", "!", "```")):
+            yield number, line, line
+
+
 def comments(path, text):
     """The lines with a comment: number, line, comment."""
+    if path.endswith(".md"):
+        if not GENERATED.fullmatch(path):
+            yield from prose_of_markdown(text)
+        return
     c_like, python = path.endswith((".h", ".cpp", ".c")), path.endswith(".py")
     inside = None  # of a triple-quoted string: "docstring" or "data"
     for number, line in enumerate(text.split("\n"), 1):
@@ -65,7 +79,7 @@ def comments(path, text):
 def findings(path, text):
     for number, line, comment in comments(path, text):
         if len(line) > WIDEST and path not in WIDE and "://" not in comment:
-            yield f"{path}:{number}: {len(line)} columns; a line with a comment has at most {WIDEST}"
+            yield f"{path}:{number}: {len(line)} columns; a line with a comment, or of a document, has at most {WIDEST}"
         for phrase, instead in BANNED.items():
             if found := re.search(phrase, comment):
                 yield f'{path}:{number}: "{found[0]}"; write: {instead}'
@@ -82,6 +96,8 @@ def self_test():
         ("x.py", '"""' + "a" * 100 + '"""'),
         ("x.py", '"""First.\n\n' + "a" * 101 + '\n"""'),
         ("x.py", '"""Nor here: is no name for x."""'),
+        ("x.md", "Text.\n\n```\ncode\n```\n" + "a " * 51),
+        ("x.md", "- Nor this: the same weather."),
     ]
     right = [
         ("x.cpp", 'print("//' + "a" * 100 + '");'),
@@ -92,6 +108,8 @@ def self_test():
         ("x.py", 'x = """\n' + "a" * 101 + '\n"""'),
         ("x.py", '"""First.\n"""\n' + "a" * 101),
         ("x.py", 'x = """\n""".split()\n' + "a" * 101),
+        ("x.md", "| " + "a" * 101 + " |\n    " + "a" * 101 + "\n```\n" + "a" * 101 + "\n```\n"),
+        ("docs/primitives.md", "a" * 101),
     ]
     for path, text in wrong:
         assert list(findings(path, text)), text

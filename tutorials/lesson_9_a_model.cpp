@@ -44,6 +44,13 @@ int main() {
         }
     }
 
+    // For repeated runs the arrays are bound once, and used in place. They may be those of other
+    // libraries: from_dlpack and to_dlpack (dsl/dlpack.h) pass them without copies.
+    const Buffer<float> results({4, 2});
+    const graph::CompiledModel::Binding bound = compiled.bind({x}, {results});
+    for (int run = 0; run < 3; run++) bound.run();
+    if (!equal_bits(results, y)) throw InternalError("a bound run computes another value");
+
     try {
         graph::CompiledModel::compile(model); // no size for the batch
     } catch (const UserError &e) {
@@ -55,7 +62,9 @@ int main() {
     //   int layers_run(const layers_io *io, void *arena, const kumiko_context *context);
     //
     // The context may have hooks for threads, profiles and values (runtime/kumiko_context.h).
-    // layers.weights is apart from the archive, so that a program can map it.
+    // layers.weights is apart from the archive, so that a program can map it. With
+    // LibraryOptions::shared there is also a shared library, which Python calls through TVM FFI
+    // (docs/libraries.md).
     graph::ModelLibraryOptions options;
     options.name = "layers";
     options.model.sizes = {{"batch", 4}};

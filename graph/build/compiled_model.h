@@ -8,16 +8,39 @@
 #include "graph/build/prepare.h"
 #include "graph/rules/rules.h"
 
+#include <functional>
+#include <memory>
+
 namespace kumiko::graph {
 
 struct CompileModelOptions {
     std::map<std::string, int64_t> sizes;      // as FixOptions::sizes
     std::map<std::string, Buffer<>> constants; // as FixOptions::constants
+    std::map<std::string, int64_t> bounds;     // as FixOptions::bounds
+    int64_t bound = 0;                         // as FixOptions::bound
+    // Inputs and outputs that are states, as of make_program.
+    StatePairs states;
     // Rules on the graph; nullopt: none.
     std::optional<SimplifyOptions> rules = SimplifyOptions();
     GroupOptions groups;
+    bool layouts = true;             // choose the order of axes of values; else all are row-major
     bool pack = true;                // as PrepareOptions::pack
     ScheduleSource source = nullptr; // as PrepareOptions::source
+};
+
+// What a model with states keeps from one run to the next.
+class ModelState {
+public:
+    explicit ModelState(const Program &program);
+    void reset(); // to zeros
+    void *data() { return data_.get(); }
+    // A copy of the state with this name, of the input or the output.
+    Buffer<> value(const std::string &name) const;
+
+private:
+    std::vector<ProgramState> states_;
+    size_t bytes_;
+    std::unique_ptr<void, void (*)(void *)> data_;
 };
 
 class CompiledModel {
@@ -26,14 +49,40 @@ public:
     static CompiledModel compile(const Model &model, const CompileModelOptions &options = {});
 
     const Program &program() const;
-    // Computes the outputs, which it allocates. `inputs`: in the order of the model's. Throws
-    // UserError, naming the input, if their number, types or shapes are not the program's.
-    std::vector<Buffer<>> run(const std::vector<Buffer<>> &inputs) const;
-    // The same into arrays of the caller, without checks: addresses of all inputs, outputs, and an
-    // arena of program().arena_bytes, aligned to 64 bytes. Returns 0 or a code of kumiko_status.
-    int run_raw(const void *const *inputs, void *const *outputs, void *arena) const;
+    // Called with each tensor that a step stores, by its name in the model. Values inside of a
+    // group of nodes are not stored. The array is overwritten later.
+    using Made = std::function<void(const std::string &name, const Buffer<> &value)>;
+    // Computes the outputs, which it allocates. `inputs`: in the order of the program's, without
+    // states. Throws UserError, naming the input, if their number, types or shapes are not the
+    // program's, and if the model has states.
+    std::vector<Buffer<>> run(const std::vector<Buffer<>> &inputs, const Made &made = nullptr) const;
+    // The same for a model with states, which the run replaces by the next ones.
+    std::vector<Buffer<>> run(const std::vector<Buffer<>> &inputs, ModelState &state, const Made &made = nullptr) const;
+    // The states before the first run: zeros.
+    ModelState new_state() const;
+    // Arrays for repeated runs, which are used in place, and states, which are zeros at first.
+    // Throws UserError, naming the array, if their number, types or shapes are not the program's,
+    // or if one is not dense.
+    class Binding {
+    public:
+        // Reads the inputs and writes the outputs. Throws UserError if a kernel fails. Only one
+        // thread at a time may run a binding.
+        void run() const;
+        void reset() const; // states to zeros
+
+    private:
+        friend class CompiledModel;
+        struct Contents;
+        std::shared_ptr<Contents> contents_;
+    };
+    Binding bind(const std::vector<Buffer<>> &inputs, const std::vector<Buffer<>> &outputs) const;
+    // The same into arrays of the caller, without checks: addresses of all inputs, outputs, an
+    // arena of program().arena_bytes and states of program().state_bytes, both aligned to 64 bytes.
+    // Returns 0 or a code of kumiko_status.
+    int run_raw(const void *const *inputs, void *const *outputs, void *arena, void *state = nullptr) const;
     // Runs one step. All steps of program(), in their order, are a run.
-    int run_step(size_t step, const void *const *inputs, void *const *outputs, void *arena) const;
+    int run_step(size_t step, const void *const *inputs, void *const *outputs, void *arena,
+                 void *state = nullptr) const;
     // The kernel of program().kernels with this number.
     const Kernel &kernel(size_t n) const;
 

@@ -1,12 +1,15 @@
 #include "graph/build/model_library.h"
 
+#include "dsl/dense.h"
 #include "support/error.h"
 #include "support/json.h"
 #include "support/names.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
+#include <cstring>
 #include <set>
 
 namespace kumiko::graph {
@@ -29,27 +32,43 @@ SequencePointer pointer_to(const Program &program, const Location &l, const std:
     using Base = SequencePointer::Base;
     switch (l.kind) {
     case Location::Kind::Input:
-        return {Base::Tensor, l.index, 0};
+        return {Base::Tensor, l.index, l.within, l.stride, l.loop};
     case Location::Kind::Output:
-        return {Base::Tensor, program.inputs.size() + l.index, 0};
+        return {Base::Tensor, program.inputs.size() + l.index, l.within, l.stride, l.loop};
     case Location::Kind::Constant:
-        return {Base::Data, 0, offsets[l.index]};
+        return {Base::Data, 0, offsets[l.index] + l.within, l.stride, l.loop};
+    case Location::Kind::State:
+        return {Base::Tensor, program.inputs.size() + program.outputs.size(), l.within, l.stride, l.loop};
     default:
-        return {Base::Arena, 0, l.offset};
+        return {Base::Arena, 0, l.start(), l.stride, l.loop};
     }
 }
 
-std::vector<LibraryStep> steps_of(const Program &program, const std::vector<int64_t> &offsets) {
+// `kernels`: numbers of the program's kernels in the library.
+std::vector<LibraryStep> steps_of(const Program &program, const std::vector<Step> &from,
+                                  const std::vector<int64_t> &offsets, const std::vector<size_t> &kernels) {
+    const auto pointer = [&](const std::optional<Location> &l) {
+        return l ? std::optional(pointer_to(program, *l, offsets)) : std::nullopt;
+    };
     std::vector<LibraryStep> steps;
-    for (const Step &step : program.steps) {
+    for (const Step &step : from) {
         LibraryStep s;
         s.nodes = step.nodes, s.operators = step.operators, s.workspace = step.workspace;
-        if (step.kind == Step::Kind::Call) s.kernel = step.kernel;
+        if (step.kind == Step::Kind::Call) s.kernel = kernels.at(step.kernel);
+        if (step.kind == Step::Kind::Select) s.selection = SequenceSelection{step.text, step.parameters};
         if (step.kind == Step::Kind::Copy) s.bytes = step.bytes;
         if (step.kind == Step::Kind::Check) s.check = SequenceCheck{step.bits, step.count, step.extents, step.text};
         for (const Location &l : step.arguments) s.arguments.push_back(pointer_to(program, l, offsets));
         for (const auto &[tensor, l] : step.made)
-            s.made.push_back({tensor.name, type_name(tensor.type), tensor.extents, pointer_to(program, l, offsets)});
+            s.made.push_back({tensor.name + (tensor.channels_last ? "/channels_last" : ""), type_name(tensor.type),
+                              tensor.extents, pointer_to(program, l, offsets)});
+        for (const StepList &list : step.lists) s.lists.push_back(steps_of(program, list.steps, offsets, kernels));
+        if (step.kind == Step::Kind::Loop) {
+            const LoopControl &l = step.loop;
+            s.loop = SequenceLoop{l.depth,          l.trips,          l.most,
+                                  step.text,        pointer(l.count), pointer(l.condition),
+                                  pointer(l.again), pointer(l.size),  pointer(l.number)};
+        }
         steps.push_back(std::move(s));
     }
     return steps;
@@ -90,8 +109,10 @@ void add_model(LibraryDescription &library, const Model &model, const ModelLibra
         if (other.name == options.name)
             throw UserError(fmt::format("library {}: two models are named {}", library.name, options.name));
     }
-    Program program = make_program(make_graph(model, options.model), options.model.groups);
-    // Packed weights fit one target, so a library for several has plain ones.
+    // Layouts and packed weights fit one target, so a library for several has neither.
+    const bool layouts = options.model.layouts && options.targets.size() == 1;
+    Program program = make_program(make_graph(model, options.model), options.model.groups, options.model.states,
+                                   layouts ? estimated_seconds(Target::named(options.targets[0])) : nullptr);
     std::vector<PreparedKernel> prepared;
     if (options.targets.size() == 1)
         prepared = prepare(program, Target::named(options.targets[0]),
@@ -116,23 +137,28 @@ void add_model(LibraryDescription &library, const Model &model, const ModelLibra
     made.name = options.name, made.origin = model.name();
     std::set<std::string> taken;
     if (options.weights_file) taken.insert("weights"); // a field beside the arrays
+    if (!program.states.empty()) taken.insert("state");
     made.inputs = tensors_of(program.inputs, taken), made.outputs = tensors_of(program.outputs, taken);
+    for (const SizedOutput &s : program.sized) {
+        made.outputs[s.output].sized_axis = int(s.axis);
+        made.outputs[s.output].size = made.outputs[s.size].name;
+    }
+    made.state_bytes = program.state_bytes;
+    for (const ProgramState &s : program.states)
+        made.states.push_back({s.tensor.name, s.next, s.tensor.type, s.tensor.extents, s.offset});
     std::vector<int64_t> offsets; // of the constants
     for (const Buffer<> &constant : program.constants) {
         while (made.data.size() % tensor_alignment) made.data += '\0';
         offsets.push_back(static_cast<int64_t>(made.data.size()));
-        const Buffer<> dense = constant.copy();
-        made.data.append(static_cast<const char *>(dense.data()),
-                         dense.number_of_elements() * size_t(dense.type().bytes()));
+        const Buffer<> elements = dense(constant);
+        made.data.append(static_cast<const char *>(elements.data()),
+                         elements.number_of_elements() * size_t(elements.type().bytes()));
     }
     made.threads = options.threads, made.weights_file = options.weights_file;
     // Only the plan of the program is kept, not its constants.
     program.constants.clear();
     const auto take_plan = [offsets, numbers](LibraryModel &m, const Program &placed) {
-        m.steps = steps_of(placed, offsets);
-        for (LibraryStep &step : m.steps) {
-            if (step.kernel) step.kernel = numbers[*step.kernel];
-        }
+        m.steps = steps_of(placed, placed.steps, offsets, numbers);
         m.arena_bytes = placed.arena_bytes, m.arena_bound = placed.arena_bound;
     };
     take_plan(made, program);
@@ -145,30 +171,48 @@ void add_model(LibraryDescription &library, const Model &model, const ModelLibra
     };
     // Node by node, so that neither groups nor their schedules are trusted. Inputs that are
     // constants take their places among the model's.
-    made.reference = [model, options](const std::vector<Buffer<>> &inputs) {
-        std::vector<Buffer<>> all;
+    made.reference = [model, options, states = made.states,
+                      sized = program.sized](const std::vector<Buffer<>> &inputs) {
+        std::vector<Buffer<>> all, outputs;
         size_t next = 0;
         for (const ValueInfo &in : model.graph().inputs) {
             const auto constant = options.model.constants.find(in.name);
+            const auto state =
+                std::find_if(states.begin(), states.end(), [&](const LibraryState &s) { return s.origin == in.name; });
+            if (state != states.end()) { // of the first run
+                all.emplace_back(state->type, state->extents);
+                std::memset(all.back().data(), 0, all.back().size_in_bytes());
+                continue;
+            }
             all.push_back(constant == options.model.constants.end() ? inputs.at(next++) : constant->second);
         }
         EvaluateOptions evaluation;
         evaluation.run = run_by_kernels();
-        return evaluate(model, all, evaluation);
+        const std::vector<Buffer<>> results = evaluate(model, all, evaluation);
+        for (size_t o = 0; o < results.size(); o++) {
+            const std::string &name = model.graph().outputs[o].name;
+            if (std::none_of(states.begin(), states.end(), [&](const LibraryState &s) { return s.next == name; }))
+                outputs.push_back(results[o]);
+        }
+        std::map<size_t, int64_t> sizes; // by the position of the output
+        for (const SizedOutput &s : sized) sizes[s.size] = outputs[s.output].extent(s.axis);
+        for (const auto &[size, extent] : sizes) outputs.push_back(int64_tensor({extent}, {}));
+        return outputs;
     };
     library.models.push_back(std::move(made));
 }
 
 std::vector<ModelTask> tuning_tasks(const Model &model, const CompileModelOptions &options, const Target &target) {
-    Program program = make_program(make_graph(model, options), options.groups);
+    Program program = make_program(make_graph(model, options), options.groups, options.states,
+                                   options.layouts ? estimated_seconds(target) : nullptr);
     const std::vector<PreparedKernel> prepared = prepare(program, target, {.pack = options.pack});
     std::vector<ModelTask> tasks;
     for (size_t n = 0; n < prepared.size(); n++) tasks.push_back({"", program.kernels[n], prepared[n].packed, 0});
-    for (const Step &step : program.steps) {
-        if (step.kind != Step::Kind::Call) continue;
+    for_each_step(program.steps, [&](const Step &step) {
+        if (step.kind != Step::Kind::Call) return;
         ModelTask &task = tasks[step.kernel];
         if (task.calls++ == 0) task.name = fmt::format("{}", fmt::join(step.operators, " "));
-    }
+    });
     return tasks;
 }
 

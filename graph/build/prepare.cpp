@@ -9,6 +9,7 @@
 #include "targets/cpu/jit.h"
 #include "targets/lower/lower.h"
 
+#include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
 
@@ -19,7 +20,11 @@ namespace {
 class Preparation {
 public:
     Preparation(Program &program, const Target &target, const PrepareOptions &options)
-        : program_(program), machine_(target.machine), options_(options) {}
+        : program_(program), machine_(target.machine), options_(options) {
+        for_each_step(program.steps, [&](Step &step) {
+            if (step.kind == Step::Kind::Call) calls_[step.kernel].push_back(&step);
+        });
+    }
 
     PreparedKernel choose(size_t kernel) {
         if (options_.pack && reads_constants(kernel)) {
@@ -37,14 +42,14 @@ public:
     void finish() {
         std::map<size_t, size_t> kept; // old number → new one
         std::vector<Buffer<>> constants;
-        for (Step &step : program_.steps) {
-            for (Location &l : step.arguments) {
-                if (l.kind != Location::Kind::Constant) continue;
+        for_each_step(program_.steps, [&](Step &step) {
+            for_each_location(step, [&](Location &l) {
+                if (l.kind != Location::Kind::Constant) return;
                 const auto [at, fresh] = kept.emplace(l.index, constants.size());
                 if (fresh) constants.push_back(program_.constants[l.index]);
                 l.index = at->second;
-            }
-        }
+            });
+        });
         program_.constants = std::move(constants);
     }
 
@@ -74,13 +79,11 @@ private:
     }
 
     bool reads_constants(size_t kernel) const {
-        for (const Step &step : program_.steps) {
-            if (step.kind != Step::Kind::Call || step.kernel != kernel) continue;
-            for (const Location &l : step.arguments) {
-                if (l.kind == Location::Kind::Constant) return true;
-            }
-        }
-        return false;
+        const std::vector<Step *> &calls = calls_.at(kernel);
+        return std::any_of(calls.begin(), calls.end(), [](const Step *step) {
+            return std::any_of(step->arguments.begin(), step->arguments.end(),
+                               [](const Location &l) { return l.kind == Location::Kind::Constant; });
+        });
     }
 
     // Packs the constants of all steps of the kernel. Returns false, and changes nothing, if an
@@ -100,18 +103,17 @@ private:
             inputs.push_back(n);
         }
         if (packs.empty()) return false;
-        for (const Step &step : program_.steps) {
-            if (step.kind != Step::Kind::Call || step.kernel != kernel) continue;
+        for (const Step *step : calls_.at(kernel)) {
             for (const size_t n : inputs) {
-                if (step.arguments[n].kind != Location::Kind::Constant) return false;
+                const Location &l = step->arguments[n];
+                if (l.kind != Location::Kind::Constant || l.stride != 0) return false;
             }
         }
         const JitModule code(packs);
         std::map<std::pair<size_t, size_t>, size_t> packed; // {pack, constant} → packed constant
-        for (Step &step : program_.steps) {
-            if (step.kind != Step::Kind::Call || step.kernel != kernel) continue;
+        for (Step *step : calls_.at(kernel)) {
             for (size_t p = 0; p < packs.size(); p++) {
-                Location &l = step.arguments[inputs[p]];
+                Location &l = step->arguments[inputs[p]];
                 const auto [at, fresh] = packed.emplace(std::pair(p, l.index), program_.constants.size());
                 if (fresh) program_.constants.push_back(run_pack(code, packs[p], program_.constants[l.index]));
                 l.index = at->second;
@@ -135,6 +137,7 @@ private:
     Program &program_;
     const Machine machine_;
     const PrepareOptions &options_;
+    std::map<size_t, std::vector<Step *>> calls_; // of each kernel
 };
 
 } // namespace

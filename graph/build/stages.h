@@ -12,8 +12,9 @@ Model fused_model(const FixedGraph &graph, const GroupOptions &options = {});
 
 // The same in the order of the steps. Metadata state the plan: of nodes kumiko.step and
 // kumiko.kernel (equal numbers share a kernel), of values kumiko.place ("arena 4096", a byte, or
-// "output y"), of the model kumiko.arena_bytes and kumiko.arena_bound_bytes. Throws as
+// "output y") and, if channels are stored last, kumiko.layout "channels_last"; of the model
+// kumiko.arena_bytes and kumiko.arena_bound_bytes. `seconds`: as that of make_program. Throws as
 // Model::of_graph and make_program.
-Model planned_model(const FixedGraph &graph, const GroupOptions &options = {});
+Model planned_model(const FixedGraph &graph, const GroupOptions &options = {}, const OpSeconds &seconds = nullptr);
 
 } // namespace kumiko::graph

@@ -1,5 +1,6 @@
 #include "graph/eval/evaluate.h"
 
+#include "dsl/dense.h"
 #include "dsl/interpret.h"
 #include "dsl/types.h"
 #include "graph/formulas/group.h"
@@ -40,17 +41,17 @@ Buffer<> stacked(const std::vector<Buffer<>> &parts, size_t axis, const Node &no
 
 // One element along an axis, without that axis.
 Buffer<> sliced(const Buffer<> &from, size_t axis, int64_t index) {
-    const Buffer<> dense = from.copy();
-    std::vector<int64_t> extents = dense.extents();
-    int64_t inside = dense.type().bytes(), outside = 1;
+    const Buffer<> elements = dense(from);
+    std::vector<int64_t> extents = elements.extents();
+    int64_t inside = elements.type().bytes(), outside = 1;
     for (size_t d = 0; d < extents.size(); d++) {
         if (d != axis) (d < axis ? outside : inside) *= extents[d];
     }
     const int64_t count = extents[axis];
     extents.erase(extents.begin() + int64_t(axis));
-    Buffer<> made(dense.type(), extents);
+    Buffer<> made(elements.type(), extents);
     auto *to = static_cast<uint8_t *>(made.data());
-    const auto *data = static_cast<const uint8_t *>(dense.data());
+    const auto *data = static_cast<const uint8_t *>(elements.data());
     for (int64_t o = 0; o < outside; o++)
         std::memcpy(to + o * inside, data + (o * count + index) * inside, size_t(inside));
     return made;
@@ -63,9 +64,9 @@ Buffer<> lengthened(const Buffer<> &from, int64_t extent) {
     std::vector<int64_t> extents = from.extents();
     extents[0] = extent;
     Buffer<> made(from.type(), extents);
-    const Buffer<> dense = from.copy();
+    const Buffer<> elements = dense(from);
     std::memset(made.data(), 0, bytes_of(made));
-    std::memcpy(made.data(), dense.data(), bytes_of(dense));
+    std::memcpy(made.data(), elements.data(), bytes_of(elements));
     return made;
 }
 
@@ -373,29 +374,34 @@ void check_input(const Model &model, const ValueInfo &input, const Buffer<> &arr
         const Dimension &want = (*input.shape)[d];
         if (want.number && *want.number != array.extent(d))
             refuse(fmt::format("axis {} has {} elements", d, *want.number));
-        if (want.number || want.symbol.empty()) continue;
-        const auto [known, fresh] = symbols.emplace(want.symbol, array.extent(d));
+        if (want.number) continue;
+        const std::string symbol = input.symbol(d);
+        const auto [known, fresh] = symbols.emplace(symbol, array.extent(d));
         if (!fresh && known->second != array.extent(d))
-            refuse(fmt::format("axis {} is \"{}\", which is {} elsewhere", d, want.symbol, known->second));
+            refuse(fmt::format("axis {} is \"{}\", which is {} elsewhere", d, symbol, known->second));
     }
 }
 
 } // namespace
 
-std::vector<Buffer<>> evaluate(const Model &model, const std::vector<Buffer<>> &inputs,
-                               const EvaluateOptions &options) {
+std::map<std::string, int64_t> check_inputs(const Model &model, const std::vector<Buffer<>> &inputs) {
     const Graph &graph = model.graph();
     if (inputs.size() != graph.inputs.size())
         throw UserError(
             fmt::format("{} takes {} inputs, and {} are given", model.name(), graph.inputs.size(), inputs.size()));
+    std::map<std::string, int64_t> symbols;
+    for (size_t n = 0; n < inputs.size(); n++) check_input(model, graph.inputs[n], inputs[n], symbols);
+    return symbols;
+}
+
+std::vector<Buffer<>> evaluate(const Model &model, const std::vector<Buffer<>> &inputs,
+                               const EvaluateOptions &options) {
+    const Graph &graph = model.graph();
+    std::map<std::string, int64_t> symbols = check_inputs(model, inputs);
     const std::map<std::string, int> opsets = model.opsets();
     Evaluation e(options, opsets);
     e.values = graph.constants;
-    std::map<std::string, int64_t> symbols;
-    for (size_t n = 0; n < inputs.size(); n++) {
-        check_input(model, graph.inputs[n], inputs[n], symbols);
-        e.values[graph.inputs[n].name] = inputs[n];
-    }
+    for (size_t n = 0; n < inputs.size(); n++) e.values[graph.inputs[n].name] = inputs[n];
     for (const auto &[name, array] : options.given) {
         const auto same = [&, &name = name](const ValueInfo &v) { return v.name == name; };
         const auto found = std::find_if(graph.defaults.begin(), graph.defaults.end(), same);

@@ -26,6 +26,11 @@ struct EvaluateOptions {
     std::function<void(const std::string &name, const Buffer<> &value)> made = nullptr;
 };
 
+// Checks arrays against the types and shapes of the graph's inputs, which are in the same order.
+// Returns the sizes by symbol; the symbol of an axis without one is "<input>:<axis>". Throws as
+// evaluate().
+std::map<std::string, int64_t> check_inputs(const Model &model, const std::vector<Buffer<>> &inputs);
+
 // `inputs`: in the order of the graph's inputs. Returns its outputs.
 // Throws UserError, naming the input, if their number, types or shapes are not the model's;
 // Unsupported, naming the node, for an operator without a formula.

@@ -17,7 +17,29 @@ int64_t View::elements() const {
     return std::accumulate(extents.begin(), extents.end(), int64_t(1), std::multiplies<>());
 }
 
+StoredValue::StoredValue(const Tensor &tensor, const AxisOrder &order) : tensor(tensor), places(tensor.axes().size()) {
+    for (size_t d = 0; d < places.size(); d++) places[order.empty() ? d : order[d]] = d;
+}
+
+Extents StoredValue::extents() const {
+    Extents all;
+    for (size_t d = 0; d < places.size(); d++) all.push_back(*Halide::Internal::as_const_int(axis(d).extent()));
+    return all;
+}
+
+Element StoredValue::at(const Indices &indices) const {
+    Indices stored(indices.size());
+    for (size_t d = 0; d < indices.size(); d++) stored[places[d]] = indices[d];
+    return tensor.at(stored);
+}
+
 // --- calls ---
+
+const AxisOrder &OpScope::order_of(const std::string &value) const {
+    static const AxisOrder none;
+    const auto found = orders.find(value);
+    return found == orders.end() ? none : found->second;
+}
 
 Tensor OpScope::input(const std::string &value, Type type, const std::vector<Axis> &axes) {
     for (const auto &[name, tensor] : inputs_) {
@@ -28,7 +50,8 @@ Tensor OpScope::input(const std::string &value, Type type, const std::vector<Axi
 }
 
 Call::Call(const Node &node, std::vector<std::optional<Argument>> arguments, OpScope &scope)
-    : node(node), arguments_(std::move(arguments)), tensors_(arguments_.size()), scope_(scope) {}
+    : node(node), arguments_(std::move(arguments)), tensors_(arguments_.size()), stored_(arguments_.size()),
+      scope_(scope) {}
 
 const Call::Argument &Call::argument(size_t n) const {
     if (!has(n)) throw UserError(fmt::format("{} lacks input {}", node.label(), n));
@@ -39,16 +62,27 @@ Tensor Call::tensor(size_t n) {
     const Argument &a = argument(n);
     if (tensors_[n].defined()) return tensors_[n];
     if (a.view) return tensors_[n] = stage(*a.view, "v");
+    const StoredValue stored = stored_input(n);
+    if (scope_.order_of(node.inputs[n]).empty()) return tensors_[n] = stored.tensor;
+    return tensors_[n] = stage(view_of(stored), "v");
+}
+
+StoredValue Call::stored_input(size_t n) {
+    const Argument &a = argument(n);
+    if (a.view) return tensor(n);
+    if (stored_[n]) return *stored_[n];
+    const AxisOrder &order = scope_.order_of(node.inputs[n]);
     std::vector<Axis> axes;
     for (size_t d = 0; d < a.extents.size(); d++)
-        axes.push_back(ranging(scope_.next_input() + "_" + std::to_string(d), a.extents[d]));
-    return tensors_[n] = scope_.input(node.inputs[n], a.type, axes);
+        axes.push_back(ranging(scope_.next_input() + "_" + std::to_string(d), a.extents[order.empty() ? d : order[d]]));
+    stored_[n] = StoredValue(scope_.input(node.inputs[n], a.type, axes), order);
+    return *stored_[n];
 }
 
 View Call::in(size_t n) {
     const Argument &a = argument(n);
     if (a.view) return *a.view;
-    return {a.type, a.extents, [this, n](const Indices &indices) { return tensor(n).at(indices); }};
+    return {a.type, a.extents, [this, n](const Indices &indices) { return stored_input(n).at(indices); }};
 }
 
 const Buffer<> &Call::value(size_t n) const {
@@ -57,6 +91,11 @@ const Buffer<> &Call::value(size_t n) const {
         throw Unsupported(fmt::format("input {} (\"{}\") of {} decides shapes, so it must be a constant", n,
                                       node.inputs[n], node.label()));
     return *a.value;
+}
+
+const Buffer<> *Call::known(size_t n) const {
+    const Argument &a = argument(n);
+    return a.value ? &*a.value : nullptr;
 }
 
 std::vector<int64_t> Call::integers(size_t n) const {
@@ -160,7 +199,9 @@ View Call::stored(const View &view, const std::string &name) {
     // are in their way.
     std::vector<size_t> kept;
     Extents extents;
-    for (size_t d = 0; d < view.rank(); d++) {
+    const AxisOrder &order = scope_.stage_order;
+    for (size_t n = 0; n < view.rank(); n++) {
+        const size_t d = order.size() == view.rank() ? order[n] : n;
         if (view.extents[d] != 1) kept.push_back(d), extents.push_back(view.extents[d]);
     }
     const View fewer = {view.type, extents, [view, kept](const Indices &indices) {
@@ -194,7 +235,7 @@ const Operator *find_operator(const std::string &op, int opset, const std::strin
              {reduction_operators(), index_operators(), product_operators(), window_operators(),
               normalization_operators(), quantisation_operators(), image_operators(), training_operators(),
               machine_learning_operators(), signal_operators(), selection_operators(), sampling_operators(),
-              region_operators(), recurrent_operators()})
+              region_operators(), recurrent_operators(), control_operators()})
             add(part);
         return rows;
     }();
@@ -214,11 +255,8 @@ Unsupported no_formula(const Node &node) {
 
 // --- views ---
 
-View view_of(const Tensor &tensor) {
-    View v{tensor.type(), {}, {}};
-    for (const Axis &a : tensor.axes()) v.extents.push_back(*Halide::Internal::as_const_int(a.extent()));
-    v.at = [tensor](const Indices &indices) { return tensor.at(indices); };
-    return v;
+View view_of(const StoredValue &stored) {
+    return {stored.type(), stored.extents(), [stored](const Indices &indices) { return stored.at(indices); }};
 }
 
 View constant_view(Type type, const Extents &extents, const std::function<Expr(const Indices &)> &at) {
@@ -326,6 +364,12 @@ View with_bias(Call &call, const View &image, size_t input) {
 // --- elements ---
 
 Type wrapping(Type type) { return type.is_int() && type.bits() >= 32 ? type.with_code(halide_type_uint) : type; }
+
+Type summing(Type type, Type a, Type b, int64_t count) {
+    const bool bytes = type == i32 && a.bits() == 8 && b.bits() == 8 && !is_floating(a) && !is_floating(b);
+    const auto most = [](Type t) -> int64_t { return t.is_uint() ? 255 : 128; };
+    return bytes && count <= INT32_MAX / (most(a) * most(b)) ? type : wrapping(type);
+}
 
 namespace {
 

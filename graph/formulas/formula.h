@@ -7,21 +7,44 @@
 #include "support/error.h"
 
 #include <functional>
+#include <memory>
 
 namespace kumiko::graph {
 
 using Indices = std::vector<Expr>;
 using Extents = std::vector<int64_t>;
+// The order in which the axes of a value are stored: for each stored axis, from the outermost on,
+// the axis of the value. Empty: the order of the value, row-major.
+using AxisOrder = std::vector<size_t>;
 
 // Elements as an expression of their indices. Views are not stored, so reshapes, transposes and
 // elementwise operators compose. Indices are i32 expressions from 0 to extent − 1.
 struct View {
+    // A tensor that is padded with a constant.
+    struct Padding {
+        Tensor inner;
+        Extents before; // elements before each axis
+        Expr number;    // a constant
+    };
+
     Type type;
     Extents extents;
     std::function<Element(const Indices &)> at;
+    std::shared_ptr<const Padding> padding = nullptr; // if the view is one
 
     size_t rank() const { return extents.size(); }
     int64_t elements() const;
+};
+
+// A tensor that holds a value in some order of its axes.
+struct StoredValue {
+    StoredValue(const Tensor &tensor, const AxisOrder &order = {});
+    Tensor tensor;
+    std::vector<size_t> places; // of each axis of the value: the axis of the tensor
+    Type type() const { return tensor.type(); }
+    Extents extents() const; // of the value
+    const Axis &axis(size_t d) const { return tensor.axes()[places[d]]; }
+    Element at(const Indices &indices) const; // of the value
 };
 
 // A result of an operator: elements that the op computes, or a value that is known already.
@@ -48,6 +71,12 @@ public:
         std::string value, text; // of the error
         Extents extents;
     };
+    // In which order the values that the op reads and writes are stored.
+    std::map<std::string, AxisOrder> orders;
+    const AxisOrder &order_of(const std::string &value) const;
+    // In which order further stages of that many axes are stored.
+    AxisOrder stage_order;
+
     void add_check(const Check &check) { checks_.push_back(check); }
     const std::vector<Check> &checks() const { return checks_; }
 
@@ -83,6 +112,10 @@ public:
     View in(size_t n);
     // The same as a tensor, for formulas that read beyond its borders.
     Tensor tensor(size_t n);
+    // Whether it is an input of the op, and not made by a node of the same op.
+    bool is_input(size_t n) const { return !argument(n).view; }
+    // The same in the order in which it is stored.
+    StoredValue stored_input(size_t n);
     Type type(size_t n) const { return argument(n).type; }
     const Extents &extents(size_t n) const { return argument(n).extents; }
     bool wants(size_t output) const { return output < node.outputs.size() && !node.outputs[output].empty(); }
@@ -90,6 +123,8 @@ public:
     // The elements of an input that must be known before the kernel is made: shapes, axes, pads.
     // Throws Unsupported if they are not.
     const Buffer<> &value(size_t n) const;
+    // The same, or null if they are not known.
+    const Buffer<> *known(size_t n) const;
     std::vector<int64_t> integers(size_t n) const;
     std::vector<double> numbers(size_t n) const;
     // The integers of input n if the node has one, else of the attribute: operators moved theirs
@@ -132,7 +167,8 @@ public:
 private:
     const Argument &argument(size_t n) const;
     std::vector<std::optional<Argument>> arguments_;
-    std::vector<Tensor> tensors_; // made by tensor()
+    std::vector<Tensor> tensors_;                    // made by tensor()
+    std::vector<std::optional<StoredValue>> stored_; // made by stored_input()
     OpScope &scope_;
 };
 
@@ -154,6 +190,10 @@ struct Operator {
     Formula formula;
     std::string domain = ""; // of the operator set; "" is ai.onnx
     Dependence dependence = Dependence::Other;
+    // It has quantised tensors. A group with such a node computes products of floats without
+    // contraction to fused multiply-adds, so that they round to the same integers on every
+    // processor.
+    bool quantised = false;
 };
 
 // Returns null if the operator has no formula in this version of its domain's operator set. The
@@ -179,12 +219,13 @@ std::vector<Operator> region_operators();    // RoiAlign, MaxRoiPool
 std::vector<Operator> signal_operators();    // DFT, STFT, HannWindow
 std::vector<Operator> selection_operators(); // NonMaxSuppression, Unique
 std::vector<Operator> training_operators();  // Adam, Momentum
+std::vector<Operator> control_operators();   // of control_domain; programs run them as steps
 // Of the domain ai.onnx.ml, and TfIdfVectorizer of ai.onnx.
 std::vector<Operator> machine_learning_operators();
 
 // --- views ---
 
-View view_of(const Tensor &tensor);
+View view_of(const StoredValue &stored);
 View constant_view(Type type, const Extents &extents, const std::function<Expr(const Indices &)> &at);
 // The extents that arrays broadcast to. Throws UserError naming the node.
 Extents broadcast(const Call &call, const std::vector<Extents> &all);
@@ -210,6 +251,10 @@ Element absolute(const Element &e);
 // The type in which sums and products of a type wrap: unsigned for signed integers of 32 and 64
 // bits, else the type itself.
 Type wrapping(Type type);
+// The type in which `count` products of elements of types a and b are summed to `type`: `type`
+// itself if the sum of 8-bit integers cannot overflow it, so that instructions for integer products
+// apply; else wrapping(type).
+Type summing(Type type, Type a, Type b, int64_t count);
 Element number(Type type, double value); // a constant of the type
 bool is_floating(Type type);             // f16, bf16, f32 or f64
 Buffer<> int64_tensor(const std::vector<int64_t> &values, const Extents &extents);

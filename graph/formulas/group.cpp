@@ -40,6 +40,17 @@ private:
     void visit(const Halide::Internal::Cast *op) override { count(op); }
 };
 
+// Products of floats outside of reductions become ones that are always rounded.
+class RoundedProducts : public Halide::Internal::IRMutator {
+    using IRMutator::visit;
+    Expr visit(const Halide::Internal::Mul *op) override {
+        if (!op->type.is_float() || op->type.bits() < 32) return IRMutator::visit(op);
+        return Halide::Internal::Call::make(op->type, Halide::Internal::Call::strict_mul,
+                                            {mutate(op->a), mutate(op->b)}, Halide::Internal::Call::PureIntrinsic);
+    }
+    Expr visit(const Halide::Internal::Call *op) override { return is_reduction(op) ? Expr(op) : IRMutator::visit(op); }
+};
+
 template<typename T>
 Expr immediate(const Buffer<> &b) {
     T value;
@@ -66,10 +77,15 @@ std::optional<View> constant_of(const KnownValue &known) {
 // Runs the formulas of the nodes.
 class GroupBuilder {
 public:
-    GroupBuilder(const std::vector<const Node *> &nodes, const std::vector<std::string> &outputs, const FindValue &find)
+    GroupBuilder(const std::vector<const Node *> &nodes, const std::vector<std::string> &outputs, const FindValue &find,
+                 const std::map<std::string, AxisOrder> &orders)
         : outputs_(outputs), find_(find) {
+        scope_.orders = orders;
+        if (!outputs.empty()) scope_.stage_order = scope_.order_of(outputs[0]);
         for (const Node *node : nodes) {
             for (const std::string &input : node->inputs) readers_[input]++;
+            const Operator *op = find_operator(node->op, node->opset, node->domain);
+            quantised_ = quantised_ || (op && op->quantised);
         }
     }
 
@@ -136,8 +152,15 @@ private:
     Tensor store(const std::string &name, const std::string &tensor) {
         View &view = views_.at(name);
         const std::vector<Axis> axes = axes_of(view);
-        const Tensor made = compute(tensor, axes, view.at(Indices(axes.begin(), axes.end())));
-        view = view_of(made);
+        const bool own = std::find(outputs_.begin(), outputs_.end(), name) == outputs_.end();
+        AxisOrder order = own ? scope_.stage_order : scope_.order_of(name);
+        if (order.size() != axes.size()) order.clear();
+        std::vector<Axis> stored = axes;
+        for (size_t d = 0; d < order.size(); d++) stored[d] = axes[order[d]];
+        Expr e = view.at(Indices(axes.begin(), axes.end()));
+        if (quantised_) e = RoundedProducts().mutate(e);
+        const Tensor made = compute(tensor, stored, e);
+        view = view_of({made, order});
         cheap_.insert(name);
         return made;
     }
@@ -179,6 +202,7 @@ private:
 
     const std::vector<std::string> &outputs_;
     const FindValue &find_;
+    bool quantised_ = false;             // a node has quantised tensors
     std::map<std::string, int> readers_; // in the group
     std::map<std::string, View> views_;
     std::set<std::string> cheap_;           // views whose elements are read, not computed
@@ -211,6 +235,8 @@ void naming_node(const Node &node, const std::function<void()> &f) {
         if (text.find("node ") != std::string::npos) throw; // this node, or one of its graphs
         throw UserError(
             fmt::format("{}: its inputs do not fit the operator: {}", node.label(), e.message_without_places()));
+    } catch (const Halide::Error &e) { // of expressions of types that do not fit each other
+        throw UserError(fmt::format("{}: its inputs do not fit the operator: {}", node.label(), e.what()));
     } catch (const std::out_of_range &) { // of at()
         throw UserError(node.label() + " has fewer inputs, outputs or elements of a list than its operator needs");
     } catch (const std::length_error &) { // of a vector of a negative size
@@ -219,8 +245,8 @@ void naming_node(const Node &node, const std::function<void()> &f) {
 }
 
 GroupOp make_group_op(const std::vector<const Node *> &nodes, const std::vector<std::string> &outputs,
-                      const FindValue &find) {
-    GroupBuilder builder(nodes, outputs, find);
+                      const FindValue &find, const std::map<std::string, AxisOrder> &orders) {
+    GroupBuilder builder(nodes, outputs, find, orders);
     for (const Node *node : nodes) {
         naming_node(*node, [&] { builder.add(*node); });
     }

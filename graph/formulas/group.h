@@ -5,6 +5,12 @@
 
 namespace kumiko::graph {
 
+// An axis whose extent depends on data.
+struct BoundedAxis {
+    size_t axis = 0;
+    std::string size; // the value with the extent, i64
+};
+
 // What is known about a value before the op runs.
 struct KnownValue {
     Type type;
@@ -12,6 +18,9 @@ struct KnownValue {
     std::optional<Buffer<>> value = {}; // for inputs that decide shapes
     // The value is the same in all runs. Constants of one element are written into formulas.
     bool constant = false;
+    // `extents` has the largest extent of this axis. In memory, elements are dense in the actual
+    // one.
+    std::optional<BoundedAxis> bounded = {};
     int64_t bytes() const;
 };
 // Throws UserError for a name without a value.
@@ -36,7 +45,10 @@ void naming_node(const Node &node, const std::function<void()> &f);
 // `nodes`: producers before consumers, of operators with formulas. `outputs`: their results that
 // other nodes read, or that are outputs of the graph. Throws UserError if inputs do not fit an
 // operator, Unsupported for an operator or option without a formula.
+//
+// `orders`: of values that the op reads and writes, how their axes are stored. The op's tensors
+// have the stored axes.
 GroupOp make_group_op(const std::vector<const Node *> &nodes, const std::vector<std::string> &outputs,
-                      const FindValue &find);
+                      const FindValue &find, const std::map<std::string, AxisOrder> &orders = {});
 
 } // namespace kumiko::graph

@@ -240,7 +240,13 @@ Results pad(Call &c) {
     View value = constant_view(
         t, {}, [=, number = c.node.number("value", 0)](const Indices &) { return kumiko::graph::number(t, number); });
     if (c.has(2)) value = reshaped(c.in(2), {});
-    return {View{t, extents, [=](const Indices &i) -> Element {
+    View::Padding padding{{}, before, {}};
+    if (mode == "constant" && x.elements() > 0 && (!c.has(2) || c.known(2)) && c.is_input(0) &&
+        std::all_of(pads.begin(), pads.end(), [](int64_t p) { return p >= 0; }))
+        padding.inner = c.tensor(0), padding.number = Halide::Internal::simplify(value.at({}));
+    const auto around = padding.inner.defined() ? std::make_shared<const View::Padding>(padding) : nullptr;
+    return {View{t, extents,
+                 [=](const Indices &i) -> Element {
                      Indices own = i;
                      Expr known = Halide::Internal::const_true();
                      for (size_t d = 0; d < i.size(); d++) {
@@ -261,7 +267,8 @@ Results pad(Call &c) {
                      if (mode != "constant") return x.at(own);
                      if (x.elements() == 0) return value.at({});
                      return select(Element(known), x.at(own), value.at({}));
-                 }}};
+                 },
+                 around}};
 }
 
 Results depth_to_space(Call &c) {

@@ -5,6 +5,7 @@
 #include "dsl/reduction.h"
 #include "dsl/types.h"
 #include "graph/formulas/formula.h"
+#include "graph/formulas/scales.h"
 #include "graph/formulas/windows.h"
 
 #include <fmt/format.h>
@@ -17,7 +18,9 @@ namespace {
 
 // The sum of products of two elements, in the type that sums are accumulated in. Integers wrap.
 Element sum_of_products(const Element &a, const Element &b, const std::vector<Axis> &loops, Type type) {
-    const Type bits = wrapping(type);
+    int64_t count = 1;
+    for (const Axis &k : loops) count *= *Halide::Internal::as_const_int(k.extent());
+    const Type bits = summing(type, a.type(), b.type(), count);
     const Element x = cast(bits, a), y = cast(bits, b);
     return cast(type, loops.empty() ? x * y : Element(sum(x * y, loops)));
 }
@@ -74,10 +77,11 @@ Results gemm(Call &c) {
     return {converted(made, t)};
 }
 
-// A zero point broadcast along an axis of a matrix: per row of A, per column of B.
+// A zero point broadcast along an axis of a matrix: per row of A, per column of B. Without one, or
+// if it is 0, the elements keep their type.
 View less_zero_point(Call &c, const View &v, size_t input, bool rows) {
+    if (has_no_zero_point(c, input)) return v;
     const View wide = converted(v, i32);
-    if (!c.has(input)) return wide;
     View zero = converted(c.in(input), i32);
     if (zero.rank() == 1 && zero.extents[0] == 1) zero = reshaped(zero, {});
     if (rows && zero.rank() == 1) zero = reshaped(zero, {zero.extents[0], 1});
@@ -85,6 +89,7 @@ View less_zero_point(Call &c, const View &v, size_t input, bool rows) {
 }
 
 Results matmul_integer(Call &c) {
+    require_zero_point(c, 2, 0), require_zero_point(c, 3, 1);
     return {matmul(c, less_zero_point(c, c.in(0), 2, true), less_zero_point(c, c.in(1), 3, false), i32)};
 }
 
@@ -92,25 +97,35 @@ Results conv_operator(Call &c) {
     const Type t = c.type(0), in = accumulator(t);
     const Window window = window_of(c, c.extents(0), kernel_of(c, 1));
     const auto tile = winograd_tile_of(c.node);
-    View made = tile ? convolved_by_winograd(c, c.tensor(0), c.in(1), window, *tile)
-                     : convolved(c, c.tensor(0), c.in(1), window, in);
+    View made = tile ? convolved_by_winograd(c, c.stored_input(0), c.in(1), window, *tile)
+                     : convolved(c, c.stored_input(0), c.in(1), window, in);
     if (c.has(2)) made = with_bias(c, made, 2);
     return {converted(made, t)};
 }
 
 Results conv_integer(Call &c) {
-    const Window window = window_of(c, c.extents(0), kernel_of(c, 1));
-    const Tensor image = c.stage(less_zero_point(c, c.in(0), 2, false), "image");
-    View weights = converted(c.in(1), i32);
-    if (c.has(3)) {
+    require_zero_point(c, 2, 0), require_zero_point(c, 3, 1);
+    Window window = window_of(c, c.extents(0), kernel_of(c, 1));
+    View weights = c.in(1);
+    if (!has_no_zero_point(c, 3)) {
         const View zero = c.in(3);
-        const View own = weights;
+        const View own = converted(weights, i32);
+        weights.type = i32;
         weights.at = [=](const Indices &i) -> Element {
             const Indices at = zero.rank() == 0 || zero.elements() == 1 ? Indices(zero.rank(), 0) : Indices{i[0]};
             return subtract(own.at(i), Element(cast(i32, zero.at(at))));
         };
     }
-    return {convolved(c, image, weights, window, i32)};
+    if (!has_no_zero_point(c, 2))
+        return {convolved(c, c.stage(less_zero_point(c, c.in(0), 2, false), "image"), weights, window, i32)};
+    // A Pad of the same op is the window's padding.
+    const auto around = c.in(0).padding;
+    const auto none = [](int64_t n) { return n == 0; };
+    if (!around || around->before[0] != 0 || around->before[1] != 0 ||
+        !std::all_of(window.before.begin(), window.before.end(), none))
+        return {convolved(c, c.tensor(0), weights, window, i32)};
+    for (size_t d = 0; d < window.before.size(); d++) window.before[d] = around->before[2 + d];
+    return {convolved(c, around->inner, weights, window, i32, around->number)};
 }
 
 // Where a transposed convolution puts the elements of its image: element i, by weight k, at
@@ -409,9 +424,9 @@ std::vector<Operator> product_operators() {
     return {
         {"MatMul", 1, matmul_operator},
         {"Gemm", 7, gemm},
-        {"MatMulInteger", 10, matmul_integer},
+        {"MatMulInteger", 10, matmul_integer, "", Dependence::Other, true},
         {"Conv", 1, conv_operator},
-        {"ConvInteger", 10, conv_integer},
+        {"ConvInteger", 10, conv_integer, "", Dependence::Other, true},
         {"ConvTranspose", 1, conv_transpose},
         {"Einsum", 12, einsum},
         {"Det", 11, det},

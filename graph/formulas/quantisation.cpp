@@ -2,12 +2,43 @@
 #include "dsl/math.h"
 #include "dsl/reduction.h"
 #include "dsl/types.h"
-#include "graph/formulas/formula.h"
+#include "graph/formulas/scales.h"
 #include "graph/formulas/windows.h"
 
+#include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 
 namespace kumiko::graph {
+
+bool has_no_zero_point(const Call &c, size_t zero) {
+    if (!c.has(zero)) return true;
+    if (!c.known(zero)) return false;
+    const std::vector<double> all = c.numbers(zero);
+    return std::all_of(all.begin(), all.end(), [](double v) { return v == 0; });
+}
+
+void require_zero_point(const Call &c, size_t zero, Type type) {
+    if (!c.has(zero)) return;
+    if (c.type(zero) != type)
+        c.fail(fmt::format("its zero point \"{}\" is {}; legal is the type of the numbers, {}", c.node.inputs[zero],
+                           type_name(c.type(zero)), type_name(type)));
+    if (type == i32 && !has_no_zero_point(c, zero))
+        c.fail(fmt::format("its zero point \"{}\" of i32 is not 0; legal is 0", c.node.inputs[zero]));
+}
+
+void require_zero_point(const Call &c, size_t zero, size_t of) { require_zero_point(c, zero, c.type(of)); }
+
+void require_scale(const Call &c, size_t scale) {
+    if (!is_floating(c.type(scale)))
+        c.fail(fmt::format("its scale \"{}\" is {}; legal are floats", c.node.inputs[scale], type_name(c.type(scale))));
+    if (!c.known(scale)) return;
+    for (const double v : c.numbers(scale)) {
+        if (!(v > 0) || !std::isfinite(v))
+            c.fail(
+                fmt::format("its scale \"{}\" has the element {}; legal are numbers above 0", c.node.inputs[scale], v));
+    }
+}
 
 namespace {
 
@@ -30,10 +61,10 @@ View spread(Call &c, size_t input, const Extents &extents) {
     return {v.type, extents, [=](const Indices &i) { return v.at({i[axis]}); }};
 }
 
-// The nearest value of a type; of NaN the least.
+// The nearest value of a type; of NaN the least. Casts of floats saturate, and NaN becomes 0.
 Element saturated(const Element &whole, Type to) {
-    const Element least = cast(f32, Expr(to.min())), most = cast(f32, Expr(to.max()));
-    return cast(to, select(whole != whole, least, clamp(whole, least, most)));
+    if (to.is_uint()) return cast(to, whole);
+    return cast(to, select(whole != whole, cast(f32, Expr(to.min())), whole));
 }
 
 // The nearest integer of x / scale, halves to even, and the zero point; saturated.
@@ -53,6 +84,7 @@ Results quantize_linear(Call &c) {
         to = *type;
     }
     if (is_floating(to) || to.bits() > 16) c.unsupported("a result of other than 8 or 16 bits");
+    require_scale(c, 1), require_zero_point(c, 2, to);
     const View scale = spread(c, 1, x.extents);
     const View zero = c.has(2) ? spread(c, 2, x.extents)
                                : constant_view(to, x.extents, [=](const Indices &) { return number(to, 0); });
@@ -60,6 +92,7 @@ Results quantize_linear(Call &c) {
 }
 
 Results dequantize_linear(Call &c) {
+    require_scale(c, 1), require_zero_point(c, 2, 0);
     const View x = c.in(0), scale = spread(c, 1, x.extents);
     const Type to = c.type(1);
     View zero = constant_view(x.type, x.extents, [t = x.type](const Indices &) { return number(t, 0); });
@@ -119,7 +152,19 @@ View centred(Call &c, size_t input, size_t zero_point, const std::vector<int64_t
     return zipped(c, x, zero.elements() == 1 ? reshaped(zero, {}) : reshaped(zero, shape), i32, subtract);
 }
 
+// Of inputs x, scale, zero point, w, scale, zero point, scale and zero point of the result.
+void require_scales_of_product(const Call &c) {
+    for (const size_t scale : {1, 4, 6}) require_scale(c, scale);
+    require_zero_point(c, 2, 0), require_zero_point(c, 5, 3);
+    for (const size_t bytes : {0, 3, 7}) {
+        if (c.type(bytes) != u8 && c.type(bytes) != i8)
+            c.fail(fmt::format("its input \"{}\" is {}; legal are i8 and u8", c.node.inputs[bytes],
+                               type_name(c.type(bytes))));
+    }
+}
+
 Results qlinear_matmul(Call &c) {
+    require_scales_of_product(c);
     const Extents &a = c.extents(0), &b = c.extents(3);
     if (a.size() < 2 || b.size() < 2) c.unsupported("vectors; supported are matrices");
     const Extents rows = {c.in(2).elements(), 1}, columns = {c.in(5).elements()};
@@ -149,6 +194,7 @@ Results qlinear_matmul(Call &c) {
 }
 
 Results qlinear_conv(Call &c) {
+    require_scales_of_product(c);
     const Extents &weights = c.extents(3);
     const Window window = window_of(c, c.extents(0), kernel_of(c, 3));
     const Tensor image = c.stage(centred(c, 0, 2, {}), "image");
@@ -167,11 +213,11 @@ Results qlinear_conv(Call &c) {
 
 std::vector<Operator> quantisation_operators() {
     return {
-        {"QuantizeLinear", 10, quantize_linear, "", Dependence::Pointwise},
-        {"DequantizeLinear", 10, dequantize_linear, "", Dependence::Pointwise},
-        {"DynamicQuantizeLinear", 11, dynamic_quantize_linear},
-        {"QLinearMatMul", 10, qlinear_matmul},
-        {"QLinearConv", 10, qlinear_conv},
+        {"QuantizeLinear", 10, quantize_linear, "", Dependence::Pointwise, true},
+        {"DequantizeLinear", 10, dequantize_linear, "", Dependence::Pointwise, true},
+        {"DynamicQuantizeLinear", 11, dynamic_quantize_linear, "", Dependence::Other, true},
+        {"QLinearMatMul", 10, qlinear_matmul, "", Dependence::Other, true},
+        {"QLinearConv", 10, qlinear_conv, "", Dependence::Other, true},
     };
 }
 

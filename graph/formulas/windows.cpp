@@ -79,14 +79,16 @@ Expr position(const Window &w, size_t d, const Expr &at, const Expr &loop) {
     return w.before[d] == 0 ? p : p - static_cast<int>(w.before[d]);
 }
 
-Tensor padded(const Tensor &image, const Window &w, const Expr &value) {
+StoredValue padded(const StoredValue &image, const Window &w, const Expr &value) {
     std::vector<Axis> axes; // along which windows reach beyond the image
     for (size_t d = 0; d < w.kernel.size(); d++) {
-        const Axis &axis = image.axes()[2 + d];
+        const Axis &axis = image.axis(2 + d);
         const int64_t last = (w.outputs[d] - 1) * w.strides[d] + (w.kernel[d] - 1) * w.dilations[d] - w.before[d];
         if (w.before[d] > 0 || last >= *Halide::Internal::as_const_int(axis.extent())) axes.push_back(axis);
     }
-    return axes.empty() ? image : constant_padded(image, value, axes);
+    StoredValue made = image;
+    if (!axes.empty()) made.tensor = constant_padded(image.tensor, value, axes);
+    return made;
 }
 
 Expr in_image(const Window &w, size_t d, const Expr &at, const Expr &loop, int64_t extent) {
@@ -94,20 +96,20 @@ Expr in_image(const Window &w, size_t d, const Expr &at, const Expr &loop, int64
     return p >= 0 && p < static_cast<int>(extent);
 }
 
-View convolved(Call &c, const Tensor &image, const View &weights, const Window &w, Type type) {
+View convolved(Call &c, const StoredValue &image, const View &weights, const Window &w, Type type, const Expr &around) {
     const int64_t group = c.node.integer("group", 1), outputs = weights.extents[0], channels = weights.extents[1];
-    const Extents in = view_of(image).extents;
+    const Extents in = image.extents();
     if (group < 1 || channels * group != in[1] || outputs % group)
         c.fail(fmt::format("{} groups of {} channels and {} outputs over an image of {} channels", group, channels,
                            outputs, in[1]));
-    const Tensor source = padded(image, w, number(image.type(), 0));
+    const StoredValue source = padded(image, w, around.defined() ? around : Expr(number(image.type(), 0)));
     const bool one_channel = channels == 1 && group > 1; // has no loop
     std::vector<Axis> loops;
     if (!one_channel) loops.push_back(c.loop(channels));
     for (const int64_t k : w.kernel) loops.push_back(c.loop(k));
     Extents extents = {in[0], outputs};
     extents.insert(extents.end(), w.outputs.begin(), w.outputs.end());
-    const Type bits = wrapping(type);
+    const Type bits = summing(type, image.type(), weights.type, weights.elements() / std::max<int64_t>(outputs, 1));
     return {type, extents, [=](const Indices &i) -> Element {
                 const auto scaled = [](const Expr &e, int64_t by) { return by == 1 ? e : e * static_cast<int>(by); };
                 const auto part = [](const Expr &e, int64_t by) { return by == 1 ? e : e / static_cast<int>(by); };
@@ -137,13 +139,13 @@ std::optional<int> winograd_tile_of(const Node &node) {
     return found->second == "2" ? 2 : 4;
 }
 
-View convolved_by_winograd(Call &c, const Tensor &image, const View &weights, const Window &w, int tile) {
+View convolved_by_winograd(Call &c, const StoredValue &image, const View &weights, const Window &w, int tile) {
     const std::vector<int64_t> threes = {3, 3}, ones = {1, 1};
     if (image.type() != f32 || weights.type != f32 || w.kernel != threes || w.dilations != ones ||
         w.strides[0] != w.strides[1] || w.strides[0] > 2 || c.node.integer("group", 1) != 1)
         c.fail(fmt::format("its metadata {} is for f32, a window of 3 × 3, dilation 1, stride 1 or 2, and one group",
                            winograd_key));
-    const Extents in = view_of(image).extents;
+    const Extents in = image.extents();
     if (weights.extents[1] != in[1])
         c.fail(fmt::format("weights of {} channels over an image of {}", weights.extents[1], in[1]));
     const auto stride = static_cast<int>(w.strides[0]);
@@ -151,9 +153,10 @@ View convolved_by_winograd(Call &c, const Tensor &image, const View &weights, co
     for (size_t d = 0; d < 2; d++) {
         const int64_t tiles = (w.outputs[d] + tile - 1) / tile,
                       last = (tiles * tile - 1) * stride + 2 - w.before[d]; // read by the last tile
-        if (w.before[d] > 0 || last >= in[2 + d]) axes.push_back(image.axes()[2 + d]);
+        if (w.before[d] > 0 || last >= in[2 + d]) axes.push_back(image.axis(2 + d));
     }
-    const Tensor source = axes.empty() ? image : constant_padded(image, number(f32, 0), axes);
+    StoredValue source = image;
+    if (!axes.empty()) source.tensor = constant_padded(image.tensor, number(f32, 0), axes);
     const Axis images = c.ranging("n", in[0]), channels = c.loop(in[1]), filters = c.ranging("o", weights.extents[0]);
     const auto shifted = [&](const Expr &e, size_t d) {
         return w.before[d] == 0 ? e : e - static_cast<int>(w.before[d]);
@@ -205,8 +208,7 @@ Extents pool_extents(const Call &c, const Window &w) {
 Results max_pool(Call &c) {
     const Window w = window_of(c, c.extents(0), c.node.integers("kernel_shape"));
     const Type t = c.type(0);
-    const Tensor x = c.tensor(0);
-    const Tensor source = padded(x, w, is_floating(t) ? Expr(number(t, -INFINITY)) : t.min());
+    const StoredValue source = padded(c.stored_input(0), w, is_floating(t) ? Expr(number(t, -INFINITY)) : t.min());
     const Pooled p = pooled(c, w);
     const Extents extents = pool_extents(c, w);
     // The only element of a window is its result, also if it is NaN.
@@ -263,7 +265,7 @@ Results average_pool(Call &c) {
     const Window w = window_of(c, c.extents(0), c.node.integers("kernel_shape"));
     const bool with_padding = c.node.integer("count_include_pad", 0) != 0;
     const Type t = c.type(0), in = accumulator(t);
-    const Tensor source = padded(c.tensor(0), w, number(t, 0));
+    const StoredValue source = padded(c.stored_input(0), w, number(t, 0));
     const Extents image = c.extents(0);
     const Pooled p = pooled(c, w);
     const View sums =
@@ -292,7 +294,7 @@ Results lp_pool(Call &c) {
     const Window w = window_of(c, c.extents(0), c.node.integers("kernel_shape"));
     const auto power = static_cast<double>(c.node.integer("p", 2));
     const Type t = c.type(0), in = accumulator(t);
-    const Tensor source = padded(c.tensor(0), w, number(t, 0));
+    const StoredValue source = padded(c.stored_input(0), w, number(t, 0));
     const Pooled p = pooled(c, w);
     const View sums = c.stored({in, pool_extents(c, w),
                                 [=](const Indices &i) -> Element {

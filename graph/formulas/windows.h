@@ -27,16 +27,18 @@ Expr position(const Window &w, size_t d, const Expr &at, const Expr &loop);
 Expr in_image(const Window &w, size_t d, const Expr &at, const Expr &loop, int64_t extent);
 
 // The image, padded with `value` if windows read beyond its border.
-Tensor padded(const Tensor &image, const Window &w, const Expr &value);
+StoredValue padded(const StoredValue &image, const Window &w, const Expr &value);
 
 // The metadata of a Conv that is computed by Winograd's algorithm: the tile, 2 or 4
 // (ops/winograd.h). Its window is 3 × 3, with dilation 1, stride 1 or 2, one group, in f32.
 inline constexpr const char *winograd_key = "kumiko.winograd_tile";
 // Nothing if the node has none. Throws UserError for another text.
 std::optional<int> winograd_tile_of(const Node &node);
-View convolved_by_winograd(Call &c, const Tensor &image, const View &weights, const Window &w, int tile);
+View convolved_by_winograd(Call &c, const StoredValue &image, const View &weights, const Window &w, int tile);
 
-// The convolution of an image [batch, channels, …] with weights [outputs, channels / group, …].
-View convolved(Call &c, const Tensor &image, const View &weights, const Window &w, Type type);
+// The convolution of an image [batch, channels, …] with weights [outputs, channels / group, …]. The
+// padding has the value `around`; 0 if it is undefined.
+View convolved(Call &c, const StoredValue &image, const View &weights, const Window &w, Type type,
+               const Expr &around = {});
 
 } // namespace kumiko::graph

@@ -1,6 +1,7 @@
 #include "graph/fuse/groups.h"
 
 #include "graph/infer/reshapes.h"
+#include "graph/ir/control.h"
 #include "support/error.h"
 
 #include <algorithm>
@@ -35,7 +36,9 @@ public:
                 if (dependence(n) == Dependence::Other) begin(n);
             }
             for (size_t n = 0; n < graph_.nodes.size(); n++) {
-                if (group_of_[n] == none && dependence(n) == Dependence::Pointwise && !is_view(n)) begin(n);
+                if (group_of_[n] == none && dependence(n) == Dependence::Pointwise && !is_view(n) &&
+                    !belongs_to_reader(n))
+                    begin(n);
             }
             for (size_t n = graph_.nodes.size(); n-- > 0;) {
                 if (group_of_[n] != none) join_reader(n);
@@ -58,7 +61,7 @@ private:
     // type.
     bool is_view(size_t n) const {
         const Node &node = graph_.nodes[n];
-        if (node.inputs.empty() || graph_.is_constant(node.inputs[0])) return false;
+        if (node.inputs.empty() || is_control(node) || graph_.is_constant(node.inputs[0])) return false;
         for (size_t o = 1; o < node.outputs.size(); o++) {
             if (readers_.count(node.outputs[o]) || outputs_.count(node.outputs[o])) return false;
         }
@@ -67,6 +70,22 @@ private:
         if (node.op == "Cast") return from.type == to.type;
         if (node.op == "Expand") return from.extents == to.extents;
         return is_reshape(node, from.extents);
+    }
+
+    // Whether a pointwise node makes a tensor of more bytes than it reads, as DequantizeLinear
+    // does, for one pointwise node. The group of that node reads the narrower tensor.
+    bool belongs_to_reader(size_t n) const {
+        const Node &node = graph_.nodes[n];
+        if (dependence(n) != Dependence::Pointwise || node.outputs.size() != 1 || outputs_.count(node.outputs[0]))
+            return false;
+        const auto readers = readers_.find(node.outputs[0]);
+        if (readers == readers_.end() || readers->second.size() != 1) return false;
+        if (dependence(readers->second[0]) != Dependence::Pointwise || is_view(readers->second[0])) return false;
+        int64_t read = 0;
+        for (const std::string &i : node.inputs) {
+            if (!i.empty()) read += graph_.bytes(i);
+        }
+        return graph_.bytes(node.outputs[0]) > read;
     }
 
     // The values of the nodes that are read outside of them, or are outputs of the graph.
@@ -90,9 +109,11 @@ private:
         const size_t group = members_.size();
         std::set<size_t> nodes = {anchor};
         std::vector<std::string> out = leaving(nodes);
-        if (out.size() == 1) {
+        if (out.size() == 1 && !is_control(graph_.nodes[anchor])) {
             const Extents extents = graph_.value(out[0]).extents;
-            while (nodes.size() < most_nodes && extend(nodes, extents)) {
+            std::set<size_t> larger = nodes;
+            while (larger.size() < most_nodes && extend(larger, extents)) {
+                if (!belongs_to_reader(producer_.at(leaving(larger).at(0)))) nodes = larger;
             }
         }
         members_.emplace_back(nodes.begin(), nodes.end());
@@ -129,21 +150,44 @@ private:
         return true;
     }
 
-    // Pointwise and injective nodes that only group `group_of_[n]` reads join it.
+    // Injective nodes that only group `group_of_[n]` reads join it. So do pointwise ones that
+    // belong to their reader.
     void join_reader(size_t n) {
         const size_t group = group_of_[n];
+        if (graph_.nodes[n].op == "ConvInteger") join_padding(n);
         if (dependence(n) == Dependence::Other) return;
         for (const std::string &in : graph_.nodes[n].inputs) {
             const auto made = producer_.find(in);
             if (made == producer_.end() || outputs_.count(in)) continue;
             const size_t p = made->second;
-            if (group_of_[p] != none || dependence(p) != Dependence::Injective || is_view(p)) continue;
+            if (group_of_[p] != none || is_view(p)) continue;
+            if (dependence(p) != Dependence::Injective && !belongs_to_reader(p)) continue;
             if (graph_.nodes[p].outputs.size() > 1) continue;
             const std::vector<size_t> &readers = readers_.at(in);
             if (readers.size() != 1 || members_[group].size() >= most_nodes) continue;
             group_of_[p] = group;
             members_[group].push_back(p);
         }
+    }
+
+    // A Pad with a constant joins the group of its only reader, if that is a convolution without
+    // padding of its own.
+    void join_padding(size_t n) {
+        const Node &window = graph_.nodes[n];
+        const auto made = producer_.find(window.inputs[0]);
+        if (made == producer_.end() || outputs_.count(window.inputs[0])) return;
+        const size_t p = made->second;
+        const Node &pad = graph_.nodes[p];
+        if (pad.op != "Pad" || group_of_[p] != none || readers_.at(window.inputs[0]).size() != 1 ||
+            (pad.has_input(2) && !graph_.is_constant(pad.inputs[2])) || pad.text("mode", "constant") != "constant")
+            return;
+        const Extents &in = graph_.value(pad.inputs[0]).extents, &out = graph_.value(pad.outputs[0]).extents;
+        const std::vector<int64_t> pads = window.integers("pads");
+        if (in[0] != out[0] || in[1] != out[1] || window.text("auto_pad", "NOTSET") != "NOTSET" ||
+            std::any_of(pads.begin(), pads.end(), [](int64_t v) { return v != 0; }))
+            return;
+        group_of_[p] = group_of_[n];
+        members_[group_of_[n]].push_back(p);
     }
 
     std::vector<Group> in_order() {
@@ -208,10 +252,11 @@ std::vector<Group> group_nodes(const FixedGraph &graph, const GroupOptions &opti
     return Grouping(graph, options).run();
 }
 
-GroupOp make_group_op(const FixedGraph &graph, const Group &group) {
+GroupOp make_group_op(const FixedGraph &graph, const Group &group, const std::map<std::string, AxisOrder> &orders) {
     std::vector<const Node *> nodes;
     for (const size_t n : group.nodes) nodes.push_back(&graph.nodes[n]);
-    return make_group_op(nodes, group.outputs, [&](const std::string &name) { return graph.value(name); });
+    return make_group_op(
+        nodes, group.outputs, [&](const std::string &name) { return graph.value(name); }, orders);
 }
 
 } // namespace kumiko::graph

@@ -23,10 +23,12 @@ struct GroupOptions {
 // follow it join, as long as they form a closed region: all paths from the anchor meet again in one
 // value before they leave the group (the post-dominator rule of TVM's FuseOps). Each element of the
 // anchor is then used where it is computed. Pointwise nodes without an anchor form such regions of
-// their own, and take in injective producers that they alone read.
+// their own, and take in injective producers that they alone read. Pointwise nodes that make a
+// tensor wider, such as DequantizeLinear, belong to the group of their only reader if that is
+// pointwise.
 std::vector<Group> group_nodes(const FixedGraph &graph, const GroupOptions &options = {});
 
-// The op of a group. Throws as make_group_op.
-GroupOp make_group_op(const FixedGraph &graph, const Group &group);
+// The op of a group. `orders`: as those of make_group_op for nodes. Throws as that does.
+GroupOp make_group_op(const FixedGraph &graph, const Group &group, const std::map<std::string, AxisOrder> &orders = {});
 
 } // namespace kumiko::graph

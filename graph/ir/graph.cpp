@@ -42,6 +42,11 @@ int onnx_type(Type type) {
     throw InternalError("ONNX has no element type " + type_name(type));
 }
 
+std::string ValueInfo::symbol(size_t axis) const {
+    const std::string &stated = shape.value().at(axis).symbol;
+    return stated.empty() ? fmt::format("{}:{}", name, axis) : stated;
+}
+
 std::string ValueInfo::text() const {
     if (!shape) return name + ": " + type_text;
     std::string all;

@@ -30,6 +30,8 @@ struct ValueInfo {
     std::optional<std::vector<Dimension>> shape; // unset: of any rank
     std::map<std::string, std::string> metadata; // as Node::metadata
     std::string text() const;                    // "x: float[batch,3,224,224]"
+    // The name of an extent that is no number: its symbol, or "<value>:<axis>" if it has none.
+    std::string symbol(size_t axis) const;
 
     // A value of numbers whose extents are known.
     static ValueInfo of(const std::string &name, Type type, const std::vector<int64_t> &extents);

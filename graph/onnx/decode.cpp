@@ -1,5 +1,6 @@
 #include "graph/onnx/decode.h"
 
+#include "dsl/dense.h"
 #include "dsl/types.h"
 #include "support/error.h"
 
@@ -202,9 +203,9 @@ onnx::TensorProto encode_tensor(const Buffer<> &tensor, const std::string &name)
     t.set_name(name);
     t.set_data_type(onnx_type(tensor.type()));
     for (const int64_t e : tensor.extents()) t.add_dims(e);
-    Buffer<> dense(tensor.type(), tensor.extents()); // whatever the strides
-    if (tensor.number_of_elements() > 0) dense.copy_from(tensor);
-    t.set_raw_data(dense.data(), static_cast<size_t>(dense.number_of_elements()) * size_t(dense.type().bytes()));
+    const Buffer<> elements = dense(tensor);
+    t.set_raw_data(elements.data(),
+                   static_cast<size_t>(elements.number_of_elements()) * size_t(elements.type().bytes()));
     return t;
 }
 

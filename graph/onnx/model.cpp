@@ -1,6 +1,9 @@
+// One file, because it is one class: reading, checking, inlining and writing of a model share the
+// parsed protocol buffer.
 #include "graph/onnx/model.h"
 
 #include "graph/onnx/decode.h"
+#include "graph/onnx/microsoft.h"
 #include "support/atomic_file.h"
 #include "support/error.h"
 #include "support/names.h"
@@ -88,8 +91,16 @@ Model Model::parse(const std::string &bytes, const std::string &name, const std:
 
 Model Model::parse_text(const std::string &text, const std::string &name) {
     onnx::ModelProto proto;
-    const auto status = onnx::OnnxParser::Parse(proto, text.c_str());
-    if (!status.IsOK()) throw UserError(fmt::format("{}: {}", name, status.ErrorMessage()));
+    std::string problem;
+    try {
+        const auto status = onnx::OnnxParser::Parse(proto, text.c_str());
+        if (!status.IsOK()) problem = status.ErrorMessage();
+    } catch (const std::out_of_range &) { // of std::stoll
+        problem = "a number does not fit its type";
+    } catch (const std::exception &e) {
+        problem = e.what();
+    }
+    if (!problem.empty()) throw UserError(fmt::format("{}: {}", name, problem));
     return parse(proto.SerializeAsString(), name);
 }
 
@@ -401,6 +412,11 @@ void rename_values(onnx::NodeProto &node, const Names &names) {
 
 std::optional<std::vector<Node>> function_body(const Node &node, const std::vector<ValueInfo> &inputs,
                                                const std::string &prefix, const std::map<std::string, int> &opsets) {
+    constexpr int newest = 28; // opset of ai.onnx in the library
+    if (node.domain == "com.microsoft") {
+        const auto opset = opsets.find("");
+        return microsoft_body(node, inputs, prefix, opset == opsets.end() ? newest : opset->second);
+    }
     const onnx::OpSchema *schema = onnx::OpSchemaRegistry::Schema(node.op, node.opset, node.domain);
     if (!schema || (!schema->HasFunction() && !schema->HasContextDependentFunction())) return std::nullopt;
     const onnx::NodeProto proto = encode_node(node);
@@ -430,7 +446,6 @@ std::optional<std::vector<Node>> function_body(const Node &node, const std::vect
     }
     for (const onnx::NodeProto &inner : body.node()) collect_names(inner, prefix, names);
     Source source{node.label(), ".", opsets};
-    constexpr int newest = 28; // opset of ai.onnx in the library
     source.opsets.emplace("", newest);
     for (const auto &opset : body.opset_import())
         source.opsets[opset.domain() == "ai.onnx" ? "" : opset.domain()] = static_cast<int>(opset.version());

@@ -1,5 +1,7 @@
 #include "graph/rules/constants.h"
 
+#include "dsl/dense.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -15,16 +17,6 @@ std::vector<double> elements_as_doubles(const Buffer<> &b) {
 }
 
 } // namespace
-
-Buffer<> dense(const Buffer<> &constant) {
-    const std::vector<int64_t> strides = dense_strides(constant.extents());
-    bool is_dense = true;
-    for (size_t d = 0; d < constant.rank(); d++) is_dense = is_dense && constant.stride(d) == strides[d];
-    if (is_dense) return constant;
-    Buffer<> made(constant.type(), constant.extents());
-    if (constant.number_of_elements() > 0) made.copy_from(constant);
-    return made;
-}
 
 std::optional<std::vector<double>> numbers_of(const Buffer<> &constant) {
     const Buffer<> b = dense(constant);

@@ -12,8 +12,6 @@ std::optional<std::vector<int64_t>> integers_of(const Buffer<> &constant);
 // An array of `type`, f32 or f64, with these elements. Each is rounded once.
 Buffer<> rounded_to(Type type, const Extents &extents, const std::vector<double> &numbers);
 bool all_finite(const Buffer<> &constant); // of f32 or f64
-// The same elements in row-major order without gaps.
-Buffer<> dense(const Buffer<> &constant);
 Buffer<> transposed_copy(const Buffer<> &constant, const std::vector<size_t> &order);
 // With other extents, which have the same number of elements.
 Buffer<> reshaped_copy(const Buffer<> &constant, const Extents &extents);

@@ -56,11 +56,11 @@ public:
     void substitute(const std::vector<const Node *> &old, const std::vector<NewNode> &made);
     void substitute(const Node &old, const Node &made) { substitute({&old}, {{&old, made}}); }
 
-    // Whether all reads of a value may become reads of another one, which is made earlier: not if
-    // both are outputs of the graph, or if `old` is one and `with` is an input or a constant.
+    // Whether all readers of `old` may read `with` instead, which is made earlier: not if both are
+    // outputs of the graph, or if `old` is one and `with` is an input or a constant.
     bool can_replace(const std::string &old, const std::string &with) const;
-    // Makes them so. An output of the graph keeps its name: the other value is renamed. Returns
-    // can_replace().
+    // Replaces all reads of `old` by reads of `with` if can_replace(), which it returns. If `old`
+    // is an output of the graph, `with` gets its name.
     bool replace_value(std::string old, std::string with);
 
     // Nodes for which a rule may have become applicable since the last call.

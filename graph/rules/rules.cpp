@@ -42,29 +42,37 @@ public:
         report_.nodes_before = graph_.size(), report_.bytes_before = graph_.bytes_made();
         // A rule may look further than the neighbours of what changed, so all nodes are tried again
         // after a round with changes.
-        bool changed = true;
-        while (changed) {
-            changed = false;
-            for (const Node *n : graph_.nodes()) add(n);
-            while (!waiting_.empty()) {
-                const Node *n = waiting_.front();
-                waiting_.pop_front();
-                waits_.erase(n);
-                changed = at(n) || changed;
-            }
+        while (round(false) || round(true)) {
         }
         report_.nodes_after = graph_.size(), report_.bytes_after = graph_.bytes_made();
         return std::move(report_);
     }
 
 private:
+    // Tries the rules, or the last ones, at all nodes. Returns whether one applied.
+    bool round(bool last) {
+        bool changed = false;
+        for (const Node *n : graph_.nodes()) add(n);
+        while (!waiting_.empty()) {
+            const Node *n = waiting_.front();
+            waiting_.pop_front();
+            waits_.erase(n);
+            changed = at(n, last) || changed;
+        }
+        return changed;
+    }
+
     void add(const Node *n) {
         if (graph_.contains(*n) && waits_.insert(n).second) waiting_.push_back(n);
     }
 
-    bool at(const Node *n) {
+    bool at(const Node *n, bool last) {
         bool changed = false;
         for (size_t r = 0; r < rules_.size() && graph_.contains(*n);) {
+            if (rules_[r]->last != last) {
+                r++;
+                continue;
+            }
             const auto nodes = static_cast<int64_t>(graph_.size());
             const int64_t bytes = graph_.bytes_made();
             if (!apply(*rules_[r], *n)) {

@@ -27,6 +27,7 @@ struct Rule {
     std::string before, after;
     // Changes the graph at this node if the rule applies there. Returns whether it did.
     bool (*apply)(Rewriter &graph, const Node &node) = nullptr;
+    bool last = false; // applied only where no other rule applies any more
 };
 
 // All rules, by name.
@@ -55,10 +56,12 @@ struct SimplifyReport {
 // names, types and extents.
 //
 // It ends, because each application makes smaller, in lexicographic order: the number of elements
-// that windows compute, the number of batch normalisations, divisions, powers and direct
-// convolutions, the number of nodes, the sum over all reads of values of the longest path to the
-// value, and the number of pairs of a view and a node that depends on it. Throws InternalError
-// after about n² applications for n nodes.
+// that windows compute; the number of batch normalisations, divisions, powers, direct convolutions,
+// and products that are not of integers or have zero points; the number of readers of dequantised
+// tensors that share one DequantizeLinear; the number of elements of floats that are moved; the
+// number of nodes; the sum over all reads of values of the longest path to the value; and the
+// number of pairs of a view and a node that depends on it. Throws InternalError after about n²
+// applications for n nodes.
 SimplifyReport simplify(FixedGraph &graph, const SimplifyOptions &options = {});
 
 } // namespace kumiko::graph

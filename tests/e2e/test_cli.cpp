@@ -1,4 +1,4 @@
-// The kumiko command, run from a shell.
+// The kumiko command, run from a shell. One file, because all cases share the folder and helpers.
 #include "support/json.h"
 
 #include <doctest/doctest.h>

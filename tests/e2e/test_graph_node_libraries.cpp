@@ -24,7 +24,7 @@ constexpr size_t models_per_library = 64;
 // A test that is a model of a library.
 struct Member {
     std::string test;
-    std::vector<Buffer<>> inputs, outputs; // by the program in the process
+    std::vector<Buffer<>> inputs, outputs; // by the program in the process, then sizes of outputs
 };
 
 std::string bytes_of(const Buffer<> &b) {
@@ -76,7 +76,9 @@ int main(void) {
             text += fmt::format("        io.{} = read_array(file, {});\n", t.name, bytes(t));
         for (const LibraryTensor &t : m.outputs) {
             text += fmt::format("        io.{} = array({});\n", t.name, bytes(t));
-            writes += fmt::format("        fwrite(io.{}, 1, {}, file);\n", t.name, bytes(t));
+            std::string written = std::to_string(bytes(t));
+            if (t.sized_axis >= 0) written += fmt::format(" / {} * *io.{}", t.extents[size_t(t.sized_axis)], t.size);
+            writes += fmt::format("        fwrite(io.{}, 1, (size_t)({}), file);\n", t.name, written);
         }
         text += fmt::format("        fclose(file);\n        void *arena = array({1}_ARENA_BYTES);\n"
                             "        if ({0}_run(&io, arena, NULL)) printf(\"{0}: %s\\n\", nodes_error());\n"
@@ -132,8 +134,16 @@ TEST_CASE("ONNX's tests of operators that pass as programs, as models of C libra
         options.name = fmt::format("model{}", n);
         options.model = program.options;
         add_model(library, model, options);
-        members[options.name] = {test, program.inputs,
-                                 graph::CompiledModel::compile(model, program.options).run(program.inputs)};
+        const graph::CompiledModel compiled = graph::CompiledModel::compile(model, program.options);
+        std::vector<Buffer<>> outputs = compiled.run(program.inputs);
+        std::map<size_t, int64_t> sizes; // by the position of the output
+        for (const graph::SizedOutput &s : compiled.program().sized) sizes[s.size] = outputs[s.output].extent(s.axis);
+        for (const auto &[position, size] : sizes) {
+            Buffer<int64_t> b{std::vector<int64_t>()};
+            b() = size;
+            outputs.push_back(b);
+        }
+        members[options.name] = {test, program.inputs, outputs};
         if (members.size() == models_per_library) finish();
     }
     finish();

@@ -56,6 +56,7 @@ struct NodeProgram {
 
 inline NodeProgram node_program(const graph::Model &model, const std::vector<Buffer<>> &inputs) {
     NodeProgram made;
+    made.options.bound = 64; // more iterations than any of the tests has
     const std::vector<graph::ValueInfo> &infos = model.graph().inputs;
     for (size_t n = 0; n < inputs.size(); n++) {
         if (decides_shapes(model.graph(), infos[n].name)) {

@@ -1,5 +1,5 @@
 // Rules of graphs: the example of each, graphs that they must leave alone, random graphs, and
-// graphs as models of ONNX.
+// graphs as models of ONNX. One file, because the cases share the graphs of text and the checks.
 // Links: graph/rules
 // Levels: no
 #include "graph/eval/evaluate.h"
@@ -59,7 +59,12 @@ std::string form_of(const FixedGraph &graph) {
         }
         const Buffer<> &b = *graph.value(value).value;
         std::string all = "{";
-        Type(b.type()) == i64 ? add_numbers<int64_t>(all, b) : add_numbers<float>(all, b);
+        const Type t = b.type();
+        t == i64   ? add_numbers<int64_t>(all, b)
+        : t == i32 ? add_numbers<int32_t>(all, b)
+        : t == u8  ? add_numbers<uint8_t>(all, b)
+        : t == i8  ? add_numbers<int8_t>(all, b)
+                   : add_numbers<float>(all, b);
         return all + fmt::format("}}[{}]", fmt::join(b.extents(), ","));
     };
     for (const Node &n : graph.nodes) {
@@ -535,180 +540,206 @@ private:
         return {{name, Attribute{all}}};
     }
 
-    void step() {
-        // Mostly the last value, so that chains arise.
-        const Value v = rng_.chance(0.75) ? values_.back() : rng_.pick(values_);
+    static bool is_image(const Value &v) { return v.extents.size() == 4; }
+
+    void copy(const Value &v) {
         const Extents &e = v.extents;
-        const std::string &x = v.name;
-        const bool image = e.size() == 4;
-        switch (rng_.below(20)) {
+        add(rng_.pick<std::string>({"Identity", "Dropout"}), {v.name}, e);
+    }
+
+    void apply_function(const Value &v) {
+        const Extents &e = v.extents;
+        if (rng_.chance(0.2))
+            add("Pow", {v.name, constant(Buffer<>(random_buffer(f32, {}, 1, 2, 2)))}, e);
+        else
+            add(rng_.pick<std::string>({"Relu", "Sigmoid", "Tanh", "Neg", "Abs", "Identity"}), {v.name}, e);
+    }
+
+    // Arithmetic with a constant.
+    void with_constant(const Value &v) {
+        const Extents &e = v.extents;
+        Extents c;
+        switch (rng_.below(4)) {
         case 0:
-            add(rng_.pick<std::string>({"Identity", "Dropout"}), {x}, e);
             break;
         case 1:
-            if (rng_.chance(0.2))
-                add("Pow", {x, constant(Buffer<>(random_buffer(f32, {}, 1, 2, 2)))}, e);
-            else
-                add(rng_.pick<std::string>({"Relu", "Sigmoid", "Tanh", "Neg", "Abs", "Identity"}), {x}, e);
+            c = {e.back()};
             break;
         case 2:
-        case 3:
-        case 4: { // arithmetic with a constant
-            Extents c;
-            switch (rng_.below(4)) {
-            case 0:
-                break;
-            case 1:
-                c = {e.back()};
-                break;
-            case 2:
-                c = e;
-                break;
-            default:
-                if (e.size() > 1) c.assign(e.size() - 1, 1), c[0] = e[1];
-            }
-            const std::string k = numbers(c), op = rng_.pick<std::string>({"Mul", "Div", "Add", "Sub"});
-            const bool first = rng_.chance(0.8);
-            add(op, {first ? x : k, first ? k : x}, e);
+            c = e;
             break;
+        default:
+            if (e.size() > 1) c.assign(e.size() - 1, 1), c[0] = e[1];
         }
-        case 5: { // of two values
-            std::vector<Value> same;
-            for (const Value &o : values_) {
-                if (o.extents == e) same.push_back(o);
-            }
-            add(rng_.pick<std::string>({"Add", "Mul", "Sub", "Max"}), {x, rng_.pick(same).name}, e);
-            break;
+        const std::string k = numbers(c), op = rng_.pick<std::string>({"Mul", "Div", "Add", "Sub"});
+        const bool first = rng_.chance(0.8);
+        add(op, {first ? v.name : k, first ? k : v.name}, e);
+    }
+
+    // Arithmetic of two values.
+    void with_other(const Value &v) {
+        const Extents &e = v.extents;
+        std::vector<Value> same;
+        for (const Value &o : values_) {
+            if (o.extents == e) same.push_back(o);
         }
-        case 6:
-        case 7: {
-            std::vector<int64_t> order(e.size());
-            for (size_t d = 0; d < order.size(); d++) order[d] = int64_t(d);
-            rng_.shuffle(order);
-            if (image && rng_.chance(0.7))
-                order = rng_.chance(0.5) ? std::vector<int64_t>{0, 2, 3, 1} : std::vector<int64_t>{0, 3, 1, 2};
-            Extents to;
-            for (const int64_t d : order) to.push_back(e[size_t(d)]);
-            add("Transpose", {x}, to, ints("perm", order));
-            break;
+        add(rng_.pick<std::string>({"Add", "Mul", "Sub", "Max"}), {v.name, rng_.pick(same).name}, e);
+    }
+
+    void transpose(const Value &v) {
+        const Extents &e = v.extents;
+        std::vector<int64_t> order(e.size());
+        for (size_t d = 0; d < order.size(); d++) order[d] = int64_t(d);
+        rng_.shuffle(order);
+        if (is_image(v) && rng_.chance(0.7))
+            order = rng_.chance(0.5) ? std::vector<int64_t>{0, 2, 3, 1} : std::vector<int64_t>{0, 3, 1, 2};
+        Extents to;
+        for (const int64_t d : order) to.push_back(e[size_t(d)]);
+        add("Transpose", {v.name}, to, ints("perm", order));
+    }
+
+    void reshape(const Value &v) {
+        const Extents &e = v.extents;
+        int64_t all = 1;
+        for (const int64_t d : e) all *= d;
+        const Extents to = rng_.chance(0.3)   ? Extents{all}
+                           : rng_.chance(0.5) ? Extents{e[0], all / e[0]}
+                                              : Extents{1, e.back(), all / e.back(), 1};
+        const std::string flat = add("Reshape", {v.name, integers(to)}, to);
+        if (rng_.chance(0.5)) add("Reshape", {flat, integers(e)}, e);
+    }
+
+    void insert_axis(const Value &v) {
+        const Extents &e = v.extents;
+        Extents to = e;
+        to.insert(to.begin(), 1);
+        const std::string more = add("Unsqueeze", {v.name, integers({0})}, to);
+        add("Squeeze", {more, integers({0})}, e);
+    }
+
+    // Through another type.
+    void through_type(const Value &v) {
+        const Extents &e = v.extents;
+        const int64_t type = rng_.pick<int64_t>({1, 11, 10});
+        const std::string to = add("Cast", {v.name}, e, {{"to", Attribute{type}}});
+        if (type == 1) return;
+        values_.pop_back(); // no f32
+        add("Cast", {to}, e, {{"to", Attribute{int64_t(1)}}});
+    }
+
+    void normalise(const Value &v) {
+        if (!is_image(v)) return;
+        const Extents &e = v.extents;
+        const std::string s = numbers({e[1]}), b = numbers({e[1]}), m = numbers({e[1]});
+        const std::string variance = constant(random_buffer(f32, {e[1]}, rng_(), 0.5, 2));
+        add("BatchNormalization", {v.name, s, b, m, variance}, e);
+    }
+
+    void convolve(const Value &v) {
+        if (!is_image(v)) return;
+        const Extents &e = v.extents;
+        const int64_t k = std::min({rng_.between(1, 2), e[2], e[3]}), out = rng_.between(1, 3);
+        const bool back = rng_.chance(0.3);
+        std::string w = numbers(back ? Extents{e[1], out, k, k} : Extents{out, e[1], k, k});
+        if (!weights_.empty() && rng_.chance(0.3)) {
+            const Value old = rng_.pick(weights_);
+            if (!back && old.extents == Extents{out, e[1], k, k}) w = old.name;
         }
-        case 8: {
-            int64_t all = 1;
-            for (const int64_t d : e) all *= d;
-            const Extents to = rng_.chance(0.3)   ? Extents{all}
-                               : rng_.chance(0.5) ? Extents{e[0], all / e[0]}
-                                                  : Extents{1, e.back(), all / e.back(), 1};
-            const std::string flat = add("Reshape", {x, integers(to)}, to);
-            if (rng_.chance(0.5)) add("Reshape", {flat, integers(e)}, e);
-            break;
+        if (!back) weights_.push_back({w, {out, e[1], k, k}});
+        std::vector<std::string> inputs = {v.name, w};
+        if (rng_.chance(0.4)) inputs.push_back(numbers({out}));
+        const int64_t more = back ? k - 1 : 1 - k;
+        const Extents made = {e[0], out, e[2] + more, e[3] + more};
+        std::string c = add(back ? "ConvTranspose" : "Conv", inputs, made);
+        if (!rng_.chance(0.3)) return;
+        if (rng_.chance(0.5)) c = add("Add", {c, rng_.chance(0.5) ? c : numbers(made)}, made);
+        const std::vector<int64_t> by = {rng_.between(1, 2), 2};
+        add("Conv", {c, numbers({2, out, 1, 1})}, {made[0], 2, (made[2] - 1) / by[0] + 1, (made[3] - 1) / by[1] + 1},
+            ints("strides", by));
+    }
+
+    void pad(const Value &v) {
+        if (!is_image(v)) return;
+        const Extents &e = v.extents;
+        const Extents to = {e[0], e[1], e[2] + 1, e[3] + 2};
+        const std::string padded = add("Pad", {v.name, integers({0, 0, 1, 1, 0, 0, 0, 1})}, to);
+        if (rng_.chance(0.5))
+            add("AveragePool", {padded}, {e[0], e[1], e[2], e[3] + 1}, ints("kernel_shape", {2, 2}));
+        else
+            add("Conv", {padded, numbers({2, e[1], 2, 2})}, {e[0], 2, e[2], e[3] + 1});
+    }
+
+    // Joined, and taken apart.
+    void join_and_slice(const Value &v) {
+        const Extents &e = v.extents;
+        const auto axis = int64_t(rng_.below(e.size()));
+        Extents to = e;
+        to[size_t(axis)] *= 2;
+        const std::string other = add("Neg", {v.name}, e);
+        const std::string both = add("Concat", {v.name, other}, to, {{"axis", Attribute{axis}}});
+        if (rng_.chance(0.3)) {
+            to[size_t(axis)] += e[size_t(axis)];
+            add("Concat", {v.name, both}, to, {{"axis", Attribute{axis}}});
+            return;
         }
-        case 9: {
+        const int64_t begin = rng_.chance(0.7) ? e[size_t(axis)] : 1;
+        add("Slice", {both, integers({begin}), integers({begin + e[size_t(axis)]}), integers({axis})}, e);
+        if (begin != e[size_t(axis)] && begin + e[size_t(axis)] > to[size_t(axis)]) values_.pop_back();
+    }
+
+    // Taken apart, and joined.
+    void slice_and_join(const Value &v) {
+        const Extents &e = v.extents;
+        const auto axis = int64_t(rng_.below(e.size()));
+        const int64_t all = e[size_t(axis)];
+        if (all < 2) return;
+        Extents a = e, b = e;
+        a[size_t(axis)] = 1, b[size_t(axis)] = all - 1;
+        const std::string p = add("Slice", {v.name, integers({0}), integers({1}), integers({axis})}, a);
+        const std::string q = add("Slice", {v.name, integers({1}), integers({INT64_MAX}), integers({axis})}, b);
+        const bool right = rng_.chance(0.7);
+        add("Concat", {right ? p : q, right ? q : p}, e, {{"axis", Attribute{axis}}});
+    }
+
+    void multiply(const Value &v) {
+        const Extents &e = v.extents;
+        if (e.size() == 2) {
+            const std::string t = add("Transpose", {v.name}, {e[1], e[0]});
+            const int64_t n = rng_.between(1, 3);
+            if (rng_.chance(0.5))
+                add("MatMul", {t, numbers({e[0], n})}, {e[1], n});
+            else
+                add("Gemm", {t, numbers({e[0], n})}, {e[1], n}, {{"alpha", Attribute{0.5f}}});
+        } else {
+            const int64_t n = rng_.between(1, 3);
             Extents to = e;
-            to.insert(to.begin(), 1);
-            const std::string more = add("Unsqueeze", {x, integers({0})}, to);
-            add("Squeeze", {more, integers({0})}, e);
-            break;
+            to.back() = n;
+            add("MatMul", {v.name, numbers({e.back(), n})}, to);
         }
-        case 10: { // through another type
-            const int64_t type = rng_.pick<int64_t>({1, 11, 10});
-            const std::string to = add("Cast", {x}, e, {{"to", Attribute{type}}});
-            if (type == 1) break;
-            values_.pop_back(); // no f32
-            add("Cast", {to}, e, {{"to", Attribute{int64_t(1)}}});
-            break;
-        }
-        case 11:
-            if (image) {
-                const std::string s = numbers({e[1]}), b = numbers({e[1]}), m = numbers({e[1]});
-                const std::string variance = constant(random_buffer(f32, {e[1]}, rng_(), 0.5, 2));
-                add("BatchNormalization", {x, s, b, m, variance}, e);
-            }
-            break;
-        case 12:
-        case 13:
-            if (image) {
-                const int64_t k = std::min({rng_.between(1, 2), e[2], e[3]}), out = rng_.between(1, 3);
-                const bool back = rng_.chance(0.3);
-                std::string w = numbers(back ? Extents{e[1], out, k, k} : Extents{out, e[1], k, k});
-                if (!weights_.empty() && rng_.chance(0.3)) {
-                    const Value old = rng_.pick(weights_);
-                    if (!back && old.extents == Extents{out, e[1], k, k}) w = old.name;
-                }
-                if (!back) weights_.push_back({w, {out, e[1], k, k}});
-                std::vector<std::string> inputs = {x, w};
-                if (rng_.chance(0.4)) inputs.push_back(numbers({out}));
-                const int64_t more = back ? k - 1 : 1 - k;
-                const Extents made = {e[0], out, e[2] + more, e[3] + more};
-                std::string c = add(back ? "ConvTranspose" : "Conv", inputs, made);
-                if (!rng_.chance(0.3)) break;
-                if (rng_.chance(0.5)) c = add("Add", {c, rng_.chance(0.5) ? c : numbers(made)}, made);
-                const std::vector<int64_t> by = {rng_.between(1, 2), 2};
-                add("Conv", {c, numbers({2, out, 1, 1})},
-                    {made[0], 2, (made[2] - 1) / by[0] + 1, (made[3] - 1) / by[1] + 1}, ints("strides", by));
-            }
-            break;
-        case 14:
-            if (image) {
-                const Extents to = {e[0], e[1], e[2] + 1, e[3] + 2};
-                const std::string padded = add("Pad", {x, integers({0, 0, 1, 1, 0, 0, 0, 1})}, to);
-                if (rng_.chance(0.5))
-                    add("AveragePool", {padded}, {e[0], e[1], e[2], e[3] + 1}, ints("kernel_shape", {2, 2}));
-                else
-                    add("Conv", {padded, numbers({2, e[1], 2, 2})}, {e[0], 2, e[2], e[3] + 1});
-            }
-            break;
-        case 15: { // joined, and taken apart
-            const auto axis = int64_t(rng_.below(e.size()));
-            Extents to = e;
-            to[size_t(axis)] *= 2;
-            const std::string other = add("Neg", {x}, e);
-            const std::string both = add("Concat", {x, other}, to, {{"axis", Attribute{axis}}});
-            if (rng_.chance(0.3)) {
-                to[size_t(axis)] += e[size_t(axis)];
-                add("Concat", {x, both}, to, {{"axis", Attribute{axis}}});
-                break;
-            }
-            const int64_t begin = rng_.chance(0.7) ? e[size_t(axis)] : 1;
-            add("Slice", {both, integers({begin}), integers({begin + e[size_t(axis)]}), integers({axis})}, e);
-            if (begin != e[size_t(axis)] && begin + e[size_t(axis)] > to[size_t(axis)]) values_.pop_back();
-            break;
-        }
-        case 16: { // taken apart, and joined
-            const auto axis = int64_t(rng_.below(e.size()));
-            const int64_t all = e[size_t(axis)];
-            if (all < 2) break;
-            Extents a = e, b = e;
-            a[size_t(axis)] = 1, b[size_t(axis)] = all - 1;
-            const std::string p = add("Slice", {x, integers({0}), integers({1}), integers({axis})}, a);
-            const std::string q = add("Slice", {x, integers({1}), integers({INT64_MAX}), integers({axis})}, b);
-            const bool right = rng_.chance(0.7);
-            add("Concat", {right ? p : q, right ? q : p}, e, {{"axis", Attribute{axis}}});
-            break;
-        }
-        case 17:
-        case 18:
-            if (e.size() == 2) {
-                const std::string t = add("Transpose", {x}, {e[1], e[0]});
-                const int64_t n = rng_.between(1, 3);
-                if (rng_.chance(0.5))
-                    add("MatMul", {t, numbers({e[0], n})}, {e[1], n});
-                else
-                    add("Gemm", {t, numbers({e[0], n})}, {e[1], n}, {{"alpha", Attribute{0.5f}}});
-            } else {
-                const int64_t n = rng_.between(1, 3);
-                Extents to = e;
-                to.back() = n;
-                add("MatMul", {x, numbers({e.back(), n})}, to);
-            }
-            break;
-        default: // the same again
-            if (!graph_.nodes.empty()) {
-                const Node n = rng_.pick(graph_.nodes);
-                for (const Value &o : std::vector<Value>(values_)) {
-                    if (o.name == n.outputs[0]) add(n.op, n.inputs, o.extents, n.attributes);
-                }
+    }
+
+    // An earlier node again.
+    void repeat(const Value &) {
+        if (!graph_.nodes.empty()) {
+            const Node n = rng_.pick(graph_.nodes);
+            for (const Value &o : std::vector<Value>(values_)) {
+                if (o.name == n.outputs[0]) add(n.op, n.inputs, o.extents, n.attributes);
             }
         }
+    }
+
+    void step() {
+        static constexpr void (RandomGraph::*steps[])(const Value &) = {
+            &RandomGraph::copy,           &RandomGraph::apply_function, &RandomGraph::with_constant,
+            &RandomGraph::with_constant,  &RandomGraph::with_constant,  &RandomGraph::with_other,
+            &RandomGraph::transpose,      &RandomGraph::transpose,      &RandomGraph::reshape,
+            &RandomGraph::insert_axis,    &RandomGraph::through_type,   &RandomGraph::normalise,
+            &RandomGraph::convolve,       &RandomGraph::convolve,       &RandomGraph::pad,
+            &RandomGraph::join_and_slice, &RandomGraph::slice_and_join, &RandomGraph::multiply,
+            &RandomGraph::multiply,       &RandomGraph::repeat};
+        // Mostly from the last value, so that chains arise.
+        const Value v = rng_.chance(0.75) ? values_.back() : rng_.pick(values_);
+        (this->*steps[rng_.below(std::size(steps))])(v);
     }
 
     Random &rng_;
@@ -769,8 +800,10 @@ TEST_CASE("random graphs have the same values after all rules, in any order") {
     }
     for (const Rule &r : all_rules()) {
         CAPTURE(r.name);
-        // The images are too small for other algorithms.
-        if (r.rounding != Rounding::Fast) CHECK_GT(fired[r.name], 0);
+        // The images are too small for other algorithms. test_graph_quantised.cpp has random
+        // quantised graphs.
+        const bool quantised = r.before.find("int8") != std::string::npos;
+        if (r.rounding != Rounding::Fast && !quantised) CHECK_GT(fired[r.name], 0);
     }
 }
 

@@ -49,6 +49,8 @@ bool share_equal_node(Rewriter &g, const Node &n) {
     const auto shared = std::find_if(n.inputs.begin(), n.inputs.end(),
                                      [&](const std::string &i) { return !i.empty() && !g.value(i).constant; });
     if (shared == n.inputs.end() && !n.has_input(0)) return false;
+    // Each reader of a dequantised tensor has its own.
+    if (n.op == "DequantizeLinear" && n.domain.empty() && shared != n.inputs.end()) return false;
     const std::string common = shared == n.inputs.end() ? n.inputs[0] : *shared;
     for (const Node *other : g.readers(common)) {
         if (!g.precedes(*other, n)) return false;
@@ -73,8 +75,9 @@ bool share_equal_node(Rewriter &g, const Node &n) {
 std::vector<Rule> equal_nodes_rules() {
     return {
         {"share_equal_node",
-         "Two nodes have the same operator, attributes and inputs; equal constants count as the same.", "One remains.",
-         Rounding::Exact, "common subexpression elimination",
+         "Two nodes have the same operator, attributes and inputs; equal constants count as the same. "
+         "DequantizeLinears are excepted, because each reader has its own.",
+         "One remains.", Rounding::Exact, "common subexpression elimination",
          "(float[2] x) => (float[2] y) <float c = {2}, float d = {2}> { a = Mul(x, c) b = Mul(x, d) y = Div(a, b) }",
          "(float[2] x) => (float[2] y) <float c = {2}> { a = Mul(x, c) y = Div(a, a) }", share_equal_node},
     };

@@ -1,5 +1,5 @@
-/* What a program without an operating system brings: the output and the functions that compilers
- * call by themselves. */
+/* The functions that a program without an operating system has to define: output, and those that
+ * compilers generate calls of. */
 #include <stddef.h>
 
 void board_semihost(long operation, const void *argument);

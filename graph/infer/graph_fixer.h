@@ -1,0 +1,102 @@
+// Replaces open sizes of a graph by numbers, node by node. Internal to graph/infer.
+#pragma once
+
+#include "graph/infer/fixed_graph.h"
+
+#include <set>
+
+namespace kumiko::graph {
+
+// The node with other names of values. Its graphs are renamed too, except where they define a value
+// of the same name.
+Node renamed(Node node, const std::map<std::string, std::string> &names);
+
+// The nodes of one graph: the model's, or one of control flow inside of it.
+class GraphFixer {
+public:
+    GraphFixer(const Model &model, const FixOptions &options)
+        : model_(model), options_(options), opsets_(model.opsets()), shared_(std::make_shared<Shared>()) {}
+    FixedGraph run();
+
+private:
+    using Names = std::map<std::string, std::string>;
+    // Of the whole model.
+    struct Shared {
+        int bodies = 0;              // graphs that have had a prefix
+        std::set<std::string> loops; // names of their nodes
+    };
+
+    // For a graph of control flow, which may read the values of the enclosing one.
+    explicit GraphFixer(GraphFixer &outer)
+        : model_(outer.model_), options_(outer.options_), opsets_(outer.opsets_), outer_(&outer),
+          shared_(outer.shared_) {
+        made_.name = outer.made_.name;
+    }
+
+    void add_inputs();
+    // The extent of axis d of an input. Adds its symbol to `symbols` if it is an open size.
+    int64_t size_of(const ValueInfo &in, size_t d, std::set<std::string> &symbols) const;
+    void define_constant(const std::string &name, const Buffer<> &value);
+    // The value, of this graph or an enclosing one. Throws UserError that names the reader if there
+    // is none.
+    const KnownValue &find(const std::string &name, const std::string &reader);
+    // Adds a node, or the nodes that replace it, by the functions below.
+    void add(const Node &node);
+    void add_formula(const Node &node);
+    // Computes a group of constants. Returns false if it is left to run time.
+    bool fold(const GroupOp &group);
+    bool are_quantised_weights(const Node &node) const;
+    // Adds the nodes of the operator's definition in place of the node.
+    void add_body(const Node &node);
+    // Removes nodes and values that no output depends on.
+    void remove_unused();
+    // A prefix of names for a graph that takes the place of the node.
+    std::string new_prefix(const Node &node);
+    // The name, with underscores appended while a value of this graph or an enclosing one has it.
+    std::string unused_name(std::string name) const;
+    // Adds all nodes of a graph with names that begin with the prefix. `names`: of its inputs in
+    // this graph. Returns the names of its outputs.
+    std::vector<std::string> add_graph(const Graph &graph, const std::string &prefix, Names names);
+    // Gives a value a further name.
+    void define_as(const std::string &name, const std::string &value, const Node &node);
+
+    // ---- Sizes that depend on data (selections.cpp)
+    // Returns false, and adds nothing, if the node's formula computes it.
+    bool add_selection(const Node &node);
+    // Gives the results of an elementwise node the bounded axis of its inputs.
+    void pass_bound(const Node &node);
+
+    // ---- Control flow (control_flow.cpp)
+    struct Loop;
+    void add_if(const Node &node);
+    // An If whose condition depends on data.
+    void add_branches(const Node &node);
+    void add_loop(const Node &node);
+    void add_scan(const Node &node);
+    // A Scan of opset 8, which has a batch as its first axis.
+    void add_scan_of_batches(const Node &node);
+    // Adds a loop: as a node with a graph of its own, or its iterations one after another.
+    void add(Loop &loop);
+    // Adds the node of a loop whose graph has fixed sizes.
+    void finish_loop(const Loop &loop, const FixedGraph &fixed);
+    // Adds the nodes of each iteration, whose number is known.
+    void unroll(const Loop &loop);
+    // The graph of a loop, for the shapes of its initial states.
+    FixedGraph fix_body(const Loop &loop, const std::string &prefix);
+    // Ends an inner graph: sets its outputs, and adds the values that it reads of the enclosing
+    // graph to its inputs.
+    void end_inner(FixedGraph &made, const std::vector<std::string> &outputs, const Node &node);
+    // The value with its axes in this order: itself, or the result of a Transpose.
+    std::string transposed(const Node &node, const std::string &value, const std::vector<int64_t> &order,
+                           const std::string &name);
+
+    const Model &model_;
+    const FixOptions &options_;
+    const std::map<std::string, int> opsets_;
+    GraphFixer *const outer_ = nullptr;
+    FixedGraph made_;
+    std::vector<std::string> captured_; // values of enclosing graphs that this one reads
+    std::shared_ptr<Shared> shared_;
+};
+
+} // namespace kumiko::graph
