@@ -222,11 +222,19 @@ Measured LocalRunner::measure(const Candidate &candidate, double best) {
     t.least = anchor_timing_.least * t.ratio;
     t.median = anchor_timing_.median * t.ratio;
     result.timings = {t};
-    // A slow anchor is an imprecise reference and costs time.
-    if (!accept(result, least_possible())) return result;
+    if (!accept(result, least_possible())) {
+        // If the caches hold the arrays of one but not of both, the ratio is not that of times alone.
+        run.paired = false;
+        run.tight = tight_alone;
+        run.give_up_above = 0;
+        Measured alone = measurer_->run({0}, run);
+        accept(alone, least_possible());
+        return alone;
+    }
     const Timing &accepted = result.timings[0];
     // The anchor's sample was too short.
     if (accepted.least != t.least) anchor_timing_.least = anchor_timing_.median;
+    // A slow anchor is an imprecise reference and costs time.
     if (t.ratio < slow_anchor) set_anchor(candidate, accepted);
     return result;
 }
