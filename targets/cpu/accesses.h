@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dsl/halide_passes.h"
+#include "targets/cpu/lane_runs.h"
 #include "targets/cpu/math_functions.h"
 
 #include <map>
@@ -100,6 +101,7 @@ protected:
     std::set<std::string> non_temporal_; // arrays that some non-temporal stores write
 
 private:
+    std::optional<std::vector<LaneRun>> runs_without_mask(Type t, Value *mask);
     // The pointer, with the size of its object hidden from LLVM.
     Value *of_unknown_size(Value *pointer);
     // Calls each(first lane, number of lanes, width, mask) for every register of a masked access.

@@ -127,11 +127,20 @@ Value *Accesses::of_unknown_size(Value *pointer) {
     return same;
 }
 
+// The runs of a mask that are accessed without it; nothing if the mask is used. A load as wide as a
+// preceding store is forwarded from it immediately; a masked load has to wait for the store, and on
+// some processors any load has to wait for a masked one. Where each instruction has a mask, only one
+// access without it costs less.
+std::optional<std::vector<LaneRun>> Accesses::runs_without_mask(Type t, Value *mask) {
+    auto runs = runs_of(mask);
+    if (!runs || !has_lane_masks()) return runs;
+    const int count = runs->size() == 1 ? runs->front().count : 0;
+    return count * bytes_of(t) >= 4 && count <= native_lanes(t) ? runs : std::nullopt;
+}
+
 Value *Accesses::load_dense(const Array &array, const std::string &name, Type t, Value *base, Value *mask,
                             unsigned align) {
-    // A load as wide as a preceding store is forwarded from it immediately; a masked load has to
-    // wait.
-    if (const auto runs = mask ? runs_of(mask) : std::nullopt; runs && runs->size() == 1 && !has_lane_masks()) {
+    if (const auto runs = mask ? runs_without_mask(t, mask) : std::nullopt; runs && runs->size() == 1) {
         const auto [first, count] = runs->front();
         Value *v = load_dense(array, name, t.with_lanes(count), ir_.CreateNSWAdd(base, i64(first)), nullptr,
                               unsigned(alignment_at(align, first, t).value()));
@@ -205,7 +214,7 @@ void Accesses::store_dense(const Array &array, const std::string &name, Type t, 
         }
         return;
     }
-    if (const auto runs = runs_of(mask); runs && !has_lane_masks()) {
+    if (const auto runs = runs_without_mask(t, mask)) {
         for (const LaneRun &run : *runs) {
             Value *address = element(array.pointer, t, ir_.CreateNSWAdd(base, i64(run.first)));
             tag(ir_.CreateAlignedStore(slice(v, run.first, run.count), address, alignment_at(align, run.first, t)),

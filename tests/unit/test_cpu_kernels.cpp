@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include <atomic>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <random>
@@ -109,6 +110,31 @@ TEST_CASE("masked vectors of any width read and write nothing beyond their mask"
             to.unwritten();
             CHECK(run(m, "first", {from.data(), to.data()}, {3, 2}) == 0);
             CHECK(element(to.buffer().raw_buffer(), {2}) == 1);
+        }
+    }
+}
+
+TEST_CASE("constant tails of one whole access have no mask, and stay inside the array") {
+    for (Type t : {Int(64), Float(32), Int(16)}) {
+        for (int count = 1; count <= 16; count++) {
+            CAPTURE(count);
+            const Expr mask = ramp(0, 16) < Broadcast::make(count, 16), at = ramp(0, 16);
+            Nest n;
+            n.name = "tail";
+            n.tensors = {tensor("x", t, false, count), tensor("y", t, true, count)};
+            const Expr one = Halide::cast(t.with_lanes(16), Broadcast::make(1, 16));
+            n.body = store("y", load(t.with_lanes(16), "x", at, mask) + one, at, mask);
+            JitModule m({n});
+            const bool plain = std::has_single_bit(unsigned(count)) && count * t.bytes() >= 4;
+            CHECK((m.assembly().find("{%k") == std::string::npos || !plain));
+            Buffer<> x(t, {count}), y(t, {count});
+            fill_random_integers(x, 1, 1, 1);
+            fill_random_integers(y, 1, 0, 0);
+            property::GuardedTensor from(x, true), to(y, true);
+            from.copy_from(x);
+            to.unwritten();
+            CHECK(run(m, "tail", {from.data(), to.data()}, {}) == 0);
+            for (int i = 0; i < count; i++) CHECK(element(to.buffer().raw_buffer(), {i}) == 2);
         }
     }
 }
