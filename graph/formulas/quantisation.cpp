@@ -40,6 +40,49 @@ void require_scale(const Call &c, size_t scale) {
     }
 }
 
+// The nearest value of a type; of NaN the least. Casts of floats saturate, and NaN becomes 0.
+static Element saturated(const Element &whole, Type to) {
+    if (to.is_uint()) return cast(to, whole);
+    return cast(to, select(whole != whole, cast(f32, Expr(to.min())), whole));
+}
+
+Element quantised(const Element &x, const Element &scale, const Element &zero, Type to) {
+    const Element whole = round(Element(cast(f32, x) / cast(f32, scale))) + cast(f32, zero);
+    return saturated(whole, to);
+}
+
+Element dynamic_scale(const Element &least, const Element &most) {
+    const Element range = most - least;
+    return select(range == 0.f, Element(Expr(1.f)), range / 255.f);
+}
+
+Element dynamic_zero_point(const Element &least, const Element &scale) {
+    return cast(u8, round(clamp(Element(0.f - least / scale), 0.f, 255.f)));
+}
+
+DynamicBytes dynamic_bytes(Call &c, const View &x) {
+    std::vector<Axis> loops;
+    for (const int64_t e : x.extents) loops.push_back(c.loop(e));
+    const Indices at(loops.begin(), loops.end());
+    const auto stored = [&](Type type, const std::string &name, const std::function<Element(const Indices &)> &f) {
+        return c.stored({type, {}, f}, name);
+    };
+    const View most = stored(f32, "most", [=](const Indices &) -> Element {
+        const Element e = x.at(at);
+        return loops.empty() ? max(e, 0.f) : max(Element(maximum(e, loops)), 0.f);
+    });
+    const View least = stored(f32, "least", [=](const Indices &) -> Element {
+        const Element e = x.at(at);
+        return loops.empty() ? min(e, 0.f) : min(Element(minimum(e, loops)), 0.f);
+    });
+    const View scale = stored(f32, "scale", [=](const Indices &) { return dynamic_scale(least.at({}), most.at({})); });
+    const View zero =
+        stored(u8, "zero", [=](const Indices &) { return dynamic_zero_point(least.at({}), scale.at({})); });
+    const View bytes = {u8, x.extents,
+                        [=](const Indices &i) { return quantised(x.at(i), scale.at({}), zero.at({}), u8); }};
+    return {bytes, scale, zero};
+}
+
 namespace {
 
 // A scale or zero point for each element of `extents`: of the whole tensor, along an axis, or of
@@ -59,18 +102,6 @@ View spread(Call &c, size_t input, const Extents &extents) {
     if (v.rank() != 1 || v.extents[0] != extents[axis])
         c.fail(fmt::format("a scale or zero point of other extents than axis {}, which has {}", axis, extents[axis]));
     return {v.type, extents, [=](const Indices &i) { return v.at({i[axis]}); }};
-}
-
-// The nearest value of a type; of NaN the least. Casts of floats saturate, and NaN becomes 0.
-Element saturated(const Element &whole, Type to) {
-    if (to.is_uint()) return cast(to, whole);
-    return cast(to, select(whole != whole, cast(f32, Expr(to.min())), whole));
-}
-
-// The nearest integer of x / scale, halves to even, and the zero point; saturated.
-Element quantised(const Element &x, const Element &scale, const Element &zero, Type to) {
-    const Element whole = round(Element(cast(f32, x) / cast(f32, scale))) + cast(f32, zero);
-    return saturated(whole, to);
 }
 
 Results quantize_linear(Call &c) {
@@ -104,36 +135,8 @@ Results dequantize_linear(Call &c) {
 }
 
 Results dynamic_quantize_linear(Call &c) {
-    const View x = c.in(0);
-    std::vector<Axis> loops;
-    for (const int64_t e : x.extents) loops.push_back(c.loop(e));
-    const Indices at(loops.begin(), loops.end());
-    const auto bound = [&](bool most) {
-        return c.stored({f32,
-                         {},
-                         [=](const Indices &) -> Element {
-                             const Element e = x.at(at);
-                             if (loops.empty()) return most ? max(e, 0.f) : min(e, 0.f);
-                             return most ? max(Element(maximum(e, loops)), 0.f) : min(Element(minimum(e, loops)), 0.f);
-                         }},
-                        most ? "most" : "least");
-    };
-    const View most = bound(true), least = bound(false);
-    const View scale = c.stored({f32,
-                                 {},
-                                 [=](const Indices &i) -> Element {
-                                     const Element range = most.at(i) - least.at(i);
-                                     return select(range == 0.f, Element(Expr(1.f)), range / 255.f);
-                                 }},
-                                "scale");
-    const View zero = c.stored({u8,
-                                {},
-                                [=](const Indices &i) -> Element {
-                                    return cast(u8, round(clamp(Element(0.f - least.at(i) / scale.at(i)), 0.f, 255.f)));
-                                }},
-                               "zero");
-    return {View{u8, x.extents, [=](const Indices &i) { return quantised(x.at(i), scale.at({}), zero.at({}), u8); }},
-            scale, zero};
+    const DynamicBytes made = dynamic_bytes(c, c.in(0));
+    return {made.bytes, made.scale, made.zero};
 }
 
 // Sums of products in i32 as integers of a scale and zero point.

@@ -4,7 +4,7 @@
 #include "dsl/recurrence.h"
 #include "dsl/reduction.h"
 #include "dsl/types.h"
-#include "graph/formulas/formula.h"
+#include "graph/formulas/scales.h"
 
 #include <algorithm>
 #include <cmath>
@@ -91,10 +91,13 @@ std::vector<Activation> activations(const Call &c, const std::vector<std::string
     return all;
 }
 
-// What the three kinds of layers share.
+// What the three kinds of layers share. The weights of a quantised layer are bytes, [directions,
+// inputs, gates · hidden] and not [directions, gates · hidden, inputs]; inputs 8 to 11 are their
+// scales and zero points. X and the states are then rounded to bytes before a product.
 class Layer {
 public:
-    Layer(Call &c, int gates, const std::vector<std::string> &default_activations) : c(c), gates(gates) {
+    Layer(Call &c, int gates, const std::vector<std::string> &default_activations, bool quantised = false)
+        : c(c), gates(gates), quantised(quantised) {
         const std::string direction = c.choice("direction", "forward", {"forward", "reverse", "bidirectional"});
         directions = direction == "bidirectional" ? 2 : 1;
         first_is_reverse = direction == "reverse";
@@ -103,15 +106,20 @@ public:
         if (x.size() != 3 || w.size() != 3 || r.size() != 3)
             c.fail(
                 fmt::format("inputs X, W and R of {}, {} and {} axes; legal are 3 each", x.size(), w.size(), r.size()));
-        steps = x[batch_first ? 1 : 0], batch = x[batch_first ? 0 : 1], inputs = x[2], hidden = r[2];
+        steps = x[batch_first ? 1 : 0], batch = x[batch_first ? 0 : 1], inputs = x[2], hidden = r[quantised ? 1 : 2];
         if (c.node.integer("hidden_size", hidden) != hidden)
             c.fail(fmt::format("hidden_size is {}, and R has rows of {}", c.node.integer("hidden_size", 0), hidden));
-        require(1, {directions, gates * hidden, inputs});
-        require(2, {directions, gates * hidden, hidden});
+        require_weights(1, inputs);
+        require_weights(2, hidden);
         if (c.has(3)) require(3, {directions, 2 * gates * hidden});
         if (c.has(4)) require(4, {batch});
         if (c.has(5)) require(5, state_extents());
         type = c.type(0), in = accumulator(type);
+        if (quantised) {
+            require_bytes(1, 8), require_bytes(2, 10);
+            const DynamicBytes made = dynamic_bytes(c, c.in(0));
+            x_bytes = DynamicBytes{c.stored(made.bytes, "bytes"), made.scale, made.zero};
+        }
         if (!is_floating(type)) c.fail("a layer of integers; legal are floats");
         functions = activations(c, default_activations, static_cast<size_t>(directions), 2);
         per_direction = default_activations.size();
@@ -119,6 +127,8 @@ public:
 
     Call &c;
     int gates;
+    bool quantised;
+    std::optional<DynamicBytes> x_bytes; // X of a quantised layer
     int64_t directions, steps, batch, inputs, hidden;
     bool first_is_reverse, batch_first;
     Type type, in;
@@ -129,6 +139,23 @@ public:
         if (c.extents(input) != extents)
             c.fail(fmt::format("input {} (\"{}\") has the extents [{}]; those of X and R want [{}]", input,
                                c.node.inputs[input], fmt::join(c.extents(input), ", "), fmt::join(extents, ", ")));
+    }
+    void require_weights(size_t n, int64_t columns) const {
+        const int64_t rows = gates * hidden;
+        require(n, quantised ? Extents{directions, columns, rows} : Extents{directions, rows, columns});
+    }
+    // Bytes in input n; their scale, of each direction or each row of it, and zero point.
+    void require_bytes(size_t n, size_t scale) const {
+        if (c.type(n) != i8 && c.type(n) != u8)
+            c.fail(
+                fmt::format("its weights \"{}\" are {}; legal are i8 and u8", c.node.inputs[n], type_name(c.type(n))));
+        if (!c.has(scale) || !c.has(scale + 1))
+            c.fail(fmt::format("inputs {} and {} are missing; they are the scale and zero point of the weights \"{}\"",
+                               scale, scale + 1, c.node.inputs[n]));
+        require_scale(c, scale), require_zero_point(c, scale + 1, n);
+        for (const size_t at : {scale, scale + 1}) {
+            if (c.extents(at) != Extents{directions}) require(at, {directions, gates * hidden});
+        }
     }
     Extents state_extents() const {
         return batch_first ? Extents{batch, directions, hidden} : Extents{directions, batch, hidden};
@@ -161,6 +188,24 @@ public:
     // An element of each step, row of the batch, gate and unit.
     using Gates = std::function<Element(const Expr &t, const Expr &b, const Expr &g, const Expr &u)>;
 
+    // An element of a weight: of a quantised layer the whole number without its zero point.
+    Element weight(size_t n, int64_t direction, const Expr &row, const Expr &column) const {
+        const Expr d = static_cast<int>(direction);
+        if (!quantised) return read(c.in(n), {d, row, column});
+        const Element whole = cast(i32, c.in(n).at({d, column, row}));
+        const size_t zero = zero_point_of(n);
+        return has_no_zero_point(c, zero) ? whole : subtract(whole, cast(i32, of_row(zero, direction, row)));
+    }
+    size_t zero_point_of(size_t weights) const { return weights == 1 ? 9 : 11; }
+    Element weight_scale(size_t n, int64_t direction, const Expr &row) const {
+        return cast(f32, of_row(zero_point_of(n) - 1, direction, row));
+    }
+    // An element for a row of weights, of an input with one for each direction or for each row.
+    Element of_row(size_t n, int64_t direction, const Expr &row) const {
+        const Expr d = static_cast<int>(direction);
+        return c.in(n).rank() == 1 ? c.in(n).at({d}) : c.in(n).at({d, row});
+    }
+
     // The part of the gates that does not depend on the state: products with the input, and biases.
     // These are those of W, and for the first `with_r` gates also those of R. Gates and units are
     // one axis, which makes this a product of matrices.
@@ -172,8 +217,8 @@ public:
             in, {steps, batch, gates * hidden}, [=, this](const Indices &indices) {
                 const Expr t = indices[0], b = indices[1], row = indices[2];
                 const Expr at = place(direction, t, b);
-                const Element x = read(c.in(0), batch_first ? Indices{b, at, i} : Indices{at, b, i});
-                Element e = sum(x * read(c.in(1), {d, row, i}), i);
+                const Indices of_x = batch_first ? Indices{b, at, i} : Indices{at, b, i};
+                Element e = product_with_input(direction, row, of_x, i);
                 if (c.has(3)) {
                     const View bias = c.in(3);
                     e = e + read(bias, {d, row});
@@ -187,6 +232,13 @@ public:
             return stored.at({t, b, g * units + u});
         };
     }
+    // The sum over i of elements of X times those of a row of W.
+    Element product_with_input(int64_t direction, const Expr &row, const Indices &of_x, const Axis &i) const {
+        if (!quantised) return sum(read(c.in(0), of_x) * weight(1, direction, row, i), i);
+        const Element x = subtract(cast(i32, x_bytes->bytes.at(of_x)), cast(i32, x_bytes->zero.at({})));
+        const Element total = sum(x * weight(1, direction, row, i), i);
+        return cast(in, total) * (x_bytes->scale.at({}) * weight_scale(1, direction, row));
+    }
     // A bias of R.
     Element state_bias(int64_t direction, int gate, const Expr &u) const {
         if (!c.has(3)) return number(in, 0);
@@ -196,8 +248,29 @@ public:
     Element product(int64_t direction, const Expr &gate, const Expr &u,
                     const std::function<Element(const Axis &)> &state) const {
         const Axis k = c.loop(hidden);
-        const Element weight = read(c.in(2), {static_cast<int>(direction), gate * static_cast<int>(hidden) + u, k});
-        return sum(state(k) * weight, k);
+        return sum(state(k) * weight(2, direction, gate * static_cast<int>(hidden) + u, k), k);
+    }
+    // The same of the state before a step.
+    Element product(int64_t direction, const Axis &t, const Expr &b, const Expr &gate, const Expr &u,
+                    const Tensor &before) const {
+        if (!quantised) return product(direction, gate, u, [&](const Axis &k) -> Element { return before(t, b, k); });
+        const auto bound = [&](bool most) -> Element {
+            const Axis all_b = c.loop(batch), all_u = c.loop(hidden);
+            const Element e = before(t, all_b, all_u);
+            return most ? max(Element(maximum(e, {all_b, all_u})), 0.f) : min(Element(minimum(e, {all_b, all_u})), 0.f);
+        };
+        const Tensor most = compute(named("most", direction), {t}, bound(true)),
+                     least = compute(named("least", direction), {t}, bound(false)),
+                     scale = compute(named("scale", direction), {t}, dynamic_scale(least(t), most(t))),
+                     zero = compute(named("zero", direction), {t}, dynamic_zero_point(least(t), scale(t)));
+        const Axis own_b = batch_axis(), own_u = unit_axis("u");
+        const Tensor bytes = compute(named("state_bytes", direction), {t, own_b, own_u},
+                                     graph::quantised(before(t, own_b, own_u), scale(t), zero(t), u8));
+        const Element total = product(direction, gate, u, [&](const Axis &k) {
+            return subtract(Element(cast(i32, bytes(t, b, k))), Element(cast(i32, zero(t))));
+        });
+        const Expr row = gate * static_cast<int>(hidden) + u;
+        return cast(in, total) * (scale(t) * weight_scale(2, direction, row));
     }
     // The state before a step.
     Tensor before(const std::string &name, int64_t direction, size_t input, const Earlier &state) const {
@@ -257,8 +330,7 @@ Results rnn(Call &c) {
         const Layer::Gates from_input = l.from_input(d, 1);
         states.push_back(recurrence(Layer::named("h", d), l.in, {t, b, u}, number(l.in, 0), [&](const Earlier &h) {
             const Tensor before = l.before("h_before", d, 5, h);
-            const Element sums =
-                from_input(t, b, 0, u) + l.product(d, 0, u, [&](const Axis &k) -> Element { return before(t, b, k); });
+            const Element sums = from_input(t, b, 0, u) + l.product(d, t, b, 0, u, before);
             return l.after(t, b, l.function(d, 0)(sums), before(t, b, u));
         }));
     }
@@ -277,8 +349,7 @@ Results gru(Call &c) {
             // One product for all gates that read the state as it is.
             const Axis g("g", reset_after ? 3 : 2);
             const Tensor products =
-                compute(Layer::named("products", d), {t, b, g, u},
-                        l.product(d, g, u, [&](const Axis &k) -> Element { return before(t, b, k); }));
+                compute(Layer::named("products", d), {t, b, g, u}, l.product(d, t, b, g, u, before));
             const auto gate = [&](int n) {
                 return l.function(d, 0)(Element(from_input(t, b, n, u) + products(t, b, n, u)));
             };
@@ -299,8 +370,8 @@ Results gru(Call &c) {
 }
 
 // Gates i, o, f and c.
-Results lstm(Call &c) {
-    const Layer l(c, 4, {"Sigmoid", "Tanh", "Tanh"});
+Results lstm(Call &c, bool quantised) {
+    const Layer l(c, 4, {"Sigmoid", "Tanh", "Tanh"}, quantised);
     const bool coupled = c.node.integer("input_forget", 0) != 0; // f = 1 − i
     if (c.has(6)) l.require(6, l.state_extents());
     if (c.has(7)) l.require(7, {l.directions, 3 * l.hidden});
@@ -312,11 +383,8 @@ Results lstm(Call &c) {
             recurrence({Layer::named("h", d), Layer::named("c", d)}, {l.in, l.in}, {t, b, u},
                        {number(l.in, 0), number(l.in, 0)}, [&](const std::vector<Earlier> &s) -> std::vector<Expr> {
                            const Tensor before = l.before("h_before", d, 5, s[0]);
-                           const Tensor gates =
-                               compute(Layer::named("gates", d), {t, b, g, u},
-                                       from_input(t, b, g, u) + l.product(d, g, u, [&](const Axis &k) -> Element {
-                                           return before(t, b, k);
-                                       }));
+                           const Tensor gates = compute(Layer::named("gates", d), {t, b, g, u},
+                                                        from_input(t, b, g, u) + l.product(d, t, b, g, u, before));
                            const Element kept = select(Element(t == 0), l.initial(6, d, b, u), s[1](t - 1, b, u));
                            const auto gate = [&](int n, int peephole, const Element &cell) -> Element {
                                const Element e = gates(t, b, n, u);
@@ -405,7 +473,13 @@ Results linear_attention(Call &c) {
 } // namespace
 
 std::vector<Operator> recurrent_operators() {
-    return {{"RNN", 1, rnn}, {"GRU", 1, gru}, {"LSTM", 1, lstm}, {"LinearAttention", 27, linear_attention}};
+    return {
+        {"RNN", 1, rnn},
+        {"GRU", 1, gru},
+        {"LSTM", 1, [](Call &c) { return lstm(c, false); }},
+        {"DynamicQuantizeLSTM", 1, [](Call &c) { return lstm(c, true); }, "com.microsoft", Dependence::Other, true},
+        {"LinearAttention", 27, linear_attention},
+    };
 }
 
 } // namespace kumiko::graph

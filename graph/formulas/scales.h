@@ -18,4 +18,19 @@ void require_zero_point(const Call &c, size_t zero, Type type);
 // has a known element that is not a number above 0.
 void require_scale(const Call &c, size_t scale);
 
+// The scale of bytes of u8 for numbers from `least`, at most 0, to `most`, at least 0, and their
+// zero point; those of DynamicQuantizeLinear.
+Element dynamic_scale(const Element &least, const Element &most);
+Element dynamic_zero_point(const Element &least, const Element &scale);
+
+// The nearest integer of x / scale, halves to even, and the zero point; saturated.
+Element quantised(const Element &x, const Element &scale, const Element &zero, Type to);
+
+// A tensor as bytes of u8, with one scale and zero point; the results of DynamicQuantizeLinear.
+struct DynamicBytes {
+    View bytes, scale, zero; // of f32, and of u8
+};
+// The scale and zero point are stages of the op; the bytes are not.
+DynamicBytes dynamic_bytes(Call &c, const View &x);
+
 } // namespace kumiko::graph

@@ -168,45 +168,6 @@ void dynamic_matmul(Body &b) {
     scale_sums(b, sums, scale, b.in(2), b.in(4));
 }
 
-// W or R, [directions, inputs, 4 · hidden] of bytes, as real numbers [directions, 4 · hidden,
-// inputs].
-std::string real_gates(Body &b, size_t weights, size_t scale) {
-    const auto extents = b.extents(weights), scales = b.extents(scale);
-    const auto integers = [&](const std::vector<int64_t> &all) {
-        const std::string made = b.add("Constant", {});
-        b.set("value_ints", all);
-        return made;
-    };
-    if (extents.size() != 3 || scales.empty() || scales.size() > 2)
-        throw UserError(fmt::format("{}: inputs {} and {} have {} and {} axes; legal are 3, and 1 or 2", b.node.label(),
-                                    weights, scale, extents.size(), scales.size()));
-    const int64_t rows = extents[0] * extents[2];
-    // One for each row of the weights.
-    const auto each = [&](size_t n) {
-        std::string value = b.in(n);
-        if (scales.size() == 1) value = b.add("Reshape", {value, integers({extents[0], 1})});
-        value = b.add("Expand", {value, integers({extents[0], extents[2]})});
-        return b.add("Reshape", {value, integers({rows})});
-    };
-    const std::string turned = b.add("Transpose", {b.in(weights)});
-    b.set("perm", std::vector<int64_t>{0, 2, 1});
-    const std::string matrix = b.add("Reshape", {turned, integers({rows, extents[1]})});
-    const std::string of_rows = each(scale), zero = each(scale + 1);
-    const std::string real = b.add("DequantizeLinear", {matrix, of_rows, zero});
-    b.set("axis", int64_t(0));
-    return b.add("Reshape", {real, integers({extents[0], extents[2], extents[1]})});
-}
-
-// ONNX Runtime also quantises X and the hidden state, with scales of its own. Here they stay real
-// numbers.
-void lstm(Body &b) {
-    b.require_inputs(12);
-    const std::string w = real_gates(b, 1, 8), r = real_gates(b, 2, 10);
-    b.add("LSTM", {b.in(0), w, r, b.in(3), b.in(4), b.in(5), b.in(6), b.in(7)});
-    b.nodes.back().outputs = b.node.outputs;
-    b.copy({"activation_alpha", "activation_beta", "activations", "clip", "direction", "hidden_size", "input_forget"});
-}
-
 void rename(Body &b, const char *op) {
     b.require_inputs(2);
     b.add(op, b.node.inputs, b.node.outputs.at(0));
@@ -219,7 +180,6 @@ std::optional<std::vector<Node>> microsoft_body(const Node &node, const std::vec
                                                 const std::string &prefix, int opset) {
     static const std::map<std::string, std::function<void(Body &)>> table = {
         {"DequantizeLinear", [](Body &b) { rename(b, "DequantizeLinear"); }},
-        {"DynamicQuantizeLSTM", lstm},
         {"DynamicQuantizeMatMul", dynamic_matmul},
         {"MatMulIntegerToFloat", integer_to_float},
         {"QGemm", gemm},

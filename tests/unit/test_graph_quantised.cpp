@@ -474,26 +474,89 @@ TEST_CASE("operators of com.microsoft are computed by those of ONNX") {
              "tensor, scale and zero point of each part");
 }
 
-TEST_CASE("DynamicQuantizeLSTM is an LSTM with dequantised weights") {
-    const std::string constants =
-        "<int8[1, 4, 8] w = {1, 2, 3, 4, 5, 6, 7, 8, -1, -2, -3, -4, -5, -6, -7, -8, 9, 8, 7, 6, 5, 4, 3, 2, 0, 1, 0, "
-        "1, "
-        "0, 1, 0, 1}, int8[1, 2, 8] r = {1, -1, 2, -2, 3, -3, 4, -4, 5, -5, 6, -6, 7, -7, 8, -8}, float[1] s = {0.05}, "
-        "int8[1] z = {2}, float[1, 8] t = {0.1, 0.2, 0.3, 0.4, 0.1, 0.2, 0.3, 0.4}, int8[1, 8] k = {0, 0, 0, 0, 0, 0, "
-        "0, 0}, float[8] f = {0.1, 0.2, 0.3, 0.4, 0.1, 0.2, 0.3, 0.4}, float o = {0.05}, int8 n = {2}> ";
-    const auto whole = [&](const std::string &nodes) {
-        return model("(float[3, 1, 4] x) => (float[A, B, C, D] y) " + constants + "{ " + nodes + " }");
+// A layer of 2 units and 1 direction by its definition: before a product, X as a whole and the state
+// of each step are rounded to bytes.
+struct LstmOfBytes {
+    static constexpr int steps = 3, inputs = 4, units = 2, rows = 4 * units;
+    std::vector<float> x;
+    std::vector<int> w, r; // without zero points, [inputs, rows] and [units, rows]
+    std::vector<float> w_scale, r_scale;
+
+    // Products of n numbers with the rows, each rounded once to f32.
+    static std::vector<float> products(const float *v, int n, float least, float most, const std::vector<int> &weights,
+                                       const std::vector<float> &scales) {
+        const float scale = most == least ? 1.f : (most - least) / 255.f, zero = std::nearbyint(-least / scale);
+        std::vector<float> all;
+        for (int row = 0; row < rows; row++) {
+            int sum = 0;
+            for (int i = 0; i < n; i++) {
+                const float whole = std::clamp(std::nearbyint(v[i] / scale) + zero, 0.f, 255.f);
+                sum += (static_cast<int>(whole) - static_cast<int>(zero)) * weights[size_t(i * rows + row)];
+            }
+            all.push_back(static_cast<float>(sum) * (scale * scales[size_t(row)]));
+        }
+        return all;
+    }
+    std::vector<float> operator()() const {
+        const auto bounds = [](const float *from, size_t n) {
+            return std::pair(std::min(0.f, *std::min_element(from, from + n)),
+                             std::max(0.f, *std::max_element(from, from + n)));
+        };
+        const auto sigmoid = [](float v) { return 1 / (1 + std::exp(-v)); };
+        const auto [x_least, x_most] = bounds(x.data(), x.size());
+        std::vector<float> h(units, 0), c(units, 0), y;
+        for (int t = 0; t < steps; t++) {
+            const auto [least, most] = bounds(h.data(), h.size());
+            std::vector<float> gates = products(&x[size_t(t * inputs)], inputs, x_least, x_most, w, w_scale);
+            const std::vector<float> of_state = products(h.data(), units, least, most, r, r_scale);
+            for (size_t n = 0; n < gates.size(); n++) gates[n] += of_state[n];
+            for (size_t u = 0; u < units; u++) { // gates i, o, f and c
+                c[u] = sigmoid(gates[2 * units + u]) * c[u] + sigmoid(gates[u]) * std::tanh(gates[3 * units + u]);
+                h[u] = sigmoid(gates[units + u]) * std::tanh(c[u]);
+                y.push_back(h[u]);
+            }
+        }
+        return y;
+    }
+};
+
+const std::string lstm_weights =
+    "<int8[1, 4, 8] w = {1, 2, 3, 4, 5, 6, 7, 8, -1, -2, -3, -4, -5, -6, -7, -8, 9, 8, 7, 6, 5, 4, 3, 2, 0, 1, 0, 1, "
+    "0, 1, 0, 1}, int8[1, 2, 8] r = {1, -1, 2, -2, 3, -3, 4, -4, 5, -5, 6, -6, 7, -7, 8, -8}, float[1] s = {0.05}, "
+    "int8[1] z = {2}, float[1, 8] t = {0.1, 0.2, 0.3, 0.4, 0.1, 0.2, 0.3, 0.4}, int8[1, 8] k = {0, 0, 0, 0, 0, 0, 0, "
+    "0}> ";
+
+TEST_CASE("DynamicQuantizeLSTM rounds its input and states to bytes") {
+    const Model m = model("(float[3, 1, 4] x) => (float[A, B, C, D] y) " + lstm_weights +
+                          "{ y = com.microsoft.DynamicQuantizeLSTM<hidden_size = 2>(x, w, r, , , , , , s, z, t, k) }");
+    Buffer<float> x({3, 1, 4});
+    LstmOfBytes want;
+    for (int i = 0; i < 12; i++) want.x.push_back(x.data()[i] = 0.37f * static_cast<float>(i % 5) - 0.6f);
+    want.w = {1, 2, 3, 4, 5, 6, 7, 8, -1, -2, -3, -4, -5, -6, -7, -8, 9, 8, 7, 6, 5, 4, 3, 2, 0, 1, 0, 1, 0, 1, 0, 1};
+    for (int &e : want.w) e -= 2;
+    want.r = {1, -1, 2, -2, 3, -3, 4, -4, 5, -5, 6, -6, 7, -7, 8, -8};
+    want.w_scale.assign(8, 0.05f);
+    want.r_scale = {0.1f, 0.2f, 0.3f, 0.4f, 0.1f, 0.2f, 0.3f, 0.4f};
+    const Buffer<float> y = evaluate(m, {x})[0];
+    const std::vector<float> expected = want();
+    for (size_t i = 0; i < expected.size(); i++) CHECK_LT(std::abs(y.data()[i] - expected[i]), 1e-6f);
+    const Buffer<float> compiled = CompiledModel::compile(m).run({x})[0];
+    for (size_t i = 0; i < expected.size(); i++) CHECK_LT(std::abs(compiled.data()[i] - expected[i]), 1e-6f);
+    CHECK_EQ(ops_of(simplified(m, Rounding::Exact)), "DynamicQuantizeLSTM");
+}
+
+TEST_CASE("DynamicQuantizeLSTM without scales, or with weights of other types, is an error") {
+    const auto refused = [&](const std::string &inputs) {
+        return refusal([&] {
+            fix_sizes(model("(float[3, 1, 4] x) => (float[A, B, C, D] y) " + lstm_weights +
+                            "{ f = Cast<to = 1>(w) y = com.microsoft.DynamicQuantizeLSTM<hidden_size = 2>(" + inputs +
+                            ") }"));
+        });
     };
-    const Model m = whole("y = com.microsoft.DynamicQuantizeLSTM<hidden_size = 2>(x, w, r, , , , , , s, z, t, k)");
-    const std::vector<Buffer<>> x = {random_buffer(f32, {3, 1, 4}, 1, -2, 2)};
-    const Buffer<> want = evaluate(whole("a = DequantizeLinear(w, o, n) b = Transpose<perm = [0, 2, 1]>(a) "
-                                         "c = DequantizeLinear<axis = 2>(r, f) d = Transpose<perm = [0, 2, 1]>(c) "
-                                         "y = LSTM<hidden_size = 2>(x, b, d)"),
-                                   x)[0];
-    check_bytes(evaluate(m, x)[0], want);
-    // The weights are constants of the program.
-    CHECK_EQ(ops_of(simplified(m)), "LSTM");
-    CHECK_EQ(ops_of(simplified(m, Rounding::Exact)), "LSTM");
+    CHECK_NE(refused("x, w, r, , , , , , s, z, t").find("inputs 10 and 11 are missing"), std::string::npos);
+    CHECK_NE(refused("x, f, r, , , , , , s, z, t, k").find("its weights \"f\" are f32; legal are i8 and u8"),
+             std::string::npos);
+    CHECK_NE(refused("x, w, r, , , , , , s, z, x, k").find("input 10 (\"x\") has the extents [3, 1, 4]"), std::string::npos);
 }
 
 TEST_CASE("contradictory scales and zero points are errors") {
