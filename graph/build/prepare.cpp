@@ -3,6 +3,7 @@
 #include "driver/default_schedule.h"
 #include "dsl/halide_passes.h"
 #include "runtime/kumiko_runtime.h"
+#include "schedules/library/copies_ahead.h"
 #include "schedules/library/table.h"
 #include "support/error.h"
 #include "support/json.h"
@@ -34,8 +35,16 @@ public:
             }
         }
         const Op &op = program_.kernels[kernel];
-        if (const auto tuned = tuned_kernel(op, PackedBy::Kernel)) return *tuned;
-        return default_kernel(op, PackedBy::Kernel);
+        const auto tuned = tuned_kernel(op, PackedBy::Kernel);
+        PreparedKernel made = tuned ? *tuned : default_kernel(op, PackedBy::Kernel);
+        if (!options_.pack) return made;
+        const auto ahead = library::with_copies_ahead(
+            made.schedule, [&](const std::string &input) { return is_constant(kernel, input); });
+        if (ahead && use_packed(kernel, *ahead)) {
+            made.schedule = *ahead, made.packed = true;
+            made.from.schedule = Json(ahead->to_json());
+        }
+        return made;
     }
 
     // Numbers the constants that steps read.
@@ -83,6 +92,19 @@ private:
         return std::any_of(calls.begin(), calls.end(), [](const Step *step) {
             return std::any_of(step->arguments.begin(), step->arguments.end(),
                                [](const Location &l) { return l.kind == Location::Kind::Constant; });
+        });
+    }
+
+    // Whether the input is a constant in all steps.
+    bool is_constant(size_t kernel, const std::string &input) const {
+        const std::vector<Input> &inputs = program_.kernels[kernel].inputs();
+        const size_t n = static_cast<size_t>(
+            std::find_if(inputs.begin(), inputs.end(), [&](const Input &i) { return i.name == input; }) -
+            inputs.begin());
+        const std::vector<Step *> &calls = calls_.at(kernel);
+        return std::all_of(calls.begin(), calls.end(), [n](const Step *step) {
+            const Location &l = step->arguments.at(n);
+            return l.kind == Location::Kind::Constant && l.stride == 0;
         });
     }
 

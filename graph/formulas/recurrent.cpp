@@ -194,7 +194,7 @@ public:
         if (!quantised) return read(c.in(n), {d, row, column});
         const Element whole = cast(i32, c.in(n).at({d, column, row}));
         const size_t zero = zero_point_of(n);
-        return has_no_zero_point(c, zero) ? whole : subtract(whole, cast(i32, of_row(zero, direction, row)));
+        return has_no_zero_point(c, zero) ? whole : whole - cast(i32, of_row(zero, direction, row));
     }
     size_t zero_point_of(size_t weights) const { return weights == 1 ? 9 : 11; }
     Element weight_scale(size_t n, int64_t direction, const Expr &row) const {
@@ -208,15 +208,14 @@ public:
 
     // The part of the gates that does not depend on the state: products with the input, and biases.
     // These are those of W, and for the first `with_r` gates also those of R. Gates and units are
-    // one axis, which makes this a product of matrices.
+    // one axis, and steps are in the order of the input, which makes this a product of matrices.
     Gates from_input(int64_t direction, int with_r) const {
         const Axis i = c.loop(inputs);
         const Expr d = static_cast<int>(direction);
         const int rows = static_cast<int>(gates * hidden), rows_with_r = static_cast<int>(with_r * hidden);
         const View parts = {
             in, {steps, batch, gates * hidden}, [=, this](const Indices &indices) {
-                const Expr t = indices[0], b = indices[1], row = indices[2];
-                const Expr at = place(direction, t, b);
+                const Expr at = indices[0], b = indices[1], row = indices[2];
                 const Indices of_x = batch_first ? Indices{b, at, i} : Indices{at, b, i};
                 Element e = product_with_input(direction, row, of_x, i);
                 if (c.has(3)) {
@@ -228,14 +227,14 @@ public:
                 return e;
             }};
         const View stored = c.stored(parts, named("from_input", direction));
-        return [stored, units = static_cast<int>(hidden)](const Expr &t, const Expr &b, const Expr &g, const Expr &u) {
-            return stored.at({t, b, g * units + u});
+        return [=, this, units = static_cast<int>(hidden)](const Expr &t, const Expr &b, const Expr &g, const Expr &u) {
+            return stored.at({place(direction, t, b), b, g * units + u});
         };
     }
     // The sum over i of elements of X times those of a row of W.
     Element product_with_input(int64_t direction, const Expr &row, const Indices &of_x, const Axis &i) const {
         if (!quantised) return sum(read(c.in(0), of_x) * weight(1, direction, row, i), i);
-        const Element x = subtract(cast(i32, x_bytes->bytes.at(of_x)), cast(i32, x_bytes->zero.at({})));
+        const Element x = cast(i32, x_bytes->bytes.at(of_x)) - cast(i32, x_bytes->zero.at({}));
         const Element total = sum(x * weight(1, direction, row, i), i);
         return cast(in, total) * (x_bytes->scale.at({}) * weight_scale(1, direction, row));
     }
@@ -266,9 +265,8 @@ public:
         const Axis own_b = batch_axis(), own_u = unit_axis("u");
         const Tensor bytes = compute(named("state_bytes", direction), {t, own_b, own_u},
                                      graph::quantised(before(t, own_b, own_u), scale(t), zero(t), u8));
-        const Element total = product(direction, gate, u, [&](const Axis &k) {
-            return subtract(Element(cast(i32, bytes(t, b, k))), Element(cast(i32, zero(t))));
-        });
+        const Element total = product(
+            direction, gate, u, [&](const Axis &k) { return Element(cast(i32, bytes(t, b, k)) - cast(i32, zero(t))); });
         const Expr row = gate * static_cast<int>(hidden) + u;
         return cast(in, total) * (scale(t) * weight_scale(2, direction, row));
     }

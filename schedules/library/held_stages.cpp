@@ -20,7 +20,7 @@ std::optional<size_t> position_of(const Stage &stage, const Positions &positions
     return std::nullopt;
 }
 
-double bytes_of(Type type, const std::vector<Axis> &axes) {
+double stored_bytes(Type type, const std::vector<Axis> &axes) {
     double bytes = type.bytes();
     for (const Axis &a : axes) bytes *= static_cast<double>(constant_extent(a).value_or(1 << 10));
     return bytes;
@@ -169,14 +169,14 @@ private:
             c.whole = c.whole && (one || !cuts(stage.name, depth));
             c.held.stages.insert(stage.name);
             if (std::find(all.begin(), all.end(), std::optional(depth)) != all.end()) c.held.rows.insert(stage.name);
-            c.bytes +=
-                bytes_of(stage.type, stage.axes) * static_cast<double>(std::max<size_t>(1, stage.components.size()));
+            c.bytes += stored_bytes(stage.type, stage.axes) *
+                       static_cast<double>(std::max<size_t>(1, stage.components.size()));
             for (const std::string &r : readers_[stage.name]) {
                 if (is_other_output(r)) c.held.beside.insert(r);
             }
             for (const std::string &tensor : inputs_[stage.name]) {
                 if (inputs_[host_].count(tensor) && again.insert(tensor).second)
-                    c.input_bytes += bytes_of(s_.state().type_of(tensor), s_.state().axes_of(tensor));
+                    c.input_bytes += stored_bytes(s_.state().type_of(tensor), s_.state().axes_of(tensor));
             }
         }
         return c;

@@ -5,7 +5,7 @@ namespace kumiko::library {
 
 std::optional<MatmulRoles> matmul_roles(const Op &op) {
     const auto p = find_matrix_product(op);
-    if (!p || !is_plain(p->a) || !is_plain(p->b)) return std::nullopt;
+    if (!p || !is_slice(p->a) || !is_slice(p->b)) return std::nullopt;
     MatmulRoles r{*p, {}, {}, {}};
     const Stage &sum = *p->contraction.sum;
     r.M = constant_extent(*find_axis(sum, r.i));

@@ -1,6 +1,7 @@
 #include "schedules/library/rows_of_block.h"
 
 #include "dsl/halide_passes.h"
+#include "machine/machine.h"
 #include "schedules/library/elementwise_loops.h"
 #include "schedules/library/elementwise_reads.h"
 #include "schedules/library/functions.h"

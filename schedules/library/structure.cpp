@@ -139,6 +139,12 @@ bool is_plain(const Operand &o) {
     return std::all_of(o.indices.begin(), o.indices.end(), [](const Expr &e) { return e.as<Variable>() != nullptr; });
 }
 
+bool is_slice(const Operand &o) {
+    return std::all_of(o.indices.begin(), o.indices.end(),
+                       [](const Expr &e) { return e.as<Variable>() != nullptr || is_const(e); }) &&
+           o.indices.back().as<Variable>();
+}
+
 std::optional<MatrixProduct> find_matrix_product(const Op &op) {
     const auto c = find_contraction(op);
     if (!c || c->sum->reduction_axes.size() != 1 || c->sum->axes.size() < 2) return std::nullopt;

@@ -30,6 +30,8 @@ std::vector<std::string> axes_in(const Operand &o, const std::vector<std::string
 
 // Whether each index is an axis.
 bool is_plain(const Operand &o);
+// Whether each index is an axis or a constant, and the last one an axis.
+bool is_slice(const Operand &o);
 
 // The tensor to copy so that the copy's loops have the names of the stage's axes: the operand's own
 // tensor if its axes have these names, or if some index is neither an axis nor a constant; else its

@@ -556,7 +556,8 @@ TEST_CASE("DynamicQuantizeLSTM without scales, or with weights of other types, i
     CHECK_NE(refused("x, w, r, , , , , , s, z, t").find("inputs 10 and 11 are missing"), std::string::npos);
     CHECK_NE(refused("x, f, r, , , , , , s, z, t, k").find("its weights \"f\" are f32; legal are i8 and u8"),
              std::string::npos);
-    CHECK_NE(refused("x, w, r, , , , , , s, z, x, k").find("input 10 (\"x\") has the extents [3, 1, 4]"), std::string::npos);
+    CHECK_NE(refused("x, w, r, , , , , , s, z, x, k").find("input 10 (\"x\") has the extents [3, 1, 4]"),
+             std::string::npos);
 }
 
 TEST_CASE("contradictory scales and zero points are errors") {
