@@ -185,8 +185,11 @@ public:
         return read(c.in(n), batch_first ? Indices{b, d, u} : Indices{d, b, u});
     }
 
-    // An element of each step, row of the batch, gate and unit.
-    using Gates = std::function<Element(const Expr &t, const Expr &b, const Expr &g, const Expr &u)>;
+    // An element of each step, row of the batch, and row of the weights.
+    using Gates = std::function<Element(const Expr &t, const Expr &b, const Expr &row)>;
+    // The row of the weights for a gate and unit.
+    Expr row_of(int gate, const Expr &u) const { return static_cast<int>(gate * hidden) + u; }
+    Axis gate_rows(int64_t count) const { return c.ranging("row", count * hidden); }
 
     // An element of a weight: of a quantised layer the whole number without its zero point.
     Element weight(size_t n, int64_t direction, const Expr &row, const Expr &column) const {
@@ -227,8 +230,8 @@ public:
                 return e;
             }};
         const View stored = c.stored(parts, named("from_input", direction));
-        return [=, this, units = static_cast<int>(hidden)](const Expr &t, const Expr &b, const Expr &g, const Expr &u) {
-            return stored.at({place(direction, t, b), b, g * units + u});
+        return [=, this](const Expr &t, const Expr &b, const Expr &row) {
+            return stored.at({place(direction, t, b), b, row});
         };
     }
     // The sum over i of elements of X times those of a row of W.
@@ -243,16 +246,14 @@ public:
         if (!c.has(3)) return number(in, 0);
         return read(c.in(3), {static_cast<int>(direction), static_cast<int>((gates + gate) * hidden) + u});
     }
-    // The sum of state elements times the weights of a gate for them.
-    Element product(int64_t direction, const Expr &gate, const Expr &u,
-                    const std::function<Element(const Axis &)> &state) const {
+    // The sum of state elements times those of a row of R.
+    Element product(int64_t direction, const Expr &row, const std::function<Element(const Axis &)> &state) const {
         const Axis k = c.loop(hidden);
-        return sum(state(k) * weight(2, direction, gate * static_cast<int>(hidden) + u, k), k);
+        return sum(state(k) * weight(2, direction, row, k), k);
     }
     // The same of the state before a step.
-    Element product(int64_t direction, const Axis &t, const Expr &b, const Expr &gate, const Expr &u,
-                    const Tensor &before) const {
-        if (!quantised) return product(direction, gate, u, [&](const Axis &k) -> Element { return before(t, b, k); });
+    Element product(int64_t direction, const Axis &t, const Expr &b, const Axis &row, const Tensor &before) const {
+        if (!quantised) return product(direction, row, [&](const Axis &k) -> Element { return before(t, b, k); });
         const auto bound = [&](bool most) -> Element {
             const Axis all_b = c.loop(batch), all_u = c.loop(hidden);
             const Element e = before(t, all_b, all_u);
@@ -265,9 +266,18 @@ public:
         const Axis own_b = batch_axis(), own_u = unit_axis("u");
         const Tensor bytes = compute(named("state_bytes", direction), {t, own_b, own_u},
                                      graph::quantised(before(t, own_b, own_u), scale(t), zero(t), u8));
-        const Element total = product(
-            direction, gate, u, [&](const Axis &k) { return Element(cast(i32, bytes(t, b, k)) - cast(i32, zero(t))); });
-        const Expr row = gate * static_cast<int>(hidden) + u;
+        // Multiplied out, so that a tensor instruction may multiply the bytes.
+        const Axis k = c.loop(hidden), of_columns = c.loop(hidden), all_rows("row", row.extent());
+        const Expr d = static_cast<int>(direction);
+        const Tensor columns = compute(named("columns", direction), {all_rows},
+                                       sum(weight(2, direction, all_rows, of_columns), of_columns));
+        Element total =
+            sum(cast(i32, bytes(t, b, k)) * cast(i32, c.in(2).at({d, k, row})), k) - cast(i32, zero(t)) * columns(row);
+        if (!has_no_zero_point(c, zero_point_of(2))) {
+            const Axis of_rows = c.loop(hidden);
+            total = total -
+                    cast(i32, of_row(zero_point_of(2), direction, row)) * sum(cast(i32, bytes(t, b, of_rows)), of_rows);
+        }
         return cast(in, total) * (scale(t) * weight_scale(2, direction, row));
     }
     // The state before a step.
@@ -328,7 +338,7 @@ Results rnn(Call &c) {
         const Layer::Gates from_input = l.from_input(d, 1);
         states.push_back(recurrence(Layer::named("h", d), l.in, {t, b, u}, number(l.in, 0), [&](const Earlier &h) {
             const Tensor before = l.before("h_before", d, 5, h);
-            const Element sums = from_input(t, b, 0, u) + l.product(d, t, b, 0, u, before);
+            const Element sums = from_input(t, b, u) + l.product(d, t, b, u, before);
             return l.after(t, b, l.function(d, 0)(sums), before(t, b, u));
         }));
     }
@@ -345,21 +355,21 @@ Results gru(Call &c) {
         states.push_back(recurrence(Layer::named("h", d), l.in, {t, b, u}, number(l.in, 0), [&](const Earlier &h) {
             const Tensor before = l.before("h_before", d, 5, h);
             // One product for all gates that read the state as it is.
-            const Axis g("g", reset_after ? 3 : 2);
-            const Tensor products =
-                compute(Layer::named("products", d), {t, b, g, u}, l.product(d, t, b, g, u, before));
+            const Axis row = l.gate_rows(reset_after ? 3 : 2);
+            const Tensor products = compute(Layer::named("products", d), {t, b, row}, l.product(d, t, b, row, before));
             const auto gate = [&](int n) {
-                return l.function(d, 0)(Element(from_input(t, b, n, u) + products(t, b, n, u)));
+                const Expr of_gate = l.row_of(n, u);
+                return l.function(d, 0)(Element(from_input(t, b, of_gate) + products(t, b, of_gate)));
             };
             const Tensor reset = compute(Layer::named("reset", d), {t, b, u}, gate(1));
             Element state = number(l.in, 0);
             if (reset_after) {
-                state = reset(t, b, u) * (products(t, b, 2, u) + l.state_bias(d, 2, u));
+                state = reset(t, b, u) * (products(t, b, l.row_of(2, u)) + l.state_bias(d, 2, u));
             } else {
                 const Tensor kept = compute(Layer::named("kept", d), {t, b, u}, reset(t, b, u) * before(t, b, u));
-                state = l.product(d, 2, u, [&](const Axis &k) -> Element { return kept(t, b, k); });
+                state = l.product(d, l.row_of(2, u), [&](const Axis &k) -> Element { return kept(t, b, k); });
             }
-            const Element z = gate(0), n = l.function(d, 1)(Element(from_input(t, b, 2, u) + state));
+            const Element z = gate(0), n = l.function(d, 1)(Element(from_input(t, b, l.row_of(2, u)) + state));
             const Element next = (number(l.in, 1) - z) * n + z * before(t, b, u);
             return l.after(t, b, next, before(t, b, u));
         }));
@@ -375,24 +385,24 @@ Results lstm(Call &c, bool quantised) {
     if (c.has(7)) l.require(7, {l.directions, 3 * l.hidden});
     std::vector<Tensor> hidden, cells;
     for (int64_t d = 0; d < l.directions; d++) {
-        const Axis t = l.step_axis(), b = l.batch_axis(), u = l.unit_axis("u"), g("g", 4);
+        const Axis t = l.step_axis(), b = l.batch_axis(), u = l.unit_axis("u"), row = l.gate_rows(4);
         const Layer::Gates from_input = l.from_input(d, 4);
         const auto states =
             recurrence({Layer::named("h", d), Layer::named("c", d)}, {l.in, l.in}, {t, b, u},
                        {number(l.in, 0), number(l.in, 0)}, [&](const std::vector<Earlier> &s) -> std::vector<Expr> {
                            const Tensor before = l.before("h_before", d, 5, s[0]);
-                           const Tensor gates = compute(Layer::named("gates", d), {t, b, g, u},
-                                                        from_input(t, b, g, u) + l.product(d, t, b, g, u, before));
+                           const Tensor gates = compute(Layer::named("gates", d), {t, b, row},
+                                                        from_input(t, b, row) + l.product(d, t, b, row, before));
                            const Element kept = select(Element(t == 0), l.initial(6, d, b, u), s[1](t - 1, b, u));
                            const auto gate = [&](int n, int peephole, const Element &cell) -> Element {
-                               const Element e = gates(t, b, n, u);
+                               const Element e = gates(t, b, l.row_of(n, u));
                                if (!c.has(7)) return l.function(d, 0)(e);
                                const Expr at = static_cast<int>(peephole * l.hidden) + u;
                                return l.function(d, 0)(Element(e + l.read(c.in(7), {static_cast<int>(d), at}) * cell));
                            };
                            const Element enters = gate(0, 0, kept);
                            const Element stays = coupled ? Element(number(l.in, 1) - enters) : gate(2, 2, kept);
-                           const Element cell = stays * kept + enters * l.function(d, 1)(gates(t, b, 3, u));
+                           const Element cell = stays * kept + enters * l.function(d, 1)(gates(t, b, l.row_of(3, u)));
                            const Element next = gate(1, 1, cell) * l.function(d, 2)(cell);
                            return {l.after(t, b, next, before(t, b, u)), l.after(t, b, cell, kept)};
                        });

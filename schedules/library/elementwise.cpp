@@ -211,10 +211,37 @@ private:
             schedule_elements(stage, S);
     }
 
-    // Schedules a reduction at the root by the library schedule of an op that consists of it.
+    // Whether the stage is computed in each step of a recurrence.
+    bool is_in_steps(const std::string &name) const {
+        const Placement &at = s_.state().stage(name).placement;
+        if (at.kind != Placement::Kind::At) return false;
+        const Stage &host = s_.state().stage(at.consumer).def;
+        return host.takes_steps() && at.loop == host.step_axis;
+    }
+
+    // Copies of inputs that are made in each step are made once, before all.
+    void copy_before_steps() {
+        std::vector<std::string> copies;
+        for (const StageState &copy : s_.state().stages) {
+            if (!copy.is_copy || copy.placement.kind != Placement::Kind::At) continue;
+            const StageState *view = s_.state().find(copy.copied);
+            const std::set<std::string> sources = view && view->placement.kind == Placement::Kind::Inline
+                                                      ? tensors_read(view->def.value)
+                                                      : std::set<std::string>{copy.copied};
+            const bool of_inputs = std::all_of(sources.begin(), sources.end(),
+                                               [&](const std::string &t) { return s_.state().is_input(t); });
+            if (of_inputs && is_in_steps(copy.placement.consumer)) copies.push_back(copy.name());
+        }
+        for (const std::string &copy : copies) s_.stage(copy).compute_root();
+    }
+
+    // Schedules a reduction at the root, or in the steps of a recurrence, by the library schedule
+    // of an op that consists of it.
     bool schedule_reduction_alone(const Stage &stage) {
+        const bool in_steps = is_in_steps(stage.name);
         const auto at_root = [&](const std::string &name) {
-            return s_.state().stage(name).placement.kind == Placement::Kind::Root && !holds_stages(s_, name);
+            return (in_steps ? is_in_steps(name) : s_.state().stage(name).placement.kind == Placement::Kind::Root) &&
+                   !holds_stages(s_, name);
         };
         // The stage moves to the place of the reader in which it is finished.
         const auto ends_at_root = [&] {
@@ -222,8 +249,9 @@ private:
             return end.empty() || at_root(end);
         };
         if (!stage.is_reduction() || in_place_ || !at_root(stage.name) || !ends_at_root() ||
-            !schedule_as_alone(s_, stage, p_.parallel))
+            !schedule_as_alone(s_, stage, p_.parallel && !in_steps))
             return false;
+        if (in_steps) copy_before_steps();
         finish_in_reader(s_, s_.stage(stage.name), stage, decided_.unfinished);
         return true;
     }

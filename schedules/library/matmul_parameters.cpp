@@ -175,10 +175,19 @@ public:
     }
 
 private:
+    // How many rows of A are multiplied by each packed element of B.
+    int64_t rows_of_b() const {
+        int64_t rows = M_;
+        for (const std::string &b : r_.batches) {
+            if (!r_.b.axes.count(b)) rows *= constant_extent(*find_axis(*r_.contraction.sum, b)).value_or(many);
+        }
+        return rows;
+    }
+
     void choose_multiply() {
         std::vector<std::string> strategies = multiply_strategies(r_.contraction, op_, r_.a, r_.b, machine_);
         if (packed_by_ == PackedBy::Caller) strategies = strategies_of_packed(strategies, r_, op_, machine_);
-        p_.multiply = Choice(M_ >= 4 ? strategies.front() : "plain", strategies);
+        p_.multiply = Choice(rows_of_b() >= 4 ? strategies.front() : "plain", strategies);
         product_ = library::product(p_.multiply, r_.contraction, op_, r_.a, r_.b, machine_);
         converts_ = product_.holds(op_.find_input(r_.a.tensor)->type, op_.find_input(r_.b.tensor)->type);
     }
