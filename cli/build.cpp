@@ -55,6 +55,9 @@ LibraryDescription describe(const BuildArguments &a) {
 }
 
 void build(const BuildArguments &a) {
+    if (a.shared && a.weights == "file")
+        throw UserError("--shared makes functions for Python, which have no argument for weights in a file; legal is "
+                        "--weights object");
     LibraryDescription library = describe(a);
     if (!a.targets.empty()) library.targets = a.targets;
     if (!a.database.empty()) library.database = a.database;

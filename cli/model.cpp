@@ -209,10 +209,13 @@ graph::StatePairs states_of(const std::vector<std::string> &arguments, const gra
         if (argument == "auto") {
             const graph::StatePairs found = graph::find_states(model.graph());
             if (found.empty())
-                throw UserError(fmt::format("--state auto: {} has no input and output with names such as h and hn; "
-                                            "name them, as --state h=hn",
+                throw UserError(fmt::format("--state auto: {} has no input and output with names of states, such "
+                                            "as h and hn, and equal types and shapes; name them, as --state h=hn",
                                             model.name()));
             states.insert(states.end(), found.begin(), found.end());
+            std::string chosen;
+            for (const auto &[in, out] : found) chosen += fmt::format(" --state {}={}", in, out);
+            std::cerr << "--state auto stands for" << chosen << "\n";
             continue;
         }
         const size_t equals = argument.find('=');

@@ -273,11 +273,13 @@ LibraryReport build_library(const LibraryDescription &description, const std::st
     require_identifier(library.name, "library");
     const std::vector<Target> targets = targets_of(library.targets);
     const CpuTarget &cpu = targets[0].cpu;
+    if (options.shared) require_shareable(library, cpu);
     const OutputFolder output(folder);
 
     LibraryReport report;
     std::vector<PackagedKernel> kernels = lower_kernels(library, targets, options);
     // Everything that can fail is checked before code generation, which is slow.
+    if (options.shared) require_shareable(library, kernels);
     make_entries(kernels);
     place_models(library.models, kernels);
     check_symbols(kernels, library_header(library, kernels));
@@ -311,7 +313,7 @@ LibraryReport build_library(const LibraryDescription &description, const std::st
         archive);
     if (options.shared)
         add("lib" + library.name + ".so", "the same, shared, and for Python by TVM FFI",
-            shared_library(library, kernels, archive, header, cpu, use.compiler));
+            shared_library(library, kernels, archive, header, use.compiler));
     add(library.name + ".h", "C declarations", header);
     for (const LibraryModel &model : library.models) {
         if (model.weights_file) add(model.name + ".weights", "weights, for the program", weights_file(model));

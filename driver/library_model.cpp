@@ -52,6 +52,12 @@ size_t count_steps(const std::vector<LibraryStep> &steps) {
 
 } // namespace
 
+int state_alignment(const LibraryModel &model) {
+    int bytes = 1;
+    for (const LibraryState &s : model.states) bytes = std::max(bytes, s.type.bytes());
+    return bytes;
+}
+
 std::string weights_file(const LibraryModel &m) {
     std::string header(KUMIKO_WEIGHTS_HEADER, '\0');
     const auto set = [&](size_t at, int bytes, uint64_t number) {
@@ -104,9 +110,9 @@ std::string model_declarations(const std::string &library, const LibraryModel &m
         text += fmt::format("    {} *{}; /* output \"{}\": {} */\n", c_element_type(t.type), t.name,
                             in_comment(t.origin), shape_of(t));
     if (m.state_bytes > 0)
-        text += fmt::format("    void *state; /* {}_STATE_BYTES bytes, aligned to 64; {}_reset() sets it before the "
+        text += fmt::format("    void *state; /* {}_STATE_BYTES bytes, aligned to {}; {}_reset() sets it before the "
                             "first run */\n",
-                            big, m.name);
+                            big, state_alignment(m), m.name);
     if (m.weights_file)
         text += fmt::format(
             "    const void *weights; /* contents of {}.weights, aligned to 64 bytes; may be mapped */\n", m.name);

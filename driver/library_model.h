@@ -63,4 +63,8 @@ struct LibraryModel {
     std::function<std::vector<Buffer<>>(const std::vector<Buffer<>> &inputs)> reference = nullptr;
 };
 
+// Bytes: the alignment of the memory of states. Each begins at a multiple of 64 bytes in it, so
+// that the elements decide.
+int state_alignment(const LibraryModel &model);
+
 } // namespace kumiko

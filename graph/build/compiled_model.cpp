@@ -57,23 +57,10 @@ RunOp run_by_kernels() {
     };
 }
 
-namespace {
-
-void simplify_all(FixedGraph &graph, const SimplifyOptions &options) {
-    simplify(graph, options);
-    for (std::shared_ptr<const FixedGraph> &inner : graph.graphs) {
-        auto copy = std::make_shared<FixedGraph>(*inner);
-        simplify_all(*copy, options);
-        inner = std::move(copy);
-    }
-}
-
-} // namespace
-
 FixedGraph make_graph(const Model &model, const CompileModelOptions &options) {
     FixedGraph graph =
         fix_sizes(model, {options.sizes, options.constants, run_by_kernels(), options.bounds, options.bound});
-    if (options.rules) simplify_all(graph, *options.rules);
+    if (options.rules) simplify(graph, *options.rules);
     return graph;
 }
 
