@@ -23,7 +23,7 @@ struct BuildArguments {
     std::vector<std::string> targets, sizes, constants, states, bounds;
     std::string name, rounding, weights;
     std::optional<int> threads;
-    bool self_test = true, shared = false, cold = false, quiet = false;
+    bool plain_weights = false, self_test = true, shared = false, cold = false, quiet = false;
 };
 
 LibraryDescription describe(const BuildArguments &a) {
@@ -32,7 +32,7 @@ LibraryDescription describe(const BuildArguments &a) {
              {std::pair("--size", !a.sizes.empty()), std::pair("--constant", !a.constants.empty()),
               std::pair("--state", !a.states.empty()), std::pair("--bound", !a.bounds.empty()),
               std::pair("--name", !a.name.empty()), std::pair("--rounding", !a.rounding.empty()),
-              std::pair("--weights", !a.weights.empty())}) {
+              std::pair("--weights", !a.weights.empty()), std::pair("--plain-weights", a.plain_weights)}) {
             if (given) throw UserError(fmt::format("{} is for models; {} is none", option, a.file));
         }
         return LibraryDescription::load(a.file);
@@ -48,6 +48,7 @@ LibraryDescription describe(const BuildArguments &a) {
     options.model.states = states_of(a.states, model);
     options.model.bounds = bounds_of(a.bounds);
     options.weights_file = a.weights == "file";
+    options.model.pack = !a.plain_weights;
     if (a.threads) options.threads = *a.threads ? *a.threads : kumiko_num_threads();
     if (!a.database.empty())
         options.model.source = tuned_schedules(a.database, {.threads = a.threads.value_or(1), .cold = a.cold});
@@ -127,6 +128,9 @@ void add_build(CLI::App &app) {
             "where a model's weights are: `object`, in the archive (the default), or `file`, which the program "
             "reads or maps")
         ->check(CLI::IsMember({"object", "file"}));
+    command->add_flag("--plain-weights", a->plain_weights,
+                      "store a model's weights once, as all targets can read them, instead of packed for each target; "
+                      "kernels are slower");
     command->add_flag("--shared", a->shared,
                       "also make a shared library, whose functions Python calls through TVM FFI; needs a C compiler");
     command->add_option("--db", a->database, "use the schedules of this tuning database")->type_name("FILE");

@@ -343,11 +343,11 @@ TEST_CASE("iterations of nested parallel loops have workspaces of their own") {
     LibraryStep step;
     step.kernel = 0;
     step.arguments = {{SequencePointer::Base::Tensor, 0, 0}, {SequencePointer::Base::Tensor, 1, 0}};
-    model.steps = {step};
+    model.programs = {{"", {step}}};
     std::vector<int64_t> given;
     model.place = [&](LibraryModel &m, const std::vector<int64_t> &workspaces) {
         given = workspaces;
-        m.steps[0].workspace = 0, m.arena_bytes = workspaces[0];
+        m.programs[0].steps[0].workspace = 0, m.arena_bytes = workspaces[0];
     };
     library.models = {model};
     const fs::path folder = scratch("graph_hooks", "nested");

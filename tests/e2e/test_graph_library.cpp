@@ -2,9 +2,11 @@
 // Links: graph/build
 // Cost: 60
 #include "graph/build/model_library.h"
+#include "support/json.h"
 #include "tests/e2e/shell.h"
 
 #include <fstream>
+#include <map>
 
 using namespace kumiko;
 using namespace kumiko::e2e;
@@ -244,6 +246,39 @@ int main(void) {
                  "11 one: the weights are a null pointer\n"
                  "11 one: the weights are of another model or build; " +
                  legal);
+}
+
+TEST_CASE("a library for several processors has a program for each, with weights in its packing or plain") {
+    const fs::path folder = scratch("graph_library", "levels");
+    // Large enough to be packed.
+    graph::Model::parse_text("<ir_version: 10, opset_import: [\"\" : 21]>\n"
+                             "m (float[1,16,20,20] x, float[32] b) => (float[1,32,20,20] y) {\n"
+                             "  one = Constant <value_float = 0.25> () s = Constant <value_ints = [32, 16, 3, 3]> ()\n"
+                             "  n = Constant <value_int = 4608> () zero = Constant <value_int = 0> ()\n"
+                             "  step = Constant <value_int = 1> () r = Range(zero, n, step) f = Cast <to = 1> (r)\n"
+                             "  g = Sin(f) w = Reshape(g, s) y = Conv <pads = [1, 1, 1, 1]> (x, w, b) }",
+                             "text")
+        .save((folder / "m.onnx").string());
+    const std::string in = "cd " + folder.string() + " && ";
+    std::map<std::string, int64_t> weights;
+    for (const std::string targets : {"x86-64-avx2", "x86-64-avx512,x86-64-avx2", "x86-64-amx,x86-64-avx2",
+                                      "x86-64-amx,x86-64-avx2 --plain-weights"}) {
+        CAPTURE(targets);
+        must_run(in + kumiko_command + " build m.onnx -o out --quiet --target " + targets);
+        must_run(in + "cc -std=c11 out/m_selftest.c out/libm.a -lm -lpthread -o selftest");
+        CHECK_EQ(must_run(in + "./selftest"), "m: 1 functions, 24 samples: 1 passed, 0 failed\n");
+        const Json model = load_json((folder / "out/manifest.json").string()).at("models").at(0);
+        weights[targets] = model.at("weights_bytes").get<int64_t>();
+        std::string named;
+        for (const Json &p : model.at("programs"))
+            named += p.at("target").is_null() ? "any" : p.at("target").get<std::string>() + ",";
+        const size_t end = targets.find(' ');
+        CHECK_EQ(named, targets == "x86-64-avx2" ? "any" : targets.substr(0, end) + ",");
+    }
+    const int64_t plain = 4 * 32 * 16 * 9;
+    CHECK_GE(weights["x86-64-avx2"], plain);
+    CHECK_GT(weights["x86-64-amx,x86-64-avx2"], 2 * plain - 1); // two packings
+    CHECK_EQ(weights["x86-64-amx,x86-64-avx2 --plain-weights"], plain);
 }
 
 TEST_CASE("bad arguments of a build from a model") {
