@@ -40,9 +40,9 @@ struct Entry {
 
 // One object with the functions NAME and NAME_packed(void *const *tensors, const int64_t *sizes) of
 // each entry with a packed form. If no variant applies, an entry returns KUMIKO_MISSING_FEATURE
-// with a text that names what the last variant needs. Undefined symbols are the variants' symbols, the hooks
-// <runtime_prefix>_cpu_features, _require_features and, if a variant needs AMX, _request_tiles, and
-// the variable _ready_features (runtime/cpu_features.c).
+// with a text that names what the last variant needs. Undefined symbols are the variants' symbols,
+// the hooks <runtime_prefix>_cpu_features, _require_features and, if a variant needs AMX,
+// _request_tiles, and the variable _ready_features (runtime/cpu_features.c).
 ObjectFile compile_entries(const std::vector<Entry> &entries, const CpuTarget &target,
                            const std::string &runtime_prefix);
 
