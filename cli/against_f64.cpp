@@ -74,8 +74,8 @@ public:
             for (size_t o = 0; o < outputs.size(); o++) {
                 const Buffer<> values = dense(expected.values[o]), bounds = dense(expected.bounds[o]);
                 for (size_t n = 0; n < outputs[o].number_of_elements(); n++)
-                    compare(step, outputs[o], n, read_element(f64, element(values, n)),
-                            read_element(f64, element(bounds, n)));
+                    compare(step, outputs[o], n, read_element(values.type(), element(values, n)),
+                            read_element(bounds.type(), element(bounds, n)));
             }
         } else {
             for (size_t o = 0; o < outputs.size(); o++) check_some(step, op, inputs, outputs[o], op.outputs()[o]);
