@@ -2,6 +2,8 @@
 
 #include "dsl/types.h"
 
+#include <algorithm>
+#include <cstring>
 #include <filesystem>
 
 namespace kumiko::bench {
@@ -39,7 +41,13 @@ ModelPeer::ModelPeer(PythonPeer &process, const std::string &file, const graph::
     for (size_t n = 0; n < inputs.size(); n++) add_input(program.inputs[n].name, inputs[n]);
     for (const auto &[name, value] : constants) add_input(name, value.copy());
     first_output_ = files_.size();
-    for (const graph::ProgramTensor &o : program.outputs) add("outputs", o.name, o.type, o.extents, size_t(o.bytes()));
+    // Peers know only the model's own outputs.
+    for (size_t n = 0; n < program.model_outputs; n++) {
+        const graph::ProgramTensor &o = program.outputs[n];
+        add("outputs", o.name, o.type, o.extents, size_t(o.bytes()));
+        request["outputs"].back()["bounded"] = std::any_of(program.sized.begin(), program.sized.end(),
+                                                           [&](const graph::SizedOutput &s) { return s.output == n; });
+    }
     const Json answer = process_.ask(request);
     if (answer.contains("refused"))
         refusal_ = answer.at("refused").get<std::string>();
@@ -60,11 +68,14 @@ double ModelPeer::run(int times) {
 
 std::vector<Buffer<>> ModelPeer::outputs(const graph::Program &program) {
     run(1);
-    process_.ask({{"do", "collect"}, {"id", id_}});
+    const Json answer = process_.ask({{"do", "collect"}, {"id", id_}});
     std::vector<Buffer<>> all;
-    for (size_t o = 0; o < program.outputs.size(); o++) {
-        all.emplace_back(program.outputs[o].type, program.outputs[o].extents);
-        files_[first_output_ + o]->read(all.back().data());
+    for (size_t o = 0; o < program.model_outputs; o++) {
+        const graph::ProgramTensor &known = program.outputs[o];
+        Buffer<> most(known.type, known.extents);
+        files_[first_output_ + o]->read(most.data());
+        const auto extents = answer.at("shapes").at(known.name).get<std::vector<int64_t>>();
+        all.push_back(extents == known.extents ? most : Buffer<>::wrap(known.type, most.data(), extents).copy());
     }
     return all;
 }
@@ -75,6 +86,16 @@ std::vector<PeerLayer> ModelPeer::profile() {
     for (const Json &l : answer.at("layers"))
         layers.push_back({l.at(0).get<std::vector<std::string>>(), l.at(1).get<double>()});
     return layers;
+}
+
+Buffer<> cut_to_size(const graph::Program &program, const std::vector<Buffer<>> &all, size_t output) {
+    for (const graph::SizedOutput &s : program.sized) {
+        if (s.output != output) continue;
+        std::vector<int64_t> extents = program.outputs[output].extents;
+        std::memcpy(&extents[s.axis], all[s.size].data(), sizeof(int64_t));
+        return Buffer<>::wrap(all[output].type(), all[output].data(), extents).copy();
+    }
+    return all[output];
 }
 
 std::vector<double> seconds_of_steps(const std::vector<PeerLayer> &layers, const graph::Graph &graph,

@@ -30,6 +30,7 @@ public:
     const std::string &refusal() const { return refusal_; }
     // The seconds of this many runs, after one untimed run.
     double run(int times);
+    // The model's own outputs. Those whose sizes depend on data have their actual sizes.
     std::vector<Buffer<>> outputs(const graph::Program &program);
     // Times each layer in several runs. Returns the medians.
     std::vector<PeerLayer> profile();
@@ -41,6 +42,9 @@ private:
     int64_t id_ = -1;
     std::string refusal_;
 };
+
+// An output of the program, whose actual size is that of one of `all`, in this size.
+Buffer<> cut_to_size(const graph::Program &program, const std::vector<Buffer<>> &all, size_t output);
 
 // The seconds of each step of the program in the peer's profile. A layer belongs to the step that
 // has the node of its first known name, or else to the first step that uses what this node

@@ -107,14 +107,19 @@ private:
 // Throws UserError if an element differs by more than the tolerance.
 void check_same(const ModelCase &model, const graph::Program &program, const std::vector<Buffer<>> &ours,
                 const std::vector<Buffer<>> &theirs, const char *peer) {
-    for (size_t o = 0; o < ours.size(); o++) {
+    for (size_t o = 0; o < program.model_outputs; o++) {
+        const Buffer<> mine = cut_to_size(program, ours, o);
+        if (mine.extents() != theirs[o].extents())
+            throw UserError(fmt::format("{}: the output \"{}\" is [{}], and [{}] by {}", model.name,
+                                        program.outputs[o].name, fmt::join(mine.extents(), ","),
+                                        fmt::join(theirs[o].extents(), ","), peer));
         std::vector<double> a, b;
         const auto into = [](std::vector<double> &to, const Buffer<> &from) {
             for_each_element(from.raw_buffer(), [&](const std::vector<int64_t> &, const uint8_t *p) {
                 to.push_back(read_element(from.type(), p));
             });
         };
-        into(a, ours[o]), into(b, theirs[o]);
+        into(a, mine), into(b, theirs[o]);
         double largest = 0;
         for (const double v : b) largest = std::max(largest, std::isfinite(v) ? std::abs(v) : 0);
         for (size_t n = 0; n < a.size(); n++) {

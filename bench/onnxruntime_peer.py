@@ -108,7 +108,9 @@ class Made:
         self.inputs = [tensor for tensor in request["inputs"] if not tensor.get("constant")]
         self.outputs = request["outputs"]
         self.arrays.update((tensor["name"], array_of(tensor)) for tensor in self.outputs)
-        self.into_arrays = True  # the session writes its results there
+        # Whether the session writes its results there: not if their sizes depend on data.
+        self.into_arrays = not any(tensor.get("bounded") for tensor in self.outputs)
+        self.shapes = {tensor["name"]: tensor["shape"] for tensor in self.outputs}
         self.session, self.binding = self.make_session(None)
         try:
             self.run(0)
@@ -172,7 +174,11 @@ class Made:
             self.session.run_with_iobinding(self.binding)
         seconds = clock() - begin
         for tensor, result in zip(self.outputs, self.binding.copy_outputs_to_cpu()):
-            self.arrays[tensor["name"]][...] = result.reshape(tensor["shape"])
+            if tensor.get("bounded"):  # dense in the begin of an array of the largest size
+                self.arrays[tensor["name"]].reshape(-1)[:result.size] = result.reshape(-1)
+                self.shapes[tensor["name"]] = result.shape
+            else:
+                self.arrays[tensor["name"]][...] = result.reshape(tensor["shape"])
         return seconds
 
     def profile(self, times):
@@ -198,6 +204,7 @@ class Made:
 
     def collect(self):
         write_outputs(self.outputs, self.arrays)
+        return self.shapes
 
 
 # ---- all values of a model

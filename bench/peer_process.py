@@ -12,7 +12,10 @@ seconds are sent while something is timed.
                                                        with "clock": "processor"
     {"do": "profile", "id": 0, "times": 10}            {"layers": [[["name", …], seconds], …]}:
                                                        of each layer the median
-    {"do": "collect", "id": 0}                         {}, and the outputs are in their files
+    {"do": "collect", "id": 0}                         {"shapes": {"y": [2, 3], …}}, and the
+                                                       outputs are in their files. Those that
+                                                       "make" names as "bounded" have at most the
+                                                       shape that is asked for
     {"do": "drop", "id": 0}                            {}
 
 A peer may answer further requests.
@@ -81,7 +84,7 @@ def answer(request, made, version, make, further):
     if what == "profile":
         return {"layers": made[request["id"]].profile(request["times"])}
     if what == "collect":
-        made[request["id"]].collect()
+        return {"shapes": made[request["id"]].collect()}
     if what == "drop":
         made[request["id"]] = None
     if what in further:

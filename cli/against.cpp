@@ -92,12 +92,9 @@ std::string peer_type(Type t) {
     return name[0] == 'i' ? "s" + name.substr(1) : name;
 }
 
-struct PeerValues {
-    std::string version;
-    Values values;
-};
+} // namespace
 
-PeerValues run_onnxruntime(const graph::Model &model, const Values &made) {
+PeerValues run_onnxruntime(const graph::Model &model, const Values &given) {
     bench::PythonPeer peer(bench::PythonPeer::Library::OnnxRuntime);
     if (!peer.reason().empty()) throw UserError("ONNX Runtime is not here: " + peer.reason());
     const TemporaryFolder folder;
@@ -107,7 +104,7 @@ PeerValues run_onnxruntime(const graph::Model &model, const Values &made) {
                     {"inputs", Json::array()},
                     {"folder", folder.path().string()}};
     for (const graph::ValueInfo &in : model.graph().inputs) {
-        const Buffer<> array = dense(made.at(in.name));
+        const Buffer<> array = dense(given.at(in.name));
         files.push_back(std::make_unique<bench::SharedFile>(array.size_in_bytes()));
         files.back()->write(array.data());
         request["inputs"].push_back({{"name", in.name},
@@ -127,6 +124,8 @@ PeerValues run_onnxruntime(const graph::Model &model, const Values &made) {
     }
     return all;
 }
+
+namespace {
 
 // Adds the names of values that the node and its inner graphs read from outside of it.
 void add_reads(const graph::Node &node, std::set<std::string> &reads) {

@@ -8,6 +8,15 @@
 
 namespace kumiko::cli {
 
+struct PeerValues {
+    std::string version;
+    std::map<std::string, Buffer<>> values; // by name
+};
+
+// All values of the model's file in ONNX Runtime, as it is written, without its optimisations.
+// `given`: the inputs by name. Throws UserError if ONNX Runtime is missing or refuses the model.
+PeerValues run_onnxruntime(const graph::Model &model, const std::map<std::string, Buffer<>> &given);
+
 struct CompareOptions {
     // Floats may differ by tolerance · (a + 1e-4), where a is the largest finite element of ONNX
     // Runtime's tensor. 0: 1e-7 for f64, 1e-3 for f32, 1e-2 for f16, 4e-2 for bf16. Bytes may

@@ -1,6 +1,7 @@
 #include "cli/model.h"
 
 #include "cli/against.h"
+#include "cli/against_f64.h"
 #include "cli/common.h"
 #include "dsl/npy.h"
 #include "dsl/types.h"
@@ -209,10 +210,13 @@ graph::StatePairs states_of(const std::vector<std::string> &arguments, const gra
         if (argument == "auto") {
             const graph::StatePairs found = graph::find_states(model.graph());
             if (found.empty())
-                throw UserError(fmt::format("--state auto: {} has no input and output with names such as h and hn; "
-                                            "name them, as --state h=hn",
+                throw UserError(fmt::format("--state auto: {} has no input and output with names of states, such "
+                                            "as h and hn, and equal types and shapes; name them, as --state h=hn",
                                             model.name()));
             states.insert(states.end(), found.begin(), found.end());
+            std::string chosen;
+            for (const auto &[in, out] : found) chosen += fmt::format(" --state {}={}", in, out);
+            std::cerr << "--state auto stands for" << chosen << "\n";
             continue;
         }
         const size_t equals = argument.find('=');
@@ -319,12 +323,19 @@ void run_model(const RunModel &a) {
     kumiko_set_num_threads(a.threads);
     std::map<std::string, Buffer<>> made; // for the comparison
     std::function<void(const std::string &, const Buffer<> &)> keep;
-    if (!a.against.empty()) keep = [&](const std::string &name, const Buffer<> &value) { made[name] = value.copy(); };
+    if (a.against == "onnxruntime")
+        keep = [&](const std::string &name, const Buffer<> &value) { made[name] = value.copy(); };
 
     const auto begin = std::chrono::steady_clock::now();
     std::vector<Buffer<>> results;
     std::string what;
-    if (whole) {
+    if (a.against == "f64") {
+        if (!whole)
+            throw UserError("--against f64 compares the kernels of the compiled model; legal is without --nodes and "
+                            "--interpret");
+        results = compare_with_f64(model, options_for(model, arrays, constants, a.bounds, a.rounding), arrays);
+        what = fmt::format("{} nodes", model.graph().nodes.size());
+    } else if (whole) {
         const graph::CompileModelOptions options = options_for(model, arrays, constants, a.bounds, a.rounding);
         const graph::CompiledModel compiled = compile(model, options);
         std::vector<Buffer<>> open; // without constants
@@ -349,7 +360,7 @@ void run_model(const RunModel &a) {
     }
     std::cerr << fmt::format("{} in {}{}\n", what, duration_text(taken.count()),
                              a.mode == RunModel::Mode::Interpret ? "" : ", compiling included");
-    if (a.against.empty()) return;
+    if (!keep) return;
     for (size_t n = 0; n < inputs.size(); n++) made[inputs[n].name] = arrays[n];
     compare_with_onnxruntime(model, made, {a.tolerance, a.saved, whole});
 }

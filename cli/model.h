@@ -63,7 +63,8 @@ struct RunModel {
     std::vector<std::string> constants; // as of constants_of()
     std::vector<std::string> bounds;    // as of bounds_of(), for a program
     std::string rounding;               // as of rounding_of(), for a program
-    // "onnxruntime": every value is compared with that of ONNX Runtime; "": none.
+    // "onnxruntime": every value is compared with that of ONNX Runtime; "f64": as
+    // compare_with_f64() (cli/against_f64.h); "": none.
     std::string against;
     double tolerance = 0;             // as CompareOptions::tolerance (cli/against.h)
     std::string saved = "difference"; // the folder of the first node that differs

@@ -181,9 +181,10 @@ void add_run(CLI::App &app) {
     command->add_flag("--interpret", a->interpret, "for a model: evaluate the formulas instead of compiling kernels");
     command
         ->add_option("--against", a->model.against,
-                     "for a model: compare all values with those of ONNX Runtime, and save the first node that differs")
-        ->check(CLI::IsMember({"onnxruntime"}))
-        ->type_name("onnxruntime");
+                     "for a model: onnxruntime compares all values with ONNX Runtime's, and saves the first node that "
+                     "differs; f64 compares each kernel with its formula in double, and the outputs with the model's")
+        ->check(CLI::IsMember({"onnxruntime", "f64"}))
+        ->type_name("onnxruntime|f64");
     command
         ->add_option("--tolerance", a->model.tolerance,
                      "with --against: legal difference of floats, relative to the largest element of the tensor; "

@@ -252,14 +252,33 @@ Members compile_kernels(const LibraryDescription &library, const std::vector<Pac
     return members;
 }
 
+// The function of a model with a program for each target, the most demanding one first.
+Entry entry_of(const LibraryModel &model, const std::vector<Target> &targets) {
+    Entry entry{model.name + "_run", {{"io", true}, {"arena", true}, {"context", true}}, {}};
+    entry.with_packed_form = false;
+    for (const Target &t : targets) {
+        const bool known = std::any_of(model.programs.begin(), model.programs.end(),
+                                       [&](const LibraryProgram &p) { return p.target == t.cpu.name; });
+        if (!known) throw UserError(fmt::format("model {} has no program for {}", model.name, t.cpu.name));
+        entry.variants.push_back({entry.name + "." + t.cpu.name, {0, 1, 2}, {}, t.cpu.required_features()});
+    }
+    return entry;
+}
+
 // Compiles the models' functions, and states their stacks.
-void compile_models(LibraryDescription &library, const std::vector<PackagedKernel> &kernels, const CpuTarget &cpu,
-                    Members &members) {
+void compile_models(LibraryDescription &library, const std::vector<PackagedKernel> &kernels,
+                    const std::vector<Target> &targets, Members &members) {
+    const CpuTarget &cpu = targets[0].cpu;
     for (const LibraryModel &model : library.models) {
-        const Sequence sequence = model_sequence(library, model, kernels);
-        members.emplace_back(model.name + "_run.o", compile_sequence(sequence, cpu, library.name).bytes);
+        const std::vector<Sequence> sequences = model_sequences(library, model, kernels);
+        for (const Sequence &s : sequences)
+            members.emplace_back(model.name + "_run" + (s.target.empty() ? "" : "." + s.target) + ".o",
+                                 compile_sequence(s, cpu, library.name).bytes);
+        if (sequences.size() > 1)
+            members.emplace_back(model.name + "_run.o",
+                                 compile_entries({entry_of(model, targets)}, cpu, library.name).bytes);
         if (!model.data.empty() && !model.weights_file)
-            members.emplace_back(model.name + "_data.o", compile_data(sequence.data, model.data, cpu).bytes);
+            members.emplace_back(model.name + "_data.o", compile_data(sequences.at(0).data, model.data, cpu).bytes);
     }
     for (LibraryModel &model : library.models) model.stack_bytes = stack_bytes(members, model.name + "_run");
 }
@@ -273,18 +292,20 @@ LibraryReport build_library(const LibraryDescription &description, const std::st
     require_identifier(library.name, "library");
     const std::vector<Target> targets = targets_of(library.targets);
     const CpuTarget &cpu = targets[0].cpu;
+    if (options.shared) require_shareable(library, cpu);
     const OutputFolder output(folder);
 
     LibraryReport report;
     std::vector<PackagedKernel> kernels = lower_kernels(library, targets, options);
     // Everything that can fail is checked before code generation, which is slow.
+    if (options.shared) require_shareable(library, kernels);
     make_entries(kernels);
     place_models(library.models, kernels);
     check_symbols(kernels, library_header(library, kernels));
     const LibraryRuntime runtime = make_runtime(library.name, cpu, options.compiler);
 
     Members members = compile_kernels(library, kernels, cpu, options, report);
-    compile_models(library, kernels, cpu, members);
+    compile_models(library, kernels, targets, members);
     std::vector<std::string> externs;
     for (const PackagedKernel &k : kernels) {
         for (const ExternUse &use : extern_uses(k.nest())) externs.push_back(use.symbol);
@@ -311,7 +332,7 @@ LibraryReport build_library(const LibraryDescription &description, const std::st
         archive);
     if (options.shared)
         add("lib" + library.name + ".so", "the same, shared, and for Python by TVM FFI",
-            shared_library(library, kernels, archive, header, cpu, use.compiler));
+            shared_library(library, kernels, archive, header, use.compiler));
     add(library.name + ".h", "C declarations", header);
     for (const LibraryModel &model : library.models) {
         if (model.weights_file) add(model.name + ".weights", "weights, for the program", weights_file(model));

@@ -51,9 +51,9 @@ std::string library_cmake_version(const LibraryDescription &library);
 std::string library_pkg_config(const LibraryDescription &library, const LibraryUse &use);
 // The C declarations of a model: sizes, the struct of its arrays, and its function.
 std::string model_declarations(const std::string &library, const LibraryModel &model);
-// The function of a model. `kernels`: of the library, in its order.
-Sequence model_sequence(const LibraryDescription &library, const LibraryModel &model,
-                        const std::vector<PackagedKernel> &kernels);
+// The functions of a model's programs, in their order. `kernels`: of the library, in its order.
+std::vector<Sequence> model_sequences(const LibraryDescription &library, const LibraryModel &model,
+                                      const std::vector<PackagedKernel> &kernels);
 Json model_manifest(const LibraryModel &model);
 // The bytes of <name>.weights (runtime/kumiko_runtime.h).
 std::string weights_file(const LibraryModel &model);

@@ -50,7 +50,19 @@ size_t count_steps(const std::vector<LibraryStep> &steps) {
     return count;
 }
 
+size_t most_steps(const LibraryModel &m) {
+    size_t most = 0;
+    for (const LibraryProgram &p : m.programs) most = std::max(most, count_steps(p.steps));
+    return most;
+}
+
 } // namespace
+
+int state_alignment(const LibraryModel &model) {
+    int bytes = 1;
+    for (const LibraryState &s : model.states) bytes = std::max(bytes, s.type.bytes());
+    return bytes;
+}
 
 std::string weights_file(const LibraryModel &m) {
     std::string header(KUMIKO_WEIGHTS_HEADER, '\0');
@@ -92,10 +104,10 @@ std::string model_declarations(const std::string &library, const LibraryModel &m
         "#define {2}_ARENA_ALIGNMENT 64 /* bytes */\n{9}"
         "#define {2}_WEIGHTS_BYTES {4} /* of weights in the {8} */\n"
         "#define {2}_STACK_BYTES {7} /* of each thread, without hooks, the thread pool and the C library */\n"
-        "#define {2}_STEPS {5} /* that hooks are called for; manifest.json lists them */\n"
+        "#define {2}_STEPS {5} /* at most, that hooks are called for; manifest.json lists them */\n"
         "#define {2}_THREADS {6} /* at most so many run a loop that needs workspaces */\n"
         "typedef struct {1}_io {{\n",
-        in_comment(m.origin), m.name, big, m.arena_bytes, m.data.size(), count_steps(m.steps), m.threads, m.stack_bytes,
+        in_comment(m.origin), m.name, big, m.arena_bytes, m.data.size(), most_steps(m), m.threads, m.stack_bytes,
         m.weights_file ? "file" : "library", states);
     for (const LibraryTensor &t : m.inputs)
         text += fmt::format("    const {} *{}; /* input \"{}\": {} */\n", c_element_type(t.type), t.name,
@@ -104,9 +116,9 @@ std::string model_declarations(const std::string &library, const LibraryModel &m
         text += fmt::format("    {} *{}; /* output \"{}\": {} */\n", c_element_type(t.type), t.name,
                             in_comment(t.origin), shape_of(t));
     if (m.state_bytes > 0)
-        text += fmt::format("    void *state; /* {}_STATE_BYTES bytes, aligned to 64; {}_reset() sets it before the "
+        text += fmt::format("    void *state; /* {}_STATE_BYTES bytes, aligned to {}; {}_reset() sets it before the "
                             "first run */\n",
-                            big, m.name);
+                            big, state_alignment(m), m.name);
     if (m.weights_file)
         text += fmt::format(
             "    const void *weights; /* contents of {}.weights, aligned to 64 bytes; may be mapped */\n", m.name);
@@ -176,8 +188,8 @@ Json steps_json(const std::vector<LibraryStep> &steps) {
 
 } // namespace
 
-Sequence model_sequence(const LibraryDescription &library, const LibraryModel &m,
-                        const std::vector<PackagedKernel> &kernels) {
+std::vector<Sequence> model_sequences(const LibraryDescription &library, const LibraryModel &m,
+                                      const std::vector<PackagedKernel> &kernels) {
     Sequence s;
     s.name = m.name + "_run";
     for (const auto *tensors : {&m.inputs, &m.outputs}) {
@@ -195,8 +207,15 @@ Sequence model_sequence(const LibraryDescription &library, const LibraryModel &m
     } else if (!m.data.empty()) {
         s.data = fmt::format("{}_{}_weights", library.name, m.name);
     }
-    s.steps = sequence_steps(m.steps, kernels);
-    return s;
+    std::vector<Sequence> all;
+    for (const LibraryProgram &p : m.programs) {
+        s.steps = sequence_steps(p.steps, kernels);
+        s.target = p.target;
+        all.push_back(s);
+        s.reset.reset(); // once
+        if (s.weights) s.weights->check.clear();
+    }
+    return all;
 }
 
 Json model_manifest(const LibraryModel &m) {
@@ -207,6 +226,10 @@ Json model_manifest(const LibraryModel &m) {
                           {"type", type_name(s.type)},
                           {"shape", s.extents},
                           {"offset", s.offset}});
+    Json programs = Json::array();
+    for (const LibraryProgram &p : m.programs)
+        programs.push_back(
+            {{"target", p.target.empty() ? Json(nullptr) : Json(p.target)}, {"steps", steps_json(p.steps)}});
     return {{"name", m.name},
             {"origin", m.origin},
             {"symbol", m.name + "_run"},
@@ -220,7 +243,7 @@ Json model_manifest(const LibraryModel &m) {
             {"weights_file", m.weights_file ? Json(m.name + ".weights") : Json(nullptr)},
             {"state_bytes", m.state_bytes},
             {"states", states},
-            {"steps", steps_json(m.steps)}};
+            {"programs", programs}};
 }
 
 } // namespace kumiko

@@ -29,6 +29,12 @@ struct LibraryStep : SequenceStep {
     std::vector<std::vector<LibraryStep>> lists = {}; // as SequenceStep::lists, which is empty
 };
 
+// What a run does.
+struct LibraryProgram {
+    std::string target; // CpuTarget::name; "": any
+    std::vector<LibraryStep> steps;
+};
+
 // An array that each run replaces by the next one, in the memory of <name>_io::state.
 struct LibraryState {
     std::string origin, next; // names of the input and the output in the model
@@ -44,7 +50,9 @@ struct LibraryModel {
     // In this order in <name>_io, and numbered so in SequencePointer::tensor. The memory of states
     // follows.
     std::vector<LibraryTensor> inputs, outputs;
-    std::vector<LibraryStep> steps;
+    // One for all targets, or one for each target, which calls kernels of this target only. The
+    // function runs that of the best target that the processor supports.
+    std::vector<LibraryProgram> programs;
     std::vector<LibraryState> states;
     int64_t state_bytes = 0; // aligned to 64; 0: the model has no state
     // The most threads that run a loop whose iterations have workspaces.
@@ -52,7 +60,7 @@ struct LibraryModel {
     // Places the arena's offsets when the bytes of each kernel's workspaces are known, which depend
     // on its schedules. Null: the offsets are given.
     std::function<void(LibraryModel &model, const std::vector<int64_t> &workspaces)> place = nullptr;
-    std::string data; // read-only bytes: weights
+    std::string data; // read-only bytes: weights, of all programs
     // They are the file <name>.weights instead of a part of the archive. The caller passes its
     // contents as <name>_io::weights.
     bool weights_file = false;
@@ -62,5 +70,9 @@ struct LibraryModel {
     // For the self-test: the outputs for these inputs, computed in another way.
     std::function<std::vector<Buffer<>>(const std::vector<Buffer<>> &inputs)> reference = nullptr;
 };
+
+// Bytes: the alignment of the memory of states. Each begins at a multiple of 64 bytes in it, so
+// that the elements decide.
+int state_alignment(const LibraryModel &model);
 
 } // namespace kumiko

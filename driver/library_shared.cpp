@@ -330,13 +330,6 @@ FfiTensor dense(const LibraryTensor &t, bool output) {
 // The memory of all states, as an array of bytes.
 FfiTensor state_tensor(const LibraryModel &m) { return dense({"state", "state", u8, {m.state_bytes}}, true); }
 
-// Each state begins at a multiple of 64 bytes, so that the elements decide.
-int alignment_of_states(const LibraryModel &m) {
-    int bytes = 1;
-    for (const LibraryState &s : m.states) bytes = std::max(bytes, s.type.bytes());
-    return bytes;
-}
-
 // The functions <model>_state_bytes() and <model>_reset(state).
 std::string state_functions(const LibraryModel &m, const std::string &prefix) {
     const std::string size = prefix + "state_bytes", reset = prefix + "reset";
@@ -364,8 +357,8 @@ std::string model_function(const LibraryDescription &library, const LibraryModel
     };
     for (const LibraryTensor &t : m.inputs) set(t.name);
     if (m.state_bytes > 0) {
-        text += fmt::format("    if (check_address(function, \"state\", t[{}], {})) return -1;\n", n,
-                            alignment_of_states(m));
+        text +=
+            fmt::format("    if (check_address(function, \"state\", t[{}], {})) return -1;\n", n, state_alignment(m));
         set("state");
     }
     for (const LibraryTensor &t : m.outputs) set(t.name);
@@ -435,27 +428,38 @@ std::string ffi_source(const LibraryDescription &library, const std::vector<Pack
     return text;
 }
 
-std::string shared_library(const LibraryDescription &library, const std::vector<PackagedKernel> &kernels,
-                           const std::string &archive, const std::string &header, const CpuTarget &target,
-                           const std::string &compiler) {
-    const std::string request = "library " + library.name + " is to be shared: ";
+namespace {
+
+std::string request_of(const LibraryDescription &library) { return "library " + library.name + " is to be shared: "; }
+
+} // namespace
+
+void require_shareable(const LibraryDescription &library, const CpuTarget &target) {
+    const std::string request = request_of(library);
     if (target.freestanding())
         throw UserError(request +
                         "a machine without an operating system loads no shared libraries; legal is --target " +
                         target.architecture());
-    for (const PackagedKernel &k : kernels) {
-        const std::vector<ExternUse> uses = extern_uses(k.nest());
-        if (!uses.empty())
-            throw UserError(fmt::format("{}kernel {} calls {}, which a program defines; legal are kernels without "
-                                        "extern stages",
-                                        request, k.kernel->name, uses[0].symbol));
-    }
     for (const LibraryModel &m : library.models) {
         if (m.weights_file)
             throw UserError(fmt::format("{}the weights of model {} are a file, which Python has no argument for; legal "
                                         "are weights in the object",
                                         request, m.name));
     }
+}
+
+void require_shareable(const LibraryDescription &library, const std::vector<PackagedKernel> &kernels) {
+    for (const PackagedKernel &k : kernels) {
+        const std::vector<ExternUse> uses = extern_uses(k.nest());
+        if (!uses.empty())
+            throw UserError(fmt::format("{}kernel {} calls {}, which a program defines; legal are kernels without "
+                                        "extern stages",
+                                        request_of(library), k.kernel->name, uses[0].symbol));
+    }
+}
+
+std::string shared_library(const LibraryDescription &library, const std::vector<PackagedKernel> &kernels,
+                           const std::string &archive, const std::string &header, const std::string &compiler) {
     const TemporaryFolder folder;
     const std::string at = folder.path().string(), made = at + "/lib" + library.name + ".so";
     const auto write = [&](const std::string &name, const std::string &bytes) {
@@ -481,7 +485,7 @@ std::string shared_library(const LibraryDescription &library, const std::vector<
     std::ifstream in(made, std::ios::binary);
     const std::string bytes{std::istreambuf_iterator<char>(in), {}};
     if (status != 0 || bytes.empty())
-        throw UserError(fmt::format("{}{} cannot link it: {}", request, compiler, printed));
+        throw UserError(fmt::format("{}{} cannot link it: {}", request_of(library), compiler, printed));
     return bytes;
 }
 

@@ -17,12 +17,14 @@ namespace kumiko {
 // Throws UserError if two functions have one name, Unsupported for an extent that C cannot compute.
 std::string ffi_source(const LibraryDescription &library, const std::vector<PackagedKernel> &kernels);
 
+// Throw UserError for what no shared library can be made of: freestanding targets, models with
+// weights in a file, and kernels that call a program's functions.
+void require_shareable(const LibraryDescription &library, const CpuTarget &target);
+void require_shareable(const LibraryDescription &library, const std::vector<PackagedKernel> &kernels);
+
 // The bytes of lib<name>.so: the archive with the functions above. `compiler`: a C compiler for the
-// target, with arguments. Throws UserError for freestanding targets, for kernels that call a
-// program's functions, for models with weights in a file, and with the compiler's output
-// if it fails.
+// target, with arguments. Throws UserError with the compiler's output if it fails.
 std::string shared_library(const LibraryDescription &library, const std::vector<PackagedKernel> &kernels,
-                           const std::string &archive, const std::string &header, const CpuTarget &target,
-                           const std::string &compiler);
+                           const std::string &archive, const std::string &header, const std::string &compiler);
 
 } // namespace kumiko

@@ -57,23 +57,10 @@ RunOp run_by_kernels() {
     };
 }
 
-namespace {
-
-void simplify_all(FixedGraph &graph, const SimplifyOptions &options) {
-    simplify(graph, options);
-    for (std::shared_ptr<const FixedGraph> &inner : graph.graphs) {
-        auto copy = std::make_shared<FixedGraph>(*inner);
-        simplify_all(*copy, options);
-        inner = std::move(copy);
-    }
-}
-
-} // namespace
-
 FixedGraph make_graph(const Model &model, const CompileModelOptions &options) {
     FixedGraph graph =
         fix_sizes(model, {options.sizes, options.constants, run_by_kernels(), options.bounds, options.bound});
-    if (options.rules) simplify_all(graph, *options.rules);
+    if (options.rules) simplify(graph, *options.rules);
     return graph;
 }
 
@@ -98,9 +85,10 @@ namespace {
 class ProgramRun {
 public:
     ProgramRun(const Program &program, const std::vector<Kernel> &kernels, const void *const *inputs,
-               void *const *outputs, void *arena, void *state, const CompiledModel::Made *made = nullptr)
+               void *const *outputs, void *arena, void *state, const CompiledModel::Made *made = nullptr,
+               const CompiledModel::Called *called = nullptr)
         : program_(program), kernels_(kernels), inputs_(inputs), outputs_(outputs), arena_(arena), state_(state),
-          made_(made) {}
+          made_(made), called_(called) {}
 
     int run(const Step &step) {
         const int status = run_alone(step);
@@ -127,7 +115,9 @@ private:
             std::vector<void *> more(step.arguments.size() > few ? step.arguments.size() : 0);
             void **tensors = more.empty() ? on_stack : more.data();
             for (size_t a = 0; a < step.arguments.size(); a++) tensors[a] = address(step.arguments[a]);
-            return kernels_[step.kernel].call_raw(tensors, nullptr);
+            const int status = kernels_[step.kernel].call_raw(tensors, nullptr);
+            if (!status && called_) (*called_)(step, tensors);
+            return status;
         }
         case Step::Kind::Copy:
             std::memcpy(address(step.arguments[1]), address(step.arguments[0]), size_t(step.bytes));
@@ -214,8 +204,9 @@ private:
     const void *const *inputs_;
     void *const *outputs_;
     void *const arena_, *const state_;
-    const CompiledModel::Made *const made_; // or null
-    std::vector<int64_t> counters_;         // of loops, by depth
+    const CompiledModel::Made *const made_;     // or null
+    const CompiledModel::Called *const called_; // or null
+    std::vector<int64_t> counters_;             // of loops, by depth
 };
 
 } // namespace
@@ -254,15 +245,16 @@ Buffer<> ModelState::value(const std::string &name) const {
 
 ModelState CompiledModel::new_state() const { return ModelState(contents_->program); }
 
-std::vector<Buffer<>> CompiledModel::run(const std::vector<Buffer<>> &inputs, const Made &made) const {
+std::vector<Buffer<>> CompiledModel::run(const std::vector<Buffer<>> &inputs, const Made &made,
+                                         const Called &called) const {
     const Program &p = contents_->program;
     if (!p.states.empty()) throw UserError(fmt::format("{} has states; give the run those of new_state()", p.name));
     ModelState none(p);
-    return run(inputs, none, made);
+    return run(inputs, none, made, called);
 }
 
-std::vector<Buffer<>> CompiledModel::run(const std::vector<Buffer<>> &inputs, ModelState &state,
-                                         const Made &made) const {
+std::vector<Buffer<>> CompiledModel::run(const std::vector<Buffer<>> &inputs, ModelState &state, const Made &made,
+                                         const Called &called) const {
     const Program &p = contents_->program;
     check_count(p, "input", p.inputs.size(), inputs.size());
     std::vector<Buffer<>> arrays, outputs;
@@ -278,7 +270,8 @@ std::vector<Buffer<>> CompiledModel::run(const std::vector<Buffer<>> &inputs, Mo
         to.push_back(outputs.back().data());
     }
     const Memory arena = allocate(p, "an arena", p.arena_bytes);
-    ProgramRun run(p, contents_->kernels, from.data(), to.data(), arena.get(), state.data(), made ? &made : nullptr);
+    ProgramRun run(p, contents_->kernels, from.data(), to.data(), arena.get(), state.data(), made ? &made : nullptr,
+                   called ? &called : nullptr);
     for (const Step &step : p.steps) check_status(p, run.run(step));
     for (const SizedOutput &s : p.sized) {
         Extents extents = outputs[s.output].extents();

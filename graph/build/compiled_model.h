@@ -52,12 +52,17 @@ public:
     // Called with each tensor that a step stores, by its name in the model. Values inside of a
     // group of nodes are not stored. The array is overwritten later.
     using Made = std::function<void(const std::string &name, const Buffer<> &value)>;
+    // Called after each call of a kernel, with its arguments, which are those of its op except for
+    // packed constants.
+    using Called = std::function<void(const Step &step, void *const *tensors)>;
     // Computes the outputs, which it allocates. `inputs`: in the order of the program's, without
     // states. Throws UserError, naming the input, if their number, types or shapes are not the
     // program's, and if the model has states.
-    std::vector<Buffer<>> run(const std::vector<Buffer<>> &inputs, const Made &made = nullptr) const;
+    std::vector<Buffer<>> run(const std::vector<Buffer<>> &inputs, const Made &made = nullptr,
+                              const Called &called = nullptr) const;
     // The same for a model with states, which the run replaces by the next ones.
-    std::vector<Buffer<>> run(const std::vector<Buffer<>> &inputs, ModelState &state, const Made &made = nullptr) const;
+    std::vector<Buffer<>> run(const std::vector<Buffer<>> &inputs, ModelState &state, const Made &made = nullptr,
+                              const Called &called = nullptr) const;
     // The states before the first run: zeros.
     ModelState new_state() const;
     // Arrays for repeated runs, which are used in place, and states, which are zeros at first.

@@ -10,7 +10,10 @@
 #include <algorithm>
 #include <cctype>
 #include <cstring>
+#include <functional>
+#include <map>
 #include <set>
+#include <string_view>
 
 namespace kumiko::graph {
 
@@ -100,43 +103,121 @@ LibraryDescription describe_library(const Model &model, const ModelLibraryOption
     return library;
 }
 
-void add_model(LibraryDescription &library, const Model &model, const ModelLibraryOptions &options) {
-    if (!is_identifier(options.name))
-        throw UserError(fmt::format("\"{}\" cannot be the name of a C function; legal are a letter, then letters, "
-                                    "digits and underscores",
-                                    options.name));
-    for (const LibraryModel &other : library.models) {
-        if (other.name == options.name)
-            throw UserError(fmt::format("library {}: two models are named {}", library.name, options.name));
+namespace {
+
+// Appends constants to the data of a model, and returns their offsets. Equal bytes are stored once.
+class Constants {
+public:
+    std::vector<int64_t> add(std::string &data, const std::vector<Buffer<>> &constants) {
+        std::vector<int64_t> offsets;
+        for (const Buffer<> &constant : constants) {
+            const Buffer<> elements = dense(constant);
+            const std::string_view bytes(static_cast<const char *>(elements.data()),
+                                         elements.number_of_elements() * size_t(elements.type().bytes()));
+            offsets.push_back(find(data, bytes));
+        }
+        return offsets;
     }
-    // Layouts and packed weights fit one target, so a library for several has neither.
-    const bool layouts = options.model.layouts && options.targets.size() == 1;
-    Program program = make_program(make_graph(model, options.model), options.model.groups, options.model.states,
-                                   layouts ? estimated_seconds(Target::named(options.targets[0])) : nullptr);
-    std::vector<PreparedKernel> prepared;
-    if (options.targets.size() == 1)
-        prepared = prepare(program, Target::named(options.targets[0]),
-                           {.pack = options.model.pack, .source = options.model.source});
-    std::map<std::string, size_t> known; // kernels by formula and schedule
+
+private:
+    int64_t find(std::string &data, std::string_view bytes) {
+        auto &same = known_[std::hash<std::string_view>()(bytes)];
+        for (const auto &[offset, size] : same) {
+            if (std::string_view(data).substr(size_t(offset), size) == bytes) return offset;
+        }
+        while (data.size() % tensor_alignment) data += '\0';
+        same.emplace_back(int64_t(data.size()), bytes.size());
+        data.append(bytes);
+        return same.back().first;
+    }
+
+    std::map<size_t, std::vector<std::pair<int64_t, size_t>>> known_; // by hash: offset, bytes
+};
+
+// A program of the model for one target, with the numbers of its kernels in the library and the
+// offsets of its constants in the model's data.
+struct TargetProgram {
+    std::string target; // as LibraryProgram::target
+    Program program;    // without constants
+    std::vector<size_t> kernels;
+    std::vector<int64_t> offsets;
+};
+
+// Adds the kernels of a program to the library, and returns their numbers. `only`: the target that
+// they are for; "": the library's.
+std::vector<size_t> add_kernels(LibraryDescription &library, const Program &program,
+                                const std::vector<PreparedKernel> &prepared, const std::string &only) {
+    std::map<std::string, size_t> known; // kernels by formula, schedule and target
     const auto key = [](const LibraryKernel &k) {
-        return k.op.hash() + (k.schedule ? k.schedule->schedule->dump() : "");
+        return fmt::format("{} {} {}", k.op.hash(), k.schedule->schedule->dump(), fmt::join(k.targets, ","));
     };
     for (size_t n = 0; n < library.kernels.size(); n++) {
         if (library.kernels[n].internal) known.emplace(key(library.kernels[n]), n);
     }
-    std::vector<size_t> numbers; // of the program's kernels in the library
+    std::vector<size_t> numbers;
     for (size_t n = 0; n < program.kernels.size(); n++) {
         LibraryKernel kernel{fmt::format("kernel{}", library.kernels.size()), program.kernels[n]};
-        if (!prepared.empty()) kernel.schedule = prepared[n].from;
+        kernel.schedule = prepared[n].from;
         kernel.internal = true;
+        if (!only.empty()) kernel.targets = {only};
         const auto [at, fresh] = known.emplace(key(kernel), library.kernels.size());
         numbers.push_back(at->second);
         if (fresh) library.kernels.push_back(std::move(kernel));
     }
-    LibraryModel made;
-    made.name = options.name, made.origin = model.name();
+    return numbers;
+}
+
+// Places the programs in the arena, whose size is the largest. `workspaces`: of the library's
+// kernels; empty: none.
+void take_plans(LibraryModel &m, const std::vector<TargetProgram> &programs, const std::vector<int64_t> &workspaces) {
+    m.programs.clear();
+    m.arena_bytes = m.arena_bound = 0;
+    for (const TargetProgram &p : programs) {
+        Program placed = p.program;
+        std::vector<int64_t> own;
+        for (const size_t n : p.kernels) own.push_back(workspaces.empty() ? 0 : workspaces.at(n));
+        place(placed, own);
+        m.programs.push_back({p.target, steps_of(placed, placed.steps, p.offsets, p.kernels)});
+        if (placed.arena_bytes >= m.arena_bytes) m.arena_bytes = placed.arena_bytes, m.arena_bound = placed.arena_bound;
+    }
+}
+
+// Outputs of a model, computed node by node, so that neither groups nor their schedules are
+// trusted. Inputs that are constants take their places among the model's.
+std::vector<Buffer<>> reference_outputs(const Model &model, const CompileModelOptions &options,
+                                        const std::vector<LibraryState> &states, const std::vector<SizedOutput> &sized,
+                                        const std::vector<Buffer<>> &inputs) {
+    std::vector<Buffer<>> all, outputs;
+    size_t next = 0;
+    for (const ValueInfo &in : model.graph().inputs) {
+        const auto constant = options.constants.find(in.name);
+        const auto state =
+            std::find_if(states.begin(), states.end(), [&](const LibraryState &s) { return s.origin == in.name; });
+        if (state != states.end()) { // of the first run
+            all.emplace_back(state->type, state->extents);
+            std::memset(all.back().data(), 0, all.back().size_in_bytes());
+            continue;
+        }
+        all.push_back(constant == options.constants.end() ? inputs.at(next++) : constant->second);
+    }
+    EvaluateOptions evaluation;
+    evaluation.run = run_by_kernels();
+    const std::vector<Buffer<>> results = evaluate(model, all, evaluation);
+    for (size_t o = 0; o < results.size(); o++) {
+        const std::string &name = model.graph().outputs[o].name;
+        if (std::none_of(states.begin(), states.end(), [&](const LibraryState &s) { return s.next == name; }))
+            outputs.push_back(results[o]);
+    }
+    std::map<size_t, int64_t> sizes; // by the position of the output
+    for (const SizedOutput &s : sized) sizes[s.size] = outputs[s.output].extent(s.axis);
+    for (const auto &[size, extent] : sizes) outputs.push_back(int64_tensor({extent}, {}));
+    return outputs;
+}
+
+// The arrays of the model, which are the same for all targets.
+void describe_arrays(LibraryModel &made, const Program &program, bool weights_file) {
     std::set<std::string> taken;
-    if (options.weights_file) taken.insert("weights"); // a field beside the arrays
+    if (weights_file) taken.insert("weights"); // a field beside the arrays
     if (!program.states.empty()) taken.insert("state");
     made.inputs = tensors_of(program.inputs, taken), made.outputs = tensors_of(program.outputs, taken);
     for (const SizedOutput &s : program.sized) {
@@ -146,58 +227,48 @@ void add_model(LibraryDescription &library, const Model &model, const ModelLibra
     made.state_bytes = program.state_bytes;
     for (const ProgramState &s : program.states)
         made.states.push_back({s.tensor.name, s.next, s.tensor.type, s.tensor.extents, s.offset});
-    std::vector<int64_t> offsets; // of the constants
-    for (const Buffer<> &constant : program.constants) {
-        while (made.data.size() % tensor_alignment) made.data += '\0';
-        offsets.push_back(static_cast<int64_t>(made.data.size()));
-        const Buffer<> elements = dense(constant);
-        made.data.append(static_cast<const char *>(elements.data()),
-                         elements.number_of_elements() * size_t(elements.type().bytes()));
+}
+
+} // namespace
+
+void add_model(LibraryDescription &library, const Model &model, const ModelLibraryOptions &options) {
+    if (!is_identifier(options.name))
+        throw UserError(fmt::format("\"{}\" cannot be the name of a C function; legal are a letter, then letters, "
+                                    "digits and underscores",
+                                    options.name));
+    for (const LibraryModel &other : library.models) {
+        if (other.name == options.name)
+            throw UserError(fmt::format("library {}: two models are named {}", library.name, options.name));
     }
+    LibraryModel made;
+    made.name = options.name, made.origin = model.name();
     made.threads = options.threads, made.weights_file = options.weights_file;
-    // Only the plan of the program is kept, not its constants.
-    program.constants.clear();
-    const auto take_plan = [offsets, numbers](LibraryModel &m, const Program &placed) {
-        m.steps = steps_of(placed, placed.steps, offsets, numbers);
-        m.arena_bytes = placed.arena_bytes, m.arena_bound = placed.arena_bound;
+    const FixedGraph graph = make_graph(model, options.model);
+    Constants constants;
+    std::vector<TargetProgram> programs;
+    for (const std::string &name : options.targets) {
+        const Target target = Target::named(name);
+        Program program = make_program(graph, options.model.groups, options.model.states,
+                                       options.model.layouts ? estimated_seconds(target) : nullptr);
+        const std::vector<PreparedKernel> prepared =
+            prepare(program, target, {.pack = options.model.pack, .source = options.model.source});
+        const bool several = options.targets.size() > 1;
+        TargetProgram p{several ? target.cpu.name : "", {}, {}, {}};
+        p.kernels = add_kernels(library, program, prepared, several ? name : "");
+        p.offsets = constants.add(made.data, program.constants);
+        program.constants.clear();
+        p.program = std::move(program);
+        programs.push_back(std::move(p));
+    }
+    if (programs.empty()) throw UserError("a library needs a target; `host` is this machine");
+    describe_arrays(made, programs[0].program, options.weights_file);
+    made.reference = [model, options = options.model, states = made.states,
+                      sized = programs[0].program.sized](const std::vector<Buffer<>> &inputs) {
+        return reference_outputs(model, options, states, sized, inputs);
     };
-    take_plan(made, program);
-    made.place = [program, numbers, take_plan](LibraryModel &m, const std::vector<int64_t> &workspaces) {
-        Program placed = program;
-        std::vector<int64_t> own;
-        for (const size_t n : numbers) own.push_back(workspaces.at(n));
-        place(placed, own);
-        take_plan(m, placed);
-    };
-    // Node by node, so that neither groups nor their schedules are trusted. Inputs that are
-    // constants take their places among the model's.
-    made.reference = [model, options, states = made.states,
-                      sized = program.sized](const std::vector<Buffer<>> &inputs) {
-        std::vector<Buffer<>> all, outputs;
-        size_t next = 0;
-        for (const ValueInfo &in : model.graph().inputs) {
-            const auto constant = options.model.constants.find(in.name);
-            const auto state =
-                std::find_if(states.begin(), states.end(), [&](const LibraryState &s) { return s.origin == in.name; });
-            if (state != states.end()) { // of the first run
-                all.emplace_back(state->type, state->extents);
-                std::memset(all.back().data(), 0, all.back().size_in_bytes());
-                continue;
-            }
-            all.push_back(constant == options.model.constants.end() ? inputs.at(next++) : constant->second);
-        }
-        EvaluateOptions evaluation;
-        evaluation.run = run_by_kernels();
-        const std::vector<Buffer<>> results = evaluate(model, all, evaluation);
-        for (size_t o = 0; o < results.size(); o++) {
-            const std::string &name = model.graph().outputs[o].name;
-            if (std::none_of(states.begin(), states.end(), [&](const LibraryState &s) { return s.next == name; }))
-                outputs.push_back(results[o]);
-        }
-        std::map<size_t, int64_t> sizes; // by the position of the output
-        for (const SizedOutput &s : sized) sizes[s.size] = outputs[s.output].extent(s.axis);
-        for (const auto &[size, extent] : sizes) outputs.push_back(int64_tensor({extent}, {}));
-        return outputs;
+    take_plans(made, programs, {});
+    made.place = [programs](LibraryModel &m, const std::vector<int64_t> &workspaces) {
+        take_plans(m, programs, workspaces);
     };
     library.models.push_back(std::move(made));
 }

@@ -90,6 +90,14 @@ bool GraphFixer::add_selection(const Node &node) {
             inputs[1].type != f32)
             throw UserError(node.label() + ": its inputs are not boxes [batches, boxes, 4] and scores [batches, "
                                            "classes, boxes] of f32");
+        for (size_t n = 2; n < 5; n++) {
+            const Type legal = n == 2 ? i64 : f32;
+            if (node.has_input(n) && (inputs[n].type != legal || inputs[n].extents.size() > 1 ||
+                                      product(inputs[n].extents, 0, inputs[n].extents.size()) != 1))
+                throw UserError(fmt::format("{}: its input {}, \"{}\", is {}[{}]; legal is one element of {}",
+                                            node.label(), n, node.inputs[n], type_name(inputs[n].type),
+                                            fmt::join(inputs[n].extents, ","), type_name(legal)));
+        }
         int64_t most = node.has_input(2) ? b[1] : 0;
         if (node.has_input(2) && inputs[2].constant)
             most = std::clamp<int64_t>(*static_cast<const int64_t *>(inputs[2].value->copy().data()), 0, b[1]);

@@ -140,7 +140,21 @@ SimplifyReport simplify(FixedGraph &graph, const SimplifyOptions &options) {
     SimplifyReport report = Simplifying(rewriter, options).run();
     report.nodes_before = graph.nodes.size();
     graph = rewriter.finish();
+    for (std::shared_ptr<const FixedGraph> &inner : graph.graphs) {
+        auto changed = std::make_shared<FixedGraph>(*inner);
+        report.add(simplify(*changed, options));
+        inner = std::move(changed);
+    }
     return report;
+}
+
+void SimplifyReport::add(const SimplifyReport &other) {
+    nodes_before += other.nodes_before, nodes_after += other.nodes_after;
+    bytes_before += other.bytes_before, bytes_after += other.bytes_after;
+    for (const auto &[name, count] : other.rules) {
+        Count &all = rules[name];
+        all.applied += count.applied, all.nodes += count.nodes, all.bytes += count.bytes;
+    }
 }
 
 std::string SimplifyReport::text() const {

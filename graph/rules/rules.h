@@ -49,11 +49,12 @@ struct SimplifyReport {
     std::map<std::string, Count> rules; // those that applied
     size_t nodes_before = 0, nodes_after = 0;
     int64_t bytes_before = 0, bytes_after = 0; // of all values that nodes make
-    std::string text() const;                  // a line for the whole and one for each rule
+    void add(const SimplifyReport &other);
+    std::string text() const; // a line for the whole and one for each rule
 };
 
-// Applies rules until none applies. Values that are the graph's inputs and outputs keep their
-// names, types and extents.
+// Applies rules until none applies, also to the graphs of control flow. Values that are a graph's
+// inputs and outputs keep their names, types and extents.
 //
 // It ends, because each application makes smaller, in lexicographic order: the number of elements
 // that windows compute; the number of batch normalisations, divisions, powers, direct convolutions,

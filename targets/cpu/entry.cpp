@@ -38,7 +38,7 @@ public:
         choose(entry, f, ready);
         if (entry.internal)
             f->setVisibility(llvm::GlobalValue::HiddenVisibility);
-        else
+        else if (entry.with_packed_form)
             packed(entry, f);
     }
 

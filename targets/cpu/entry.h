@@ -35,13 +35,14 @@ struct Entry {
     bool counts = false;
     // For other objects of the library only: hidden, without a packed form.
     bool internal = false;
+    bool with_packed_form = true;
 };
 
 // One object with the functions NAME and NAME_packed(void *const *tensors, const int64_t *sizes) of
-// each entry. If no variant applies, an entry returns KUMIKO_MISSING_FEATURE with a text that names
-// what the last variant needs. Undefined symbols are the variants' symbols, the hooks
-// <runtime_prefix>_cpu_features, _require_features and, if a variant needs AMX, _request_tiles, and
-// the variable _ready_features (runtime/cpu_features.c).
+// each entry with a packed form. If no variant applies, an entry returns KUMIKO_MISSING_FEATURE
+// with a text that names what the last variant needs. Undefined symbols are the variants' symbols,
+// the hooks <runtime_prefix>_cpu_features, _require_features and, if a variant needs AMX,
+// _request_tiles, and the variable _ready_features (runtime/cpu_features.c).
 ObjectFile compile_entries(const std::vector<Entry> &entries, const CpuTarget &target,
                            const std::string &runtime_prefix);
 

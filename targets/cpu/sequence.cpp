@@ -16,7 +16,10 @@ public:
     SequenceBuilder(cpu::BaselineModule &made, const Sequence &sequence, std::string prefix)
         : context_(made.context), module_(made.module), sequence_(sequence), prefix_(std::move(prefix)), ir_(context_) {
         auto *type = llvm::FunctionType::get(ir_.getInt32Ty(), {ir_.getPtrTy(), ir_.getPtrTy(), ir_.getPtrTy()}, false);
-        function_ = llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage, sequence.name, module_);
+        function_ =
+            llvm::Function::Create(type, llvm::GlobalValue::ExternalLinkage,
+                                   sequence.name + (sequence.target.empty() ? "" : "." + sequence.target), module_);
+        if (!sequence.target.empty()) function_->setVisibility(llvm::GlobalValue::HiddenVisibility);
         made.set_attributes(*function_);
         ir_.SetInsertPoint(block("entry"));
     }
@@ -290,7 +293,7 @@ ObjectFile compile_sequence(const Sequence &sequence, const CpuTarget &target, c
     SequenceBuilder builder(made, sequence, runtime_prefix);
     builder.run();
     if (sequence.reset) builder.add_reset(made);
-    if (sequence.weights) builder.add_check_of_weights(made);
+    if (sequence.weights && !sequence.weights->check.empty()) builder.add_check_of_weights(made);
     return made.emit();
 }
 

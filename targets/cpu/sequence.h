@@ -82,7 +82,8 @@ struct SequenceStep {
 // Weights in a file, which the caller passes as a tensor (runtime/kumiko_runtime.h).
 struct SequenceWeights {
     size_t tensor = 0;
-    // int CHECK(const void *file, size_t bytes), which checks all of the file
+    // int CHECK(const void *file, size_t bytes), which checks all of the file; "": another
+    // sequence of the model has it
     std::string check;
     std::string model;            // for messages
     uint64_t bytes = 0, hash = 0; // of the file, of its data
@@ -98,6 +99,7 @@ struct SequenceReset {
 struct Sequence {
     // int NAME(void *const *tensors, void *arena, const kumiko_context *context)
     std::string name;
+    std::string target;                          // the function is NAME.TARGET, hidden; "": NAME
     std::vector<std::string> tensors;            // names, for messages
     std::string data;                            // symbol of the read-only bytes; "" for none
     std::optional<SequenceWeights> weights = {}; // in place of `data`

@@ -180,6 +180,8 @@ TEST_CASE("Python gives the memory of states, and reads outputs whose sizes depe
         .save((folder / "net.onnx").string());
     must_run("cd " + folder.string() + " && " + kumiko_command +
              " build net.onnx --state auto -o out --shared --quiet");
+    CHECK(read(folder / "out/net.h").find("void *state; /* NET_STATE_BYTES bytes, aligned to 4; net_reset() sets ") !=
+          std::string::npos);
     CHECK_EQ(python(folder, std::string(helpers) + R"(
 module = tvm_ffi.load_module("out/libnet.so")
 print(module.state_bytes(), module.net_state_bytes())

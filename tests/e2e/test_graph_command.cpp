@@ -214,6 +214,30 @@ TEST_CASE("the first value that differs from ONNX Runtime's is saved as a test")
     CHECK_EQ(run(folder, "run m.onnx --input x.npy --against tflite").first, 1);
 }
 
+TEST_CASE("kernels and outputs of a model are compared with f64") {
+    const TemporaryFolder folder;
+    graph::Model::parse_text("<ir_version: 10, opset_import: [\"\" : 21]>\n"
+                             "m (float[2, 3] x, int64[2] i) => (float[2, 2] y, int64[3] k)\n"
+                             "<float[3, 2] w = {1, 2, 3, 4, 5, 6}, float[2] b = {0.1, -0.2}>\n"
+                             "{ p = MatMul(x, w) s = Add(p, b) t = Softmax(s) y = Gather(t, i) k = ArgMax<keepdims = 0>"
+                             "(x) }",
+                             "text")
+        .save((folder.path() / "m.onnx").string());
+    Buffer<float> x({2, 3});
+    for (int n = 0; n < 6; n++) x(n / 3, n % 3) = 0.3f * float(n) - 1;
+    Buffer<int64_t> i({2});
+    i(0) = 1, i(1) = 0;
+    save_npy((folder.path() / "x.npy").string(), x), save_npy((folder.path() / "i.npy").string(), i);
+    const auto [status, out] = run(folder, "run m.onnx --input x.npy --input i.npy --against f64");
+    CAPTURE(out);
+    CHECK_EQ(status, 0);
+    CHECK(out.find(" kernel calls are within the bounds of f64 on the same inputs; the largest error is ") !=
+          std::string::npos);
+    CHECK(out.find("\ny: ") != std::string::npos);
+    CHECK(out.find("\nk: 0 of the largest element from f64") != std::string::npos);
+    CHECK_EQ(run(folder, "run m.onnx --nodes --input x.npy --input i.npy --against f64").first, 1);
+}
+
 TEST_CASE("a model with sizes that depend on data is shown in stages, run and compared") {
     const TemporaryFolder folder;
     // "rows" has one row for each iteration, of which there are n.

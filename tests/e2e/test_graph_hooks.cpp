@@ -258,7 +258,7 @@ TEST_CASE("a model runs with the program's threads, allocates nothing, and gives
     must_run(in + "cc -std=c11 -Wall -Wextra -Werror -O1 app.c -Iout out/libnet.a -lm -lpthread -o app");
     const Json manifest = load_json((folder / "out/manifest.json").string());
     const Json &model = manifest["models"][0];
-    const size_t steps = model["steps"].size();
+    const size_t steps = model["programs"][0]["steps"].size();
     CHECK_GE(steps, 6);
     CHECK_EQ(model["threads"], 3);
     CHECK_EQ(must_run(in + "./app"), "loops 1, allocations 0, steps " + std::to_string(steps) + " " +
@@ -266,7 +266,7 @@ TEST_CASE("a model runs with the program's threads, allocates nothing, and gives
 
     std::string listed;
     for (size_t n = 0; n < steps; n++) {
-        const Json &step = model["steps"][n];
+        const Json &step = model["programs"][0]["steps"][n];
         listed += "step " + std::to_string(n) + ": ";
         for (size_t o = 0; o < step["operators"].size(); o++)
             listed += (o ? " " : "") + step["operators"][o].get<std::string>();
@@ -343,11 +343,11 @@ TEST_CASE("iterations of nested parallel loops have workspaces of their own") {
     LibraryStep step;
     step.kernel = 0;
     step.arguments = {{SequencePointer::Base::Tensor, 0, 0}, {SequencePointer::Base::Tensor, 1, 0}};
-    model.steps = {step};
+    model.programs = {{"", {step}}};
     std::vector<int64_t> given;
     model.place = [&](LibraryModel &m, const std::vector<int64_t> &workspaces) {
         given = workspaces;
-        m.steps[0].workspace = 0, m.arena_bytes = workspaces[0];
+        m.programs[0].steps[0].workspace = 0, m.arena_bytes = workspaces[0];
     };
     library.models = {model};
     const fs::path folder = scratch("graph_hooks", "nested");

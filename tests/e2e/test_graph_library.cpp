@@ -2,9 +2,11 @@
 // Links: graph/build
 // Cost: 60
 #include "graph/build/model_library.h"
+#include "support/json.h"
 #include "tests/e2e/shell.h"
 
 #include <fstream>
+#include <map>
 
 using namespace kumiko;
 using namespace kumiko::e2e;
@@ -246,6 +248,72 @@ int main(void) {
                  legal);
 }
 
+TEST_CASE("a library for several processors has a program for each, with weights in its packing or plain") {
+    const fs::path folder = scratch("graph_library", "levels");
+    // Large enough to be packed.
+    graph::Model::parse_text("<ir_version: 10, opset_import: [\"\" : 21]>\n"
+                             "m (float[1,16,20,20] x, float[32] b) => (float[1,32,20,20] y) {\n"
+                             "  one = Constant <value_float = 0.25> () s = Constant <value_ints = [32, 16, 3, 3]> ()\n"
+                             "  n = Constant <value_int = 4608> () zero = Constant <value_int = 0> ()\n"
+                             "  step = Constant <value_int = 1> () r = Range(zero, n, step) f = Cast <to = 1> (r)\n"
+                             "  g = Sin(f) w = Reshape(g, s) y = Conv <pads = [1, 1, 1, 1]> (x, w, b) }",
+                             "text")
+        .save((folder / "m.onnx").string());
+    const std::string in = "cd " + folder.string() + " && ";
+    std::map<std::string, int64_t> weights;
+    for (const std::string targets : {"x86-64-avx2", "x86-64-avx512,x86-64-avx2", "x86-64-amx,x86-64-avx2",
+                                      "x86-64-amx,x86-64-avx2 --plain-weights"}) {
+        CAPTURE(targets);
+        must_run(in + kumiko_command + " build m.onnx -o out --quiet --target " + targets);
+        must_run(in + "cc -std=c11 out/m_selftest.c out/libm.a -lm -lpthread -o selftest");
+        CHECK_EQ(must_run(in + "./selftest"), "m: 1 functions, 24 samples: 1 passed, 0 failed\n");
+        const Json model = load_json((folder / "out/manifest.json").string()).at("models").at(0);
+        weights[targets] = model.at("weights_bytes").get<int64_t>();
+        std::string named;
+        for (const Json &p : model.at("programs"))
+            named += p.at("target").is_null() ? "any" : p.at("target").get<std::string>() + ",";
+        const size_t end = targets.find(' ');
+        CHECK_EQ(named, targets == "x86-64-avx2" ? "any" : targets.substr(0, end) + ",");
+    }
+    const int64_t plain = 4 * 32 * 16 * 9;
+    CHECK_GE(weights["x86-64-avx2"], plain);
+    CHECK_GT(weights["x86-64-amx,x86-64-avx2"], 2 * plain - 1); // two packings
+    CHECK_EQ(weights["x86-64-amx,x86-64-avx2 --plain-weights"], plain);
+}
+
+TEST_CASE("several models are one library, and share kernels") {
+    const fs::path folder = scratch("graph_library", "several");
+    save_model(folder / "one.onnx", "2"), save_model(folder / "two.onnx", "100");
+    graph::Model::parse_text("<ir_version: 10, opset_import: [\"\" : 21]>\n"
+                             "m (float[B,4] z) => (float[B,4] y) { y = Abs(z) }",
+                             "text")
+        .save((folder / "other.onnx").string());
+    const std::string in = "cd " + folder.string() + " && ";
+    must_run(in + kumiko_command +
+             " build one.onnx two.onnx other.onnx --size N=3 --size B=2 --name all -o out --quiet");
+    std::string source = program;
+    for (const std::string name : {"#include \"one.h\"\n", "#include \"two.h\"\n"})
+        source.replace(source.find(name), name.size(),
+                       name.find("one") != std::string::npos ? "#include \"all.h\"\n" : "");
+    for (size_t at; (at = source.find("one_error")) != std::string::npos;) source.replace(at, 3, "all");
+    std::ofstream(folder / "app.c") << source;
+    must_run(in + "cc -std=c11 -Wall -Wextra -Werror app.c -Iout out/liball.a -lm -lpthread -o app");
+    const std::string printed = must_run(in + "./app");
+    CHECK_MESSAGE(printed.find("two 200 99\n") != std::string::npos, printed);
+    must_run(in + "cc -std=c11 out/all_selftest.c out/liball.a -lm -lpthread -o selftest");
+    CHECK_MESSAGE(must_run(in + "./selftest").find("3 passed, 0 failed") != std::string::npos, printed);
+    must_run(in + kumiko_command + " build one.onnx --size N=3 -o single --quiet");
+    const auto kernels = [&](const std::string &out) {
+        return load_json((folder / out / "manifest.json").string()).at("kernels").size();
+    };
+    CHECK_EQ(kernels("out"), kernels("single") + 1);
+    std::string text;
+    CHECK_EQ(
+        run(in + kumiko_command + " build one.onnx other.onnx --size N=3 --size B=2 --size M=2 -o no --quiet", text),
+        1);
+    CHECK_EQ(text, "kumiko: --size M=2: no model has \"M\"; there are: B, N\n");
+}
+
 TEST_CASE("bad arguments of a build from a model") {
     const fs::path folder = scratch("graph_library", "errors");
     save_model(folder / "one.onnx", "2");
@@ -267,6 +335,12 @@ TEST_CASE("bad arguments of a build from a model") {
         refused("one.onnx --size N=3 --constant i=0,b -o out"),
         "kumiko: --constant i=0,b: \"b\" is no whole number; legal are int64 values separated by commas, or a file "
         "*.npy or *.pb\n");
+    CHECK_EQ(refused("one.onnx --size N=3 --shared --weights file -o out"),
+             "kumiko: --shared makes functions for Python, which have no argument for weights in a file; legal is "
+             "--weights object\n");
+    CHECK_EQ(refused("one.onnx kernels.json --size N=3 -o out"),
+             "kumiko: several files are one library only if all are models, with names that end in .onnx; a list of "
+             "kernels is alone\n");
     CHECK_FALSE(fs::exists(folder / "out"));
 }
 

@@ -229,7 +229,24 @@ TEST_CASE("states are found by names, and wrong ones are refused") {
                                "output = Neg(input) stateN = Abs(state)")
                              .graph()),
              StatePairs{{"state", "stateN"}});
-    CHECK(find_states(model("(float[2] input) => (float[2] output)", "output = Neg(input)").graph()).empty());
+    // Names of streams, other shapes and other types are no states.
+    CHECK(find_states(model("(float[2] input, float[2] audio_in, float[2] x, float[2] h, float[2] cache_in) => "
+                            "(float[2] output, float[2] audio_out, float[2] x_out, float[3] h_out, int64[2] cache_out)",
+                            "output = Neg(input) audio_out = Neg(audio_in) x_out = Neg(x) h_out = Concat<axis = 0>(h, "
+                            "one) cache_out = Cast<to = 7>(cache_in)",
+                            "float[1] one = {1}")
+                          .graph())
+              .empty());
+    CHECK_EQ(find_states(
+                 model("(float[n, 2] cache_in_0, float[2] \"past_key_values.0.key\", float[2] cnn_cache, float[2] "
+                       "output_h, float[2] input_h) => (float[m, 2] cache_out_0, float[2] \"present.0.key\", "
+                       "float[2] r_cnn_cache, float[2] y)",
+                       "cache_out_0 = Neg(cache_in_0) \"present.0.key\" = Neg(\"past_key_values.0.key\") r_cnn_cache = "
+                       "Neg(cnn_cache) y = Add(output_h, input_h)")
+                     .graph()),
+             StatePairs{{"cache_in_0", "cache_out_0"},
+                        {"past_key_values.0.key", "present.0.key"},
+                        {"cnn_cache", "r_cnn_cache"}});
     CHECK_EQ(refused(m, {.states = {{"g", "hn"}}}),
              "m has no input \"g\" to be a state; there are: x, h, in_cache, c, past_k");
     CHECK_EQ(refused(m, {.states = {{"h", "hn"}, {"h", "y"}}}), "m: the input \"h\" is in two states");

@@ -128,6 +128,17 @@ void check_same(const FixedGraph &before, const FixedGraph &after, Rounding roun
 
 } // namespace
 
+TEST_CASE("rules apply to the graphs of control flow, and the report counts them") {
+    FixedGraph graph = fixed("(bool c, float[2] x) => (float[2] y) { y = If(c) <"
+                             "then_branch = t () => (float[2] u) { a = Abs(x) i = Identity(a) u = Neg(i) }, "
+                             "else_branch = e () => (float[2] v) { v = Neg(x) }> }");
+    REQUIRE_EQ(graph.graphs.size(), 2);
+    const SimplifyReport report = simplify(graph);
+    CHECK_EQ(ops_of(*graph.graphs[0]), "Abs Neg");
+    CHECK_EQ(ops_of(*graph.graphs[1]), "Neg");
+    CHECK_EQ(report.nodes_before, report.nodes_after + 1);
+}
+
 TEST_CASE("the example of each rule becomes its result, with the same values") {
     for (const Rule &rule : all_rules()) {
         CAPTURE(rule.name);

@@ -65,6 +65,21 @@ TEST_CASE("selections have the largest size, and the actual one as an output") {
                 "y = NonMaxSuppression<center_point_box = 1>(b, s, most)"));
 }
 
+TEST_CASE("inputs of NonMaxSuppression have one element of the stated type") {
+    const auto refused = [](const std::string &most, const std::string &overlap) {
+        return refusal([&] {
+            CompiledModel::compile(model("(float[1, 6, 4] b, float[1, 2, 6] s) => (int64[n, 3] y)",
+                                         "y = NonMaxSuppression(b, s, most, overlap)", most + ", " + overlap));
+        });
+    };
+    CHECK_EQ(refused("int32[1] most = {2}", "float[1] overlap = {0.5}"),
+             "node NonMaxSuppression of \"y\": its input 2, \"most\", is i32[1]; legal is one element of i64");
+    CHECK_EQ(refused("int64[2] most = {2, 3}", "float[1] overlap = {0.5}"),
+             "node NonMaxSuppression of \"y\": its input 2, \"most\", is i64[2]; legal is one element of i64");
+    CHECK_EQ(refused("int64[1] most = {2}", "double overlap = {0.5}"),
+             "node NonMaxSuppression of \"y\": its input 3, \"overlap\", is f64[]; legal is one element of f32");
+}
+
 TEST_CASE("elementwise operators take values whose first extent depends on data") {
     const Program p = check(model("(float[5, 4] x, bool[5] c) => (float[n, 4] y, float[n, 4] z)",
                                   "s = Compress<axis = 0>(x, c) t = Neg(s) y = Sub(t, k) z = Max(y, s)",
