@@ -3,7 +3,7 @@
 #include "dsl/buffer_elements.h"
 #include "dsl/halide_passes.h"
 #include "dsl/math.h"
-#include "dsl/types.h"
+#include "dsl/narrow_types.h"
 #include "support/error.h"
 
 #include <algorithm>
@@ -75,7 +75,7 @@ StoredValue Call::stored_input(size_t n) {
     std::vector<Axis> axes;
     for (size_t d = 0; d < a.extents.size(); d++)
         axes.push_back(ranging(scope_.next_input() + "_" + std::to_string(d), a.extents[order.empty() ? d : order[d]]));
-    stored_[n] = StoredValue(scope_.input(node.inputs[n], a.type, axes), order);
+    stored_[n] = StoredValue(scope_.input(node.inputs[n], stored_type(a.type), axes), order);
     return *stored_[n];
 }
 
@@ -246,6 +246,16 @@ const Operator *find_operator(const std::string &op, int opset, const std::strin
         if (row.domain == domain && row.since <= opset && (!best || row.since > best->since)) best = &row;
     }
     return best;
+}
+
+bool takes_any_type(const Operator &op) {
+    static const std::set<std::string> all = {
+        "Cast",      "CastLike", "Concat",          "Constant",  "DepthToSpace",     "DequantizeLinear",
+        "Expand",    "Flatten",  "Gather",          "GatherND",  "GatherElements",   "Identity",
+        "If",        "Loop",     "OptionalGetElement", "OptionalHasElement", "QuantizeLinear", "Reshape",
+        "ReverseSequence", "Shape", "Size", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose",
+        "Unsqueeze", "Where"};
+    return (op.domain.empty() || op.domain == "kumiko.control") && all.count(op.op);
 }
 
 Unsupported no_formula(const Node &node) {

@@ -27,7 +27,7 @@ struct View {
         Expr number;    // a constant
     };
 
-    Type type;
+    Type type; // elements are of stored_type(type)
     Extents extents;
     std::function<Element(const Indices &)> at;
     std::shared_ptr<const Padding> padding = nullptr; // if the view is one
@@ -199,6 +199,10 @@ struct Operator {
 // Returns null if the operator has no formula in this version of its domain's operator set. The
 // domain "" is ai.onnx.
 const Operator *find_operator(const std::string &op, int opset, const std::string &domain = "");
+
+// Whether the operator only moves elements, or converts them from and to each type: its inputs may
+// be of types with which formulas do not compute (dsl/narrow_types.h).
+bool takes_any_type(const Operator &op);
 
 // The error of a node whose operator has no formula.
 Unsupported no_formula(const Node &node);

@@ -2,7 +2,7 @@
 
 #include "dsl/buffer_elements.h"
 #include "dsl/halide_passes.h"
-#include "dsl/types.h"
+#include "dsl/narrow_types.h"
 #include "support/error.h"
 
 #include <algorithm>
@@ -95,7 +95,13 @@ public:
         std::vector<std::optional<Call::Argument>> arguments;
         for (size_t n = 0; n < node.inputs.size(); n++) {
             arguments.emplace_back();
-            if (node.has_input(n)) arguments.back() = argument(node.inputs[n], *op);
+            if (!node.has_input(n)) continue;
+            arguments.back() = argument(node.inputs[n], *op);
+            const Type type = arguments.back()->type;
+            if (is_narrow(type) && !takes_any_type(*op))
+                throw Unsupported(fmt::format("{}: its input \"{}\" is {}; supported are casts, moves, QuantizeLinear "
+                                              "and DequantizeLinear of this type",
+                                              node.label(), node.inputs[n], type_name(type)));
         }
         bool cheap = op->dependence == Dependence::Injective;
         for (const std::string &input : node.inputs) cheap = cheap && (!views_.count(input) || cheap_.count(input));
@@ -160,7 +166,9 @@ private:
         Expr e = view.at(Indices(axes.begin(), axes.end()));
         if (quantised_) e = RoundedProducts().mutate(e);
         const Tensor made = compute(tensor, stored, e);
+        const Type type = view.type;
         view = view_of({made, order});
+        view.type = type;
         cheap_.insert(name);
         return made;
     }

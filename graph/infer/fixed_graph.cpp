@@ -1,6 +1,5 @@
 #include "graph/infer/graph_fixer.h"
 
-#include "dsl/interpret.h"
 #include "dsl/types.h"
 #include "graph/infer/onnx_control.h"
 #include "graph/ir/control.h"
@@ -184,7 +183,7 @@ void GraphFixer::add_formula(const Node &node) {
 bool GraphFixer::are_quantised_weights(const Node &node) const {
     if (!node.domain.empty() || node.op != "DequantizeLinear") return false;
     const KnownValue &v = made_.values.at(node.inputs[0]);
-    return v.constant && v.type.bits() == 8 && v.extents.size() >= 2;
+    return v.constant && v.type.bits() <= 8 && v.extents.size() >= 2;
 }
 
 bool GraphFixer::fold(const GroupOp &group) {
@@ -199,8 +198,7 @@ bool GraphFixer::fold(const GroupOp &group) {
     for (const std::string &name : group.outputs) after += made_.bytes(name);
     if (after > std::max(before, max_folded_bytes)) return false;
     const bool large = options_.run && steps_of(*group.op) > max_interpreted_steps;
-    const std::vector<Buffer<>> results =
-        large ? options_.run(*group.op, inputs) : std::vector<Buffer<>>(interpret(*group.op, inputs));
+    const std::vector<Buffer<>> results = run_group(group, inputs, large ? options_.run : nullptr);
     for (size_t o = 0; o < results.size(); o++) define_constant(group.outputs[o], results[o]);
     return true;
 }

@@ -1,7 +1,7 @@
 #include "graph/onnx/decode.h"
 
 #include "dsl/dense.h"
-#include "dsl/types.h"
+#include "dsl/narrow_types.h"
 #include "support/error.h"
 
 #include <fcntl.h>
@@ -78,6 +78,34 @@ int64_t bytes_in(const std::string &text) {
     return value;
 }
 
+// Elements of less than a byte are packed in files, the first one in the lowest bits.
+bool is_packed(Type type) { return is_narrow(type) && type.bits() < 8; }
+int64_t packed_bytes(Type type, int64_t elements) {
+    return is_packed(type) ? (elements * type.bits() + 7) / 8 : elements * type.bytes();
+}
+
+Buffer<> unpacked(Type type, const std::vector<int64_t> &extents, const uint8_t *from) {
+    Buffer<> b(type, extents);
+    auto *to = static_cast<uint8_t *>(b.data());
+    const int bits = type.bits(), unused = 8 - bits, in_byte = 8 / bits;
+    for (size_t n = 0; n < b.number_of_elements(); n++) {
+        const auto high = static_cast<uint8_t>(from[n / size_t(in_byte)] << (unused - int(n % size_t(in_byte)) * bits));
+        to[n] = static_cast<uint8_t>(type.is_int() ? static_cast<int8_t>(high) >> unused : high >> unused);
+    }
+    return b;
+}
+
+std::string packed(const Buffer<> &dense) {
+    const Type type = dense.type();
+    std::string bytes(size_t(packed_bytes(type, int64_t(dense.number_of_elements()))), '\0');
+    const auto *from = static_cast<const uint8_t *>(dense.data());
+    const int bits = type.bits(), in_byte = 8 / bits;
+    for (size_t n = 0; n < dense.number_of_elements(); n++)
+        bytes[n / size_t(in_byte)] |=
+            static_cast<char>((from[n] & ((1 << bits) - 1)) << (int(n % size_t(in_byte)) * bits));
+    return bytes;
+}
+
 // The bytes of external data, with an owner.
 Buffer<> external_tensor(const onnx::TensorProto &t, const Source &source, Type type,
                          const std::vector<int64_t> &extents, int64_t bytes) {
@@ -109,6 +137,7 @@ Buffer<> external_tensor(const onnx::TensorProto &t, const Source &source, Type 
         throw UserError(fmt::format("{}: tensor \"{}\" needs {} bytes of \"{}\" from byte {} on, which has {}",
                                     source.name, t.name(), bytes, location, offset, file->bytes));
     auto *begin = static_cast<uint8_t *>(file->data) + offset;
+    if (is_packed(type)) return unpacked(type, extents, begin);
     const bool aligned = reinterpret_cast<uintptr_t>(begin) % static_cast<uintptr_t>(type.bytes()) == 0;
     if (!aligned) {
         Buffer<> b(type, extents);
@@ -163,13 +192,12 @@ int64_t copy_typed(const onnx::TensorProto &t, Type type, Buffer<> &b, int64_t e
 Buffer<> decode_tensor(const onnx::TensorProto &t, const Source &source) {
     const auto type = type_of_onnx(t.data_type());
     if (!type)
-        throw Unsupported(fmt::format("{}: tensor \"{}\" has elements of {}; supported are bool, integers of 8 to 64 "
-                                      "bits, float16, bfloat16, float and double",
+        throw Unsupported(fmt::format("{}: tensor \"{}\" has elements of {}; supported are bool, integers and floats",
                                       source.name, t.name(), data_type_name(t.data_type())));
     const std::vector<int64_t> extents = extents_of(t, source);
     int64_t elements = 1;
     for (const int64_t e : extents) elements *= e;
-    const int64_t bytes = elements * type->bytes();
+    const int64_t bytes = packed_bytes(*type, elements);
     if (t.data_location() == onnx::TensorProto::EXTERNAL && elements > 0)
         return external_tensor(t, source, *type, extents, bytes);
     const bool raw = t.has_raw_data();
@@ -180,9 +208,15 @@ Buffer<> decode_tensor(const onnx::TensorProto &t, const Source &source) {
         const int64_t most =
             std::max({int64_t(t.float_data_size()), int64_t(t.double_data_size()), int64_t(t.int64_data_size()),
                       int64_t(t.uint64_data_size()), int64_t(t.int32_data_size())});
-        if (most != elements)
+        const int64_t needed = is_packed(*type) ? bytes : elements;
+        if (most != needed)
             throw UserError(fmt::format("{}: tensor \"{}\" holds {} elements where its shape needs {}", source.name,
-                                        t.name(), most, elements));
+                                        t.name(), most, needed));
+    }
+    if (is_packed(*type)) {
+        std::string from = t.raw_data();
+        if (!raw) from.assign(t.int32_data().begin(), t.int32_data().end());
+        if (int64_t(from.size()) == bytes) return unpacked(*type, extents, reinterpret_cast<const uint8_t *>(from.data()));
     }
     Buffer<> b(*type, extents);
     if (elements == 0) return b;
@@ -198,26 +232,65 @@ Buffer<> decode_tensor(const onnx::TensorProto &t, const Source &source) {
     return b;
 }
 
+Value decode_sequence(const onnx::SequenceProto &sequence, const Source &source) {
+    Value::Sequence all;
+    for (const auto &t : sequence.tensor_values()) all.emplace_back(decode_tensor(t, source));
+    for (const auto &s : sequence.sequence_values()) all.push_back(decode_sequence(s, source));
+    for (const auto &o : sequence.optional_values()) all.push_back(decode_optional(o, source));
+    if (sequence.sparse_tensor_values_size() > 0 || sequence.map_values_size() > 0)
+        throw Unsupported(fmt::format("{}: a sequence of sparse tensors or maps; supported are sequences of tensors, "
+                                      "sequences and optionals",
+                                      source.name));
+    return all;
+}
+
+Value decode_optional(const onnx::OptionalProto &optional, const Source &source) {
+    switch (optional.elem_type()) {
+    case onnx::OptionalProto::UNDEFINED:
+        return {};
+    case onnx::OptionalProto::TENSOR:
+        return optional.has_tensor_value() ? Value(decode_tensor(optional.tensor_value(), source)) : Value();
+    case onnx::OptionalProto::SEQUENCE:
+        return optional.has_sequence_value() ? decode_sequence(optional.sequence_value(), source) : Value();
+    case onnx::OptionalProto::OPTIONAL:
+        return optional.has_optional_value() ? decode_optional(optional.optional_value(), source) : Value();
+    default:
+        throw Unsupported(fmt::format("{}: an optional sparse tensor or map; supported are optional tensors and "
+                                      "sequences",
+                                      source.name));
+    }
+}
+
 onnx::TensorProto encode_tensor(const Buffer<> &tensor, const std::string &name) {
     onnx::TensorProto t;
     t.set_name(name);
     t.set_data_type(onnx_type(tensor.type()));
     for (const int64_t e : tensor.extents()) t.add_dims(e);
     const Buffer<> elements = dense(tensor);
+    if (is_packed(tensor.type())) {
+        t.set_raw_data(packed(elements));
+        return t;
+    }
     t.set_raw_data(elements.data(),
                    static_cast<size_t>(elements.number_of_elements()) * size_t(elements.type().bytes()));
     return t;
 }
 
-ValueInfo decode_value(const onnx::ValueInfoProto &value) {
+namespace {
+
+ValueInfo decode_type(const onnx::TypeProto &type) {
     ValueInfo info;
-    info.name = value.name();
-    const onnx::TypeProto &type = value.type();
+    if (type.has_sequence_type() || type.has_optional_type()) {
+        const bool sequence = type.has_sequence_type();
+        info.kind = sequence ? ValueInfo::Kind::Sequence : ValueInfo::Kind::Optional;
+        info.type_text = sequence ? "sequence" : "optional";
+        const onnx::TypeProto &inner = sequence ? type.sequence_type().elem_type() : type.optional_type().elem_type();
+        info.element = std::make_shared<const ValueInfo>(decode_type(inner));
+        return info;
+    }
     if (!type.has_tensor_type()) {
-        info.type_text = type.has_sequence_type()   ? "sequence"
-                         : type.has_optional_type() ? "optional"
-                         : type.has_map_type()      ? "map"
-                                                    : "unknown";
+        info.kind = ValueInfo::Kind::Other;
+        info.type_text = type.has_map_type() ? "map" : "unknown";
         return info;
     }
     info.type_text = data_type_name(type.tensor_type().elem_type());
@@ -234,17 +307,17 @@ ValueInfo decode_value(const onnx::ValueInfoProto &value) {
     return info;
 }
 
-onnx::ValueInfoProto encode_value(const ValueInfo &value) {
-    onnx::ValueInfoProto proto;
-    proto.set_name(value.name);
-    for (const auto &[key, text] : value.metadata) {
-        auto *made = proto.add_metadata_props();
-        made->set_key(key), made->set_value(text);
+// Leaves `proto` unset if the type is not known.
+void encode_type(const ValueInfo &value, onnx::TypeProto &proto) {
+    if (value.element) {
+        const bool sequence = value.kind == ValueInfo::Kind::Sequence;
+        encode_type(*value.element, sequence ? *proto.mutable_sequence_type()->mutable_elem_type()
+                                             : *proto.mutable_optional_type()->mutable_elem_type());
     }
-    if (!value.type) return proto; // inferred by the reader
-    auto *tensor = proto.mutable_type()->mutable_tensor_type();
+    if (!value.type) return;
+    auto *tensor = proto.mutable_tensor_type();
     tensor->set_elem_type(onnx_type(*value.type));
-    if (!value.shape) return proto;
+    if (!value.shape) return;
     auto *shape = tensor->mutable_shape();
     for (const Dimension &d : *value.shape) {
         auto *dimension = shape->add_dim();
@@ -253,6 +326,25 @@ onnx::ValueInfoProto encode_value(const ValueInfo &value) {
         else if (!d.symbol.empty())
             dimension->set_dim_param(d.symbol);
     }
+}
+
+} // namespace
+
+ValueInfo decode_value(const onnx::ValueInfoProto &value) {
+    ValueInfo info = decode_type(value.type());
+    info.name = value.name();
+    return info;
+}
+
+onnx::ValueInfoProto encode_value(const ValueInfo &value) {
+    onnx::ValueInfoProto proto;
+    proto.set_name(value.name);
+    for (const auto &[key, text] : value.metadata) {
+        auto *made = proto.add_metadata_props();
+        made->set_key(key), made->set_value(text);
+    }
+    // A type that is not stated is inferred by the reader.
+    if (value.type || value.element) encode_type(value, *proto.mutable_type());
     return proto;
 }
 
@@ -285,6 +377,9 @@ Attribute decode_attribute(const onnx::AttributeProto &a, const Source &source, 
     case onnx::AttributeProto::GRAPH:
         // Values of the outer graphs are looked up when the body runs.
         made.value = std::make_shared<const Graph>(decode_graph(a.g(), source, {"*"}));
+        return made;
+    case onnx::AttributeProto::TYPE_PROTO:
+        made.value = decode_type(a.tp());
         return made;
     default:
         throw Unsupported(fmt::format("{}: attribute \"{}\" of {} is of a kind ({}) that is not supported; supported "
@@ -357,6 +452,9 @@ onnx::NodeProto encode_node(const Node &node) {
         } else if (const auto *tensor = std::get_if<Buffer<>>(&attribute.value)) {
             a->set_type(onnx::AttributeProto::TENSOR);
             *a->mutable_t() = encode_tensor(*tensor, "");
+        } else if (const auto *type = std::get_if<ValueInfo>(&attribute.value)) {
+            a->set_type(onnx::AttributeProto::TYPE_PROTO);
+            encode_type(*type, *a->mutable_tp());
         } else {
             a->set_type(onnx::AttributeProto::GRAPH);
             *a->mutable_g() = encode_graph(*std::get<std::shared_ptr<const Graph>>(attribute.value));

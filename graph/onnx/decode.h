@@ -2,6 +2,7 @@
 #pragma once
 
 #include "graph/ir/graph.h"
+#include "graph/ir/value.h"
 #include "graph/onnx/proto.h"
 
 namespace kumiko::graph {
@@ -16,6 +17,9 @@ struct Source {
 // Throws UserError if the tensor's data do not fit its shape; Unsupported for element types that
 // Kumiko does not compute with.
 Buffer<> decode_tensor(const onnx::TensorProto &tensor, const Source &source);
+// The same of values that are no tensors.
+Value decode_sequence(const onnx::SequenceProto &sequence, const Source &source);
+Value decode_optional(const onnx::OptionalProto &optional, const Source &source);
 onnx::TensorProto encode_tensor(const Buffer<> &tensor, const std::string &name);
 
 ValueInfo decode_value(const onnx::ValueInfoProto &value);

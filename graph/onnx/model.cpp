@@ -338,12 +338,31 @@ std::string Model::text() const {
     return all;
 }
 
-Buffer<> load_tensor(const std::string &path) {
-    onnx::TensorProto proto;
+namespace {
+
+template<class Proto>
+Proto parsed(const std::string &path, const char *kind) {
+    Proto proto;
     const std::string bytes = bytes_of(path);
     if (!proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
-        throw UserError(fmt::format("\"{}\" is no tensor of ONNX, or a part of one", path));
-    return decode_tensor(proto, {path, fs::absolute(path).parent_path().string(), {}});
+        throw UserError(fmt::format("\"{}\" is no {} of ONNX, or a part of one", path, kind));
+    return proto;
+}
+
+} // namespace
+
+Buffer<> load_tensor(const std::string &path) {
+    return decode_tensor(parsed<onnx::TensorProto>(path, "tensor"),
+                         {path, fs::absolute(path).parent_path().string(), {}});
+}
+
+Value load_value(const std::string &path, ValueInfo::Kind kind) {
+    const Source source{path, fs::absolute(path).parent_path().string(), {}};
+    if (kind == ValueInfo::Kind::Sequence)
+        return decode_sequence(parsed<onnx::SequenceProto>(path, "sequence"), source);
+    if (kind == ValueInfo::Kind::Optional)
+        return decode_optional(parsed<onnx::OptionalProto>(path, "optional"), source);
+    return load_tensor(path);
 }
 
 void save_tensor(const std::string &path, const Buffer<> &tensor, const std::string &name) {
