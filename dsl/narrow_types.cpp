@@ -21,7 +21,10 @@ const NarrowFloat *narrow_float(Type type) {
 
 bool is_narrow(Type type) { return (type.is_int_or_uint() && type.bits() > 1 && type.bits() < 8) || narrow_float(type); }
 
-Type stored_type(Type type) { return !is_narrow(type) ? type : type.is_int() ? i8 : u8; }
+Type stored_type(Type type) {
+    if (type.is_handle()) return u64;
+    return !is_narrow(type) ? type : type.is_int() ? i8 : u8;
+}
 
 Buffer<> retyped(const Buffer<> &array, Type type) {
     Buffer<> made = array;

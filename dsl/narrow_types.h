@@ -30,7 +30,8 @@ struct NarrowFloat {
 const NarrowFloat *narrow_float(Type type);
 
 bool is_narrow(Type type);
-// The type of an element in memory: i8 or u8 of a narrow type, otherwise the type itself.
+// The type of an element in memory: i8 or u8 of a narrow type, u64 of a handle, otherwise the type
+// itself.
 Type stored_type(Type type);
 // The same memory as an array of another type whose elements have the same size.
 Buffer<> retyped(const Buffer<> &array, Type type);

@@ -24,6 +24,7 @@ std::string type_name(Type type) {
     }
     if (const NarrowFloat *f = narrow_float(type)) return f->name;
     if (is_narrow(type)) return (type.is_int() ? "i" : "u") + std::to_string(type.bits());
+    if (type.is_handle() && type.lanes() == 1) return "string";
     return Halide::type_to_c_type(type, false);
 }
 

@@ -2,6 +2,7 @@
 #include "dsl/math.h"
 #include "dsl/types.h"
 #include "graph/formulas/narrow.h"
+#include "graph/formulas/strings.h"
 
 #include <cmath>
 #include <fmt/format.h>
@@ -168,6 +169,7 @@ Results clip(Call &c) {
 }
 
 Results cast_to(Call &c, Type to) {
+    if (c.type(0) == string_type || to == string_type) return cast_strings(c, to);
     const View x = numbers_of(c.in(0));
     if (is_narrow(to)) {
         const bool saturate = c.node.integer("saturate", 1) != 0;
@@ -190,7 +192,7 @@ Results cast_operator(Call &c) {
 Results bit_cast(Call &c) {
     const Type from = c.type(0);
     const auto to = type_of_onnx(static_cast<int>(c.node.integer("to", 0)));
-    if (!to || is_narrow(*to))
+    if (!to || *to != stored_type(*to))
         c.unsupported("a type other than bool, integers of 8 to 64 bits and floats of 16 to 64 bits");
     if (from.bytes() != to->bytes())
         c.fail(fmt::format("the bits of {} as {}, which has another width", type_name(from), type_name(*to)));

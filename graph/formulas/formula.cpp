@@ -4,6 +4,7 @@
 #include "dsl/halide_passes.h"
 #include "dsl/math.h"
 #include "dsl/narrow_types.h"
+#include "graph/ir/strings.h"
 #include "support/error.h"
 
 #include <algorithm>
@@ -235,7 +236,7 @@ const Operator *find_operator(const std::string &op, int opset, const std::strin
              {reduction_operators(), index_operators(), product_operators(), window_operators(),
               normalization_operators(), quantisation_operators(), image_operators(), training_operators(),
               machine_learning_operators(), signal_operators(), selection_operators(), sampling_operators(),
-              region_operators(), recurrent_operators(), control_operators()})
+              region_operators(), recurrent_operators(), control_operators(), string_operators()})
             add(part);
         return rows;
     }();
@@ -248,14 +249,17 @@ const Operator *find_operator(const std::string &op, int opset, const std::strin
     return best;
 }
 
-bool takes_any_type(const Operator &op) {
-    static const std::set<std::string> all = {
-        "Cast",      "CastLike", "Concat",          "Constant",  "DepthToSpace",     "DequantizeLinear",
-        "Expand",    "Flatten",  "Gather",          "GatherND",  "GatherElements",   "Identity",
-        "If",        "Loop",     "OptionalGetElement", "OptionalHasElement", "QuantizeLinear", "Reshape",
+bool takes(const Operator &op, Type type) {
+    static const std::set<std::string> moves = {
+        "Cast",     "CastLike", "Concat", "Constant", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherND",
+        "GatherElements", "Identity", "If", "Loop", "OptionalGetElement", "Reshape",
         "ReverseSequence", "Shape", "Size", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose",
         "Unsqueeze", "Where"};
-    return (op.domain.empty() || op.domain == "kumiko.control") && all.count(op.op);
+    static const std::set<std::string> quantisations = {"DequantizeLinear", "QuantizeLinear"};
+    static const std::set<std::string> of_strings = {"Equal", "LabelEncoder", "RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer"};
+    if (type == stored_type(type)) return true;
+    if (op.domain != "com.microsoft" && moves.count(op.op)) return true;
+    return (type == string_type ? of_strings : quantisations).count(op.op) > 0;
 }
 
 Unsupported no_formula(const Node &node) {

@@ -200,9 +200,9 @@ struct Operator {
 // domain "" is ai.onnx.
 const Operator *find_operator(const std::string &op, int opset, const std::string &domain = "");
 
-// Whether the operator only moves elements, or converts them from and to each type: its inputs may
-// be of types with which formulas do not compute (dsl/narrow_types.h).
-bool takes_any_type(const Operator &op);
+// Whether inputs of the operator may be of this type. Few operators take the types with which
+// formulas do not compute: narrow ones (dsl/narrow_types.h) and strings (graph/ir/strings.h).
+bool takes(const Operator &op, Type type);
 
 // The error of a node whose operator has no formula.
 Unsupported no_formula(const Node &node);
@@ -224,6 +224,7 @@ std::vector<Operator> signal_operators();    // DFT, STFT, HannWindow
 std::vector<Operator> selection_operators(); // NonMaxSuppression, Unique
 std::vector<Operator> training_operators();  // Adam, Momentum
 std::vector<Operator> control_operators();   // of control_domain; programs run them as steps
+std::vector<Operator> string_operators();
 // Of the domain ai.onnx.ml, and TfIdfVectorizer of ai.onnx.
 std::vector<Operator> machine_learning_operators();
 

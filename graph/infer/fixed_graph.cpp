@@ -3,6 +3,7 @@
 #include "dsl/types.h"
 #include "graph/infer/onnx_control.h"
 #include "graph/ir/control.h"
+#include "graph/ir/strings.h"
 #include "support/error.h"
 #include "support/names.h"
 
@@ -65,6 +66,7 @@ FixedGraph GraphFixer::run() {
     std::map<size_t, BoundedAxis> bounded;
     for (const ValueInfo &o : model_.graph().outputs) {
         const KnownValue &v = find(o.name, model_.name());
+        require_numbers(o.name, model_.name());
         if (v.bounded) bounded[made_.outputs.size()] = *v.bounded;
         made_.outputs.push_back(o.name);
     }
@@ -95,6 +97,10 @@ void GraphFixer::add_inputs() {
                                           model_.name(), in.text()));
         if (!in.shape)
             throw Unsupported(fmt::format("{}: input {} may have any number of axes; supported is a known one",
+                                          model_.name(), in.text()));
+        if (*in.type == string_type)
+            throw Unsupported(fmt::format("{}: input {} is a tensor of strings; supported in programs are tensors of "
+                                          "numbers",
                                           model_.name(), in.text()));
         KnownValue v{*in.type, {}};
         for (size_t d = 0; d < in.shape->size(); d++) v.extents.push_back(size_of(in, d, symbols));
@@ -175,7 +181,11 @@ void GraphFixer::add_formula(const Node &node) {
     }
     pass_bound(node);
     if (!group.op) return;
-    if (are_quantised_weights(node) || !fold(group)) made_.nodes.push_back(node);
+    if (!are_quantised_weights(node) && fold(group)) return;
+    for (const auto *names : {&group.inputs, &group.outputs}) {
+        for (const std::string &name : *names) require_numbers(name, node.label());
+    }
+    made_.nodes.push_back(node);
 }
 
 // A matrix or window of bytes, which a product may read as integers. The values of enclosing graphs
@@ -184,6 +194,13 @@ bool GraphFixer::are_quantised_weights(const Node &node) const {
     if (!node.domain.empty() || node.op != "DequantizeLinear") return false;
     const KnownValue &v = made_.values.at(node.inputs[0]);
     return v.constant && v.type.bits() <= 8 && v.extents.size() >= 2;
+}
+
+void GraphFixer::require_numbers(const std::string &name, const std::string &reader) {
+    if (find(name, reader).type == string_type)
+        throw Unsupported(fmt::format("{}: the strings \"{}\" are needed when the model runs; supported in programs are "
+                                      "strings that only constants depend on, and which no output is",
+                                      reader, name));
 }
 
 bool GraphFixer::fold(const GroupOp &group) {

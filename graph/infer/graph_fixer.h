@@ -43,6 +43,8 @@ private:
     // Adds a node, or the nodes that replace it, by the functions below.
     void add(const Node &node);
     void add_formula(const Node &node);
+    // Throws Unsupported if a value that is needed when the model runs has strings.
+    void require_numbers(const std::string &name, const std::string &reader);
     // Computes a group of constants. Returns false if it is left to run time.
     bool fold(const GroupOp &group);
     bool are_quantised_weights(const Node &node) const;

@@ -2,6 +2,7 @@
 
 #include "dsl/dense.h"
 #include "dsl/narrow_types.h"
+#include "graph/ir/strings.h"
 #include "support/error.h"
 
 #include <fcntl.h>
@@ -192,11 +193,17 @@ int64_t copy_typed(const onnx::TensorProto &t, Type type, Buffer<> &b, int64_t e
 Buffer<> decode_tensor(const onnx::TensorProto &t, const Source &source) {
     const auto type = type_of_onnx(t.data_type());
     if (!type)
-        throw Unsupported(fmt::format("{}: tensor \"{}\" has elements of {}; supported are bool, integers and floats",
+        throw Unsupported(fmt::format("{}: tensor \"{}\" has elements of {}; supported are bool, integers, floats and strings",
                                       source.name, t.name(), data_type_name(t.data_type())));
     const std::vector<int64_t> extents = extents_of(t, source);
     int64_t elements = 1;
     for (const int64_t e : extents) elements *= e;
+    if (*type == string_type) {
+        if (t.string_data_size() != elements)
+            throw UserError(fmt::format("{}: tensor \"{}\" holds {} strings where its shape needs {}", source.name,
+                                        t.name(), t.string_data_size(), elements));
+        return string_tensor({t.string_data().begin(), t.string_data().end()}, extents);
+    }
     const int64_t bytes = packed_bytes(*type, elements);
     if (t.data_location() == onnx::TensorProto::EXTERNAL && elements > 0)
         return external_tensor(t, source, *type, extents, bytes);
@@ -266,6 +273,10 @@ onnx::TensorProto encode_tensor(const Buffer<> &tensor, const std::string &name)
     t.set_name(name);
     t.set_data_type(onnx_type(tensor.type()));
     for (const int64_t e : tensor.extents()) t.add_dims(e);
+    if (Type(tensor.type()) == string_type) {
+        for (const std::string &text : strings_of(tensor)) t.add_string_data(text);
+        return t;
+    }
     const Buffer<> elements = dense(tensor);
     if (is_packed(tensor.type())) {
         t.set_raw_data(packed(elements));

@@ -190,8 +190,8 @@ TEST_CASE("narrow types that an operator does not take, or that disagree, are er
     };
     const Buffer<> x = array<int8_t>(i4, {1, 2}), scale = array<float>(f32, {1});
     CHECK_EQ(refused("(int4[2] x) => (int4[2] y) { y = Add(x, x) }", {x}),
-             "node Add of \"y\": its input \"x\" is i4; supported are casts, moves, QuantizeLinear and "
-             "DequantizeLinear of this type");
+             "node Add of \"y\": its input \"x\" is i4; supported are casts, moves and quantisation "
+             "of this type");
     CHECK_EQ(refused("(int4[2] x, float[1] s, uint4[1] z) => (float[2] y) { y = DequantizeLinear(x, s, z) }",
                      {x, scale, array<uint8_t>(u4, {0})}),
              "node DequantizeLinear of \"y\": its zero point \"z\" is u4; legal is the type of the numbers, i4");
