@@ -6,12 +6,9 @@ namespace kumiko {
 
 const NarrowFloat *narrow_float(Type type) {
     static const NarrowFloat table[] = {
-        {f8e4m3fn, "f8e4m3fn", 4, 3, 7, 0x7e, 0x7f, 0x7f},
-        {f8e4m3fnuz, "f8e4m3fnuz", 4, 3, 8, 0x7f, 0x80, 0x80, true},
-        {f8e5m2, "f8e5m2", 5, 2, 15, 0x7b, 0x7c, 0x7e},
-        {f8e5m2fnuz, "f8e5m2fnuz", 5, 2, 16, 0x7f, 0x80, 0x80, true},
-        {f8e8m0, "f8e8m0", 8, 0, 127, 0xfe, 0xff, 0xff},
-        {f4e2m1, "f4e2m1", 2, 1, 1, 7, 7, 8},
+        {f8e4m3fn, "f8e4m3fn", 4, 3, 7, 0x7e, 0x7f, 0x7f}, {f8e4m3fnuz, "f8e4m3fnuz", 4, 3, 8, 0x7f, 0x80, 0x80, true},
+        {f8e5m2, "f8e5m2", 5, 2, 15, 0x7b, 0x7c, 0x7e},    {f8e5m2fnuz, "f8e5m2fnuz", 5, 2, 16, 0x7f, 0x80, 0x80, true},
+        {f8e8m0, "f8e8m0", 8, 0, 127, 0xfe, 0xff, 0xff},   {f4e2m1, "f4e2m1", 2, 1, 1, 7, 7, 8},
     };
     for (const NarrowFloat &f : table) {
         if (f.type == type) return &f;
@@ -19,7 +16,9 @@ const NarrowFloat *narrow_float(Type type) {
     return nullptr;
 }
 
-bool is_narrow(Type type) { return (type.is_int_or_uint() && type.bits() > 1 && type.bits() < 8) || narrow_float(type); }
+bool is_narrow(Type type) {
+    return (type.is_int_or_uint() && type.bits() > 1 && type.bits() < 8) || narrow_float(type);
+}
 
 Type stored_type(Type type) {
     if (type.is_handle()) return u64;

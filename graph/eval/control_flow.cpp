@@ -77,7 +77,7 @@ T scalar(const Buffer<> &b, const Node &node, Type type) {
 } // namespace
 
 Buffer<> Evaluation::stacked_rows(const Node &node, const Graph &body, size_t output, const std::vector<Buffer<>> &rows,
-                      int64_t axis, const std::vector<Value> &inputs) {
+                                  int64_t axis, const std::vector<Value> &inputs) {
     const auto place = [axis](size_t rank) { return size_t(axis < 0 ? axis + int64_t(rank) + 1 : axis); };
     if (!rows.empty()) return stacked(rows, place(rows[0].rank()), node);
     const ValueInfo &declared = body.outputs[output];
@@ -117,13 +117,11 @@ void Evaluation::run_if(const Node &node) {
 
 void Evaluation::run_loop(const Node &node) {
     const Graph &body = node.graph("body");
-    const int64_t most =
-        node.has_input(0) ? scalar<int64_t>(tensor(node, 0), node, i64) : INT64_MAX;
+    const int64_t most = node.has_input(0) ? scalar<int64_t>(tensor(node, 0), node, i64) : INT64_MAX;
     bool again = !node.has_input(1) || scalar<uint8_t>(tensor(node, 1), node, boolean) != 0;
     std::vector<Value> carried;
     for (size_t n = 2; n < node.inputs.size(); n++) carried.push_back(input(node, n));
-    if (body.outputs.size() < 1 + carried.size())
-        throw UserError(node.label() + ": its body returns too few values");
+    if (body.outputs.size() < 1 + carried.size()) throw UserError(node.label() + ": its body returns too few values");
     std::vector<std::vector<Buffer<>>> rows(body.outputs.size() - 1 - carried.size());
     const size_t states = carried.size();
     const auto inputs_of = [&](int64_t step) {
@@ -149,7 +147,7 @@ void Evaluation::run_loop(const Node &node) {
 }
 
 std::vector<Buffer<>> Evaluation::scanned(const Node &node, const Graph &body, std::vector<Buffer<>> state,
-                              const std::vector<Buffer<>> &sources, const ScanAxes &axes, int64_t steps) {
+                                          const std::vector<Buffer<>> &sources, const ScanAxes &axes, int64_t steps) {
     const size_t states = state.size(), results = body.outputs.size() - states;
     std::vector<std::vector<Buffer<>>> rows(results);
     for (int64_t step = 0; step < steps; step++) {
@@ -191,9 +189,9 @@ void Evaluation::run_scan(const Node &node) {
     for (size_t n = 0; n < states; n++) state.push_back(tensor(node, first + n));
     for (size_t n = 0; n < count; n++) sources.push_back(tensor(node, first + states + n));
     if (batched) {
-        keep(node, as_values(scanned_batches(node, body, state, sources,
-                                   {std::vector<size_t>(count, 0), node.integers("directions", zeros_in), zeros_out,
-                                    zeros_out})));
+        keep(node, as_values(scanned_batches(
+                       node, body, state, sources,
+                       {std::vector<size_t>(count, 0), node.integers("directions", zeros_in), zeros_out, zeros_out})));
         return;
     }
     const std::vector<int64_t> axes = node.integers("scan_input_axes", zeros_in);
@@ -210,8 +208,9 @@ void Evaluation::run_scan(const Node &node) {
     keep(node, as_values(scanned(node, body, state, sources, all, sources[0].extent(all.along[0]))));
 }
 
-std::vector<Buffer<>> Evaluation::scanned_batches(const Node &node, const Graph &body, const std::vector<Buffer<>> &state,
-                                      const std::vector<Buffer<>> &sources, const ScanAxes &axes) {
+std::vector<Buffer<>> Evaluation::scanned_batches(const Node &node, const Graph &body,
+                                                  const std::vector<Buffer<>> &state,
+                                                  const std::vector<Buffer<>> &sources, const ScanAxes &axes) {
     const Buffer<> &model = sources[0];
     const auto fits = [&](const Buffer<> &b, size_t rank) {
         return b.rank() >= rank && b.extent(0) == model.extent(0) && (rank < 2 || b.extent(1) == model.extent(1));

@@ -69,7 +69,7 @@ std::vector<Value> Evaluation::run_graph(const Node &node, const Graph &graph, c
 }
 
 std::vector<Value> Evaluation::run_graph(const Node &node, const Graph &graph, const std::vector<Value> &inputs,
-                                const EvaluateOptions &options) {
+                                         const EvaluateOptions &options) {
     Evaluation inner(options, opsets_, this);
     for (const auto &[name, value] : graph.constants) inner.values[name] = value;
     for (size_t n = 0; n < inputs.size(); n++) inner.values[graph.inputs[n].name] = inputs[n];
@@ -114,9 +114,10 @@ void check_input(const Model &model, const ValueInfo &input, const Buffer<> &arr
         throw UserError(fmt::format("{}: input {} is given {}]: {}", model.name(), input.text(), got, cause));
     };
     if (!input.type)
-        throw Unsupported(fmt::format("{}: input {} is of a type that is not supported; supported are tensors of numbers "
-                                      "or strings, sequences and optionals of these",
-                                      model.name(), input.text()));
+        throw Unsupported(
+            fmt::format("{}: input {} is of a type that is not supported; supported are tensors of numbers "
+                        "or strings, sequences and optionals of these",
+                        model.name(), input.text()));
     if (*input.type != array.type()) refuse("another element type");
     if (!input.shape) return;
     if (input.shape->size() != array.rank()) refuse("another number of axes");
@@ -137,13 +138,15 @@ void check_value(const Model &model, const ValueInfo &input, const Value &value,
                  std::map<std::string, int64_t> &symbols) {
     const bool optional = input.kind == ValueInfo::Kind::Optional, sequence = input.kind == ValueInfo::Kind::Sequence;
     if (optional && value.is_none()) return;
-    if (optional && input.element) return check_value(model, *input.element, value, symbols);
+    ValueInfo element = input.element ? *input.element : ValueInfo();
+    element.name = input.name;
+    if (optional && input.element) return check_value(model, element, value, symbols);
     if (sequence != (value.sequence() != nullptr) || value.is_none())
         throw UserError(fmt::format("{}: input {} is given {}", model.name(), input.text(), value.kind()));
     if (!sequence) return check_input(model, input, *value.tensor(), symbols);
     for (const Value &v : *value.sequence()) {
         std::map<std::string, int64_t> own; // extents may differ
-        if (input.element) check_value(model, *input.element, v, own);
+        if (input.element) check_value(model, element, v, own);
     }
 }
 
@@ -166,8 +169,7 @@ std::vector<Buffer<>> run_group(const GroupOp &group, const std::vector<Buffer<>
         results = run(*group.op, stored);
     else
         results = interpret(*group.op, stored);
-    for (size_t o = 0; o < results.size(); o++)
-        results[o] = retyped(results[o], group.made.at(group.outputs[o]).type);
+    for (size_t o = 0; o < results.size(); o++) results[o] = retyped(results[o], group.made.at(group.outputs[o]).type);
     return results;
 }
 

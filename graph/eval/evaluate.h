@@ -13,7 +13,6 @@ namespace kumiko {
 class Op;
 }
 
-
 namespace kumiko::graph {
 
 struct GroupOp;

@@ -1,8 +1,8 @@
 // Operators of sequences and optionals.
+#include "graph/ir/sequences.h"
 #include "dsl/types.h"
 #include "graph/eval/evaluation.h"
 #include "graph/formulas/formula.h"
-#include "graph/ir/sequences.h"
 #include "support/error.h"
 
 #include <cstring>
@@ -15,11 +15,13 @@ namespace {
 std::vector<int64_t> integers(const Buffer<> &b, const Node &node) {
     const Type t = b.type();
     if (t != i64 && t != i32)
-        throw UserError(fmt::format("{}: a position or length of {}; legal are i32 and i64", node.label(), type_name(t)));
+        throw UserError(
+            fmt::format("{}: a position or length of {}; legal are i32 and i64", node.label(), type_name(t)));
     const Buffer<> dense = b.copy();
     std::vector<int64_t> all;
     for (size_t n = 0; n < b.number_of_elements(); n++)
-        all.push_back(t == i64 ? static_cast<const int64_t *>(dense.data())[n] : static_cast<const int32_t *>(dense.data())[n]);
+        all.push_back(t == i64 ? static_cast<const int64_t *>(dense.data())[n]
+                               : static_cast<const int32_t *>(dense.data())[n]);
     return all;
 }
 
@@ -34,7 +36,8 @@ Buffer<> truth(bool value) {
 const Value::Sequence &Evaluation::sequence(const Node &node, size_t n) const {
     const Value &v = input(node, n);
     if (const Value::Sequence *s = v.sequence()) return *s;
-    throw UserError(fmt::format("{} reads \"{}\", which is {}; legal is a sequence", node.label(), node.inputs[n], v.kind()));
+    throw UserError(
+        fmt::format("{} reads \"{}\", which is {}; legal is a sequence", node.label(), node.inputs[n], v.kind()));
 }
 
 size_t Evaluation::position(const Node &node, size_t n, const Value::Sequence &of, int64_t otherwise, bool insertion) {
@@ -91,9 +94,9 @@ bool Evaluation::run_structure(const Node &node) {
 Value Evaluation::split_to_sequence(const Node &node) {
     std::vector<int64_t> lengths;
     if (node.has_input(1)) lengths = integers(tensor(node, 1), node);
-    const TensorNodes split =
-        split_nodes(node, tensor(node, 0).extents(), node.has_input(1) ? &lengths : nullptr,
-                    node.has_input(1) ? tensor(node, 1).rank() : 0, fmt::format("{}/{}/", node.outputs.at(0), bodies_++));
+    const TensorNodes split = split_nodes(node, tensor(node, 0).extents(), node.has_input(1) ? &lengths : nullptr,
+                                          node.has_input(1) ? tensor(node, 1).rank() : 0,
+                                          fmt::format("{}/{}/", node.outputs.at(0), bodies_++));
     for (const Node &n : split.nodes) run(n);
     Value::Sequence all;
     for (const std::string &part : split.results) all.push_back(value(part, node.label()));

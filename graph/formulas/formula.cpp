@@ -250,13 +250,23 @@ const Operator *find_operator(const std::string &op, int opset, const std::strin
 }
 
 bool takes(const Operator &op, Type type) {
-    static const std::set<std::string> moves = {
-        "Cast",     "CastLike", "Concat", "Constant", "DepthToSpace", "Expand", "Flatten", "Gather", "GatherND",
-        "GatherElements", "Identity", "If", "Loop", "OptionalGetElement", "Reshape",
-        "ReverseSequence", "Shape", "Size", "Slice", "SpaceToDepth", "Split", "Squeeze", "Tile", "Transpose",
-        "Unsqueeze", "Where"};
+    static const std::set<std::string> moves = {"Cast",         "CastLike",
+                                                "Concat",       "Constant",
+                                                "DepthToSpace", "Expand",
+                                                "Flatten",      "Gather",
+                                                "GatherND",     "GatherElements",
+                                                "Identity",     "If",
+                                                "Loop",         "OptionalGetElement",
+                                                "Reshape",      "ReverseSequence",
+                                                "Shape",        "Size",
+                                                "Slice",        "SpaceToDepth",
+                                                "Split",        "Squeeze",
+                                                "Tile",         "Transpose",
+                                                "Unsqueeze",    "Where"};
     static const std::set<std::string> quantisations = {"DequantizeLinear", "QuantizeLinear"};
-    static const std::set<std::string> of_strings = {"Equal", "LabelEncoder", "RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit", "TfIdfVectorizer"};
+    static const std::set<std::string> of_strings = {"Equal",          "LabelEncoder",     "RegexFullMatch",
+                                                     "StringConcat",   "StringNormalizer", "StringSplit",
+                                                     "TfIdfVectorizer"};
     if (type == stored_type(type)) return true;
     if (op.domain != "com.microsoft" && moves.count(op.op)) return true;
     return (type == string_type ? of_strings : quantisations).count(op.op) > 0;

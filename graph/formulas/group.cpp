@@ -99,9 +99,9 @@ public:
             arguments.back() = argument(node.inputs[n], *op);
             const Type type = arguments.back()->type;
             if (!takes(*op, type))
-                throw Unsupported(fmt::format("{}: its input \"{}\" is {}; supported are casts, moves and {} of this type",
-                                              node.label(), node.inputs[n], type_name(type),
-                                              is_narrow(type) ? "quantisation" : "operators of strings"));
+                throw Unsupported(fmt::format(
+                    "{}: its input \"{}\" is {}; supported are casts, moves and {} of this type", node.label(),
+                    node.inputs[n], type_name(type), is_narrow(type) ? "quantisation" : "operators of strings"));
         }
         bool cheap = op->dependence == Dependence::Injective;
         for (const std::string &input : node.inputs) cheap = cheap && (!views_.count(input) || cheap_.count(input));

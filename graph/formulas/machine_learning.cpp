@@ -2,8 +2,8 @@
 #include "dsl/buffer_elements.h"
 #include "dsl/halide_passes.h"
 #include "dsl/math.h"
-#include "dsl/reduction.h"
 #include "dsl/narrow_types.h"
+#include "dsl/reduction.h"
 #include "graph/formulas/formula.h"
 #include "graph/ir/strings.h"
 
@@ -73,14 +73,16 @@ Results label_encoder(Call &c) {
     if (count > max_terms) c.unsupported(fmt::format("{} keys; supported are {}", count, max_terms));
     const Type from = c.type(0), to = values->type();
     if (Type(keys->type()) != from)
-        c.fail(fmt::format("its input \"{}\" is {}, and its keys are {}", c.node.inputs[0], type_name(from), type_name(keys->type())));
+        c.fail(fmt::format("its input \"{}\" is {}, and its keys are {}", c.node.inputs[0], type_name(from),
+                           type_name(keys->type())));
     const auto elements = [](const Buffer<> &b) {
         std::vector<Expr> all; // as they are stored
         const Type type = stored_type(b.type());
         for_each_element(b.raw_buffer(), [&](const std::vector<int64_t> &, const uint8_t *p) {
             int64_t whole = 0;
             if (type.bits() == 64 && !is_floating(type)) std::memcpy(&whole, p, sizeof whole);
-            all.push_back(type.bits() == 64 && !is_floating(type) ? cast(type, Halide::Internal::make_const(i64, whole)) : Expr(number(type, read_element(type, p))));
+            all.push_back(type.bits() == 64 && !is_floating(type) ? cast(type, Halide::Internal::make_const(i64, whole))
+                                                                  : Expr(number(type, read_element(type, p))));
         });
         return all;
     };
@@ -90,7 +92,9 @@ Results label_encoder(Call &c) {
     else if (to == string_type)
         otherwise = string_tensor({c.node.text("default_string", "_Unused")}, {1});
     else
-        write_element(to, static_cast<uint8_t *>(otherwise.data()), is_floating(to) ? c.node.number("default_float", -0.f) : double(c.node.integer("default_int64", -1)));
+        write_element(to, static_cast<uint8_t *>(otherwise.data()),
+                      is_floating(to) ? c.node.number("default_float", -0.f)
+                                      : double(c.node.integer("default_int64", -1)));
     if (otherwise.number_of_elements() != 1 || stored_type(otherwise.type()) != stored_type(to))
         c.fail("its default_tensor is not one element of the type of its values");
     const std::vector<Expr> key = elements(*keys), value = elements(*values), rest = elements(otherwise);

@@ -32,13 +32,12 @@ Element decoded_magnitude(const Element &magnitude, const NarrowFloat &f) {
 Element decoded(const Element &stored, const NarrowFloat &f) {
     const Element all = cast(u32, stored);
     if (f.type == f8e8m0) { // 2^-127 is subnormal in f32
-        const Element value = select(all == bits(0), bits(1 << (mantissa_of_f32 - 1)),
-                                     shifted_left(all, mantissa_of_f32));
+        const Element value =
+            select(all == bits(0), bits(1 << (mantissa_of_f32 - 1)), shifted_left(all, mantissa_of_f32));
         return as_float(select(all == bits(f.nan), bits(infinity_of_f32 + 1), value));
     }
     const int sign = f.exponent + f.mantissa;
-    Element value = decoded_magnitude(all & bits((1 << sign) - 1), f) |
-                    shifted_left(shifted_right(all, sign), 31);
+    Element value = decoded_magnitude(all & bits((1 << sign) - 1), f) | shifted_left(shifted_right(all, sign), 31);
     if (f.one_zero) value = select(all == bits(f.nan), bits(infinity_of_f32 + 1), value);
     return as_float(value);
 }
@@ -48,7 +47,8 @@ Element encoded_exponent(const Element &all, const Encoding &to) {
     const Element exponent = shifted_right(all, mantissa_of_f32) & bits(0xff), fraction = all & bits(0x7fffff);
     // Subnormal numbers of f32 lie around 2^-127, the least number. A tie goes up.
     const bool nearest = to.round_mode == "nearest";
-    const Element up = fraction > select(exponent == bits(0), bits(nearest ? 0x5fffff : 0x400000), bits(nearest ? 0x3fffff : 0));
+    const Element up =
+        fraction > select(exponent == bits(0), bits(nearest ? 0x5fffff : 0x400000), bits(nearest ? 0x3fffff : 0));
     Element next = exponent + bits(1);
     if (to.saturate) next = min(next, bits(0xfe));
     const Element rounded = to.round_mode == "down" ? exponent : Element(select(up, next, exponent));
@@ -67,8 +67,7 @@ Element encoded(const Element &x, const Encoding &to) {
         shifted_right(magnitude + half, dropped) - bits(std::ldexp(bias_of_f32 - f.bias, f.mantissa));
     const Element steps = as_float(magnitude) * number(f32, std::ldexp(1.0, f.bias - 1 + f.mantissa));
     const Element subnormal = cast(u32, round(min(steps, number(f32, 1 << f.mantissa))));
-    Element made =
-        select(magnitude < bits(std::ldexp(bias_of_f32 + 1 - f.bias, mantissa_of_f32)), subnormal, normal);
+    Element made = select(magnitude < bits(std::ldexp(bias_of_f32 + 1 - f.bias, mantissa_of_f32)), subnormal, normal);
     made = select(made > bits(f.largest), bits(to.saturate ? f.largest : f.infinity), made);
     made = select(magnitude > bits(infinity_of_f32), bits(f.nan), made);
     const Element minus = shifted_left(shifted_right(all, 31), sign);
@@ -93,7 +92,8 @@ View encoded(const View &numbers, const Encoding &to) {
         const Element whole = is_floating(e.type()) ? Element(cast(i32, e)) : e;
         const Element low = cast(u8, whole) & number(u8, count - 1);
         if (to.type.is_uint()) return low;
-        const Element sign = number(u8, count / 2); // inverted, then subtracted: it becomes all higher bits
+        // Inverted and subtracted, the sign's bit becomes all higher bits.
+        const Element sign = number(u8, count / 2);
         return cast(i8, (low ^ sign) - sign);
     });
 }

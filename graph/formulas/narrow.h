@@ -10,8 +10,8 @@ namespace kumiko::graph {
 // How numbers become elements of a narrow type.
 struct Encoding {
     Type type;
-    bool saturate = true;           // numbers beyond the largest become it, else infinity or NaN
-    std::string round_mode = "up";  // of f8e8m0: "up", "down" or "nearest"; else always to nearest
+    bool saturate = true;          // numbers beyond the largest become it, else infinity or NaN
+    std::string round_mode = "up"; // of f8e8m0: "up", "down" or "nearest"; else always to nearest
 };
 
 // The numbers that the elements mean: of narrow floats in f32, of narrow integers in i8 or u8. A

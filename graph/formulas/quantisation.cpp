@@ -65,7 +65,9 @@ View spread(Call &c, size_t input, const Extents &extents) {
 // The nearest value of a type; of NaN the least. Casts of floats saturate, and NaN becomes 0.
 Element saturated(const Element &whole, Type to) {
     const auto [least, most] = integer_range(to);
-    if (is_narrow(to)) return cast(stored_type(to), clamp(select(whole != whole, number(f32, least), whole), number(f32, least), number(f32, most)));
+    if (is_narrow(to))
+        return cast(stored_type(to),
+                    clamp(select(whole != whole, number(f32, least), whole), number(f32, least), number(f32, most)));
     if (to.is_uint()) return cast(to, whole);
     return cast(to, select(whole != whole, number(f32, least), whole));
 }
@@ -85,11 +87,14 @@ Results quantize_linear(Call &c) {
         to = c.type(2);
     } else if (const int64_t named = c.node.integer("output_dtype", 0)) {
         const auto type = type_of_onnx(static_cast<int>(named));
-        if (!type) c.unsupported(fmt::format("element type {}; supported are narrow floats and integers of up to 16 bits", named));
+        if (!type)
+            c.unsupported(
+                fmt::format("element type {}; supported are narrow floats and integers of up to 16 bits", named));
         to = *type;
     }
     if (is_narrow(x.type)) c.unsupported("an input of narrow floats or integers; supported are other types");
-    if (is_floating(to) || to.bits() > 16) c.unsupported("a result of other than narrow floats and integers of up to 16 bits");
+    if (is_floating(to) || to.bits() > 16)
+        c.unsupported("a result of other than narrow floats and integers of up to 16 bits");
     require_scale(c, 1), require_zero_point(c, 2, to);
     const View scale = spread(c, 1, x.extents);
     const View zero = c.has(2) ? numbers_of(spread(c, 2, x.extents))
@@ -104,10 +109,13 @@ Results dequantize_linear(Call &c) {
     if (narrow_float(from) && c.has(2) && c.known(2) && !has_no_zero_point(c, 2))
         c.fail(fmt::format("its zero point \"{}\" of {} is not 0; legal is 0", c.node.inputs[2], type_name(from)));
     const View scale = spread(c, 1, c.extents(0));
-    const auto numbers = [&](const View &v) { return narrow_float(from) ? numbers_of(v) : converted(numbers_of(v), i32); };
+    const auto numbers = [&](const View &v) {
+        return narrow_float(from) ? numbers_of(v) : converted(numbers_of(v), i32);
+    };
     View off = numbers(c.in(0));
     if (c.has(2)) off = zipped(c, off, numbers(spread(c, 2, off.extents)), off.type, subtract);
-    return {View{to, off.extents, [=](const Indices &i) -> Element { return cast(to, cast(f32, off.at(i)) * cast(f32, scale.at(i))); }}};
+    return {View{to, off.extents,
+                 [=](const Indices &i) -> Element { return cast(to, cast(f32, off.at(i)) * cast(f32, scale.at(i))); }}};
 }
 
 Results dynamic_quantize_linear(Call &c) {

@@ -15,7 +15,8 @@ namespace kumiko::graph {
 
 std::vector<std::string> strings_of(const Call &c, size_t input) {
     if (c.type(input) != string_type)
-        c.fail(fmt::format("its input \"{}\" is {}; legal are strings", c.node.inputs[input], type_name(c.type(input))));
+        c.fail(
+            fmt::format("its input \"{}\" is {}; legal are strings", c.node.inputs[input], type_name(c.type(input))));
     if (!c.known(input))
         c.unsupported(fmt::format("its strings \"{}\" depend on data; supported in programs are constant strings",
                                   c.node.inputs[input]));
@@ -54,7 +55,9 @@ Buffer<> numbers_in(const Call &c, const std::vector<std::string> &texts, Type t
     Buffer<> made(to, c.extents(0));
     auto *p = static_cast<uint8_t *>(made.data());
     for (const std::string &text : texts) {
-        const auto refuse = [&] { c.fail(fmt::format("\"{}\" cannot be cast to {}; legal are numbers of this type", text, type_name(to))); };
+        const auto refuse = [&] {
+            c.fail(fmt::format("\"{}\" cannot be cast to {}; legal are numbers of this type", text, type_name(to)));
+        };
         if (to == i64 || to == u64) {
             int64_t number = 0;
             uint64_t bits = 0;
@@ -65,7 +68,9 @@ Buffer<> numbers_in(const Call &c, const std::vector<std::string> &texts, Type t
             double number = 0;
             if (!parse(text, number)) refuse();
             const bool whole = !is_floating(to) && !narrow_float(to);
-            const auto [least, most] = whole ? std::pair(to.is_int() ? -std::ldexp(1.0, to.bits() - 1) : 0.0, std::ldexp(1.0, to.bits() - int(to.is_int())) - 1) : std::pair(0.0, 0.0);
+            const auto [least, most] = whole ? std::pair(to.is_int() ? -std::ldexp(1.0, to.bits() - 1) : 0.0,
+                                                         std::ldexp(1.0, to.bits() - int(to.is_int())) - 1)
+                                             : std::pair(0.0, 0.0);
             if (whole && to != boolean && (std::trunc(number) != number || number < least || number > most)) refuse();
             write_element(to, p, number);
         }
@@ -141,7 +146,8 @@ Results regex_full_match(Call &c) {
         const std::regex expression(pattern);
         for (const std::string &text : texts) *to++ = std::regex_match(text, expression);
     } catch (const std::regex_error &e) {
-        c.unsupported(fmt::format("the pattern \"{}\"; supported are regular expressions of ECMAScript: {}", pattern, e.what()));
+        c.unsupported(
+            fmt::format("the pattern \"{}\"; supported are regular expressions of ECMAScript: {}", pattern, e.what()));
     }
     return {made};
 }
@@ -203,7 +209,9 @@ Results cast_strings(Call &c, Type to) {
     if (!c.known(0)) c.unsupported("numbers that depend on data as strings; supported in programs are constants");
     std::vector<std::string> texts;
     const Buffer<> &numbers = *c.known(0);
-    for_each_element(numbers.raw_buffer(), [&](const std::vector<int64_t> &, const uint8_t *p) { texts.push_back(text_of(numbers.type(), p)); });
+    for_each_element(numbers.raw_buffer(), [&](const std::vector<int64_t> &, const uint8_t *p) {
+        texts.push_back(text_of(numbers.type(), p));
+    });
     return {string_tensor(texts, c.extents(0))};
 }
 

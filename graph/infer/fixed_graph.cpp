@@ -82,7 +82,10 @@ FixedGraph GraphFixer::run() {
 
 void GraphFixer::add_inputs() {
     std::set<std::string> symbols, used_constants;
-    for (const ValueInfo &in : model_.graph().inputs) {
+    for (const ValueInfo &stated : model_.graph().inputs) {
+        // An optional tensor is always given to a program.
+        ValueInfo in = stated.kind == ValueInfo::Kind::Optional && stated.element ? *stated.element : stated;
+        in.name = stated.name;
         const auto constant = options_.constants.find(in.name);
         if (constant != options_.constants.end()) {
             used_constants.insert(in.name);
@@ -93,8 +96,10 @@ void GraphFixer::add_inputs() {
             continue;
         }
         if (!in.type)
-            throw Unsupported(fmt::format("{}: input {} is not a tensor of numbers; supported are tensors of numbers",
-                                          model_.name(), in.text()));
+            throw Unsupported(
+                fmt::format("{}: input {} is not a tensor of numbers; supported in programs are tensors of "
+                            "numbers, and optional ones",
+                            model_.name(), in.text()));
         if (!in.shape)
             throw Unsupported(fmt::format("{}: input {} may have any number of axes; supported is a known one",
                                           model_.name(), in.text()));
@@ -145,6 +150,12 @@ void GraphFixer::define_constant(const std::string &name, const Buffer<> &value)
 }
 
 const KnownValue &GraphFixer::find(const std::string &name, const std::string &reader) {
+    if (structure(name))
+        throw Unsupported(
+            fmt::format("{} reads \"{}\", which is a sequence or an empty optional; supported in programs "
+                        "are these as states of loops of a known number of iterations, and inside of the "
+                        "graph where they are made",
+                        reader, name));
     const auto found = made_.values.find(name);
     if (found != made_.values.end()) return found->second;
     if (outer_) {
@@ -163,7 +174,7 @@ void GraphFixer::add(const Node &node) {
             add_loop(node);
         else if (node.domain.empty() && node.op == "Scan")
             add_scan(node);
-        else if (add_selection(node))
+        else if (add_structure(node) || add_selection(node))
             return;
         else if (find_operator(node.op, node.opset, node.domain))
             add_formula(node);
@@ -198,9 +209,10 @@ bool GraphFixer::are_quantised_weights(const Node &node) const {
 
 void GraphFixer::require_numbers(const std::string &name, const std::string &reader) {
     if (find(name, reader).type == string_type)
-        throw Unsupported(fmt::format("{}: the strings \"{}\" are needed when the model runs; supported in programs are "
-                                      "strings that only constants depend on, and which no output is",
-                                      reader, name));
+        throw Unsupported(
+            fmt::format("{}: the strings \"{}\" are needed when the model runs; supported in programs are "
+                        "strings that only constants depend on, and which no output is",
+                        reader, name));
 }
 
 bool GraphFixer::fold(const GroupOp &group) {
@@ -266,6 +278,10 @@ std::vector<std::string> GraphFixer::add_graph(const Graph &graph, const std::st
 }
 
 void GraphFixer::define_as(const std::string &name, const std::string &value, const Node &node) {
+    if (const Structure *s = structure(value)) {
+        structures_[name] = Structure(*s);
+        return;
+    }
     const KnownValue &v = find(value, node.label());
     if (v.constant) {
         define_constant(name, Buffer<>(*v.value));

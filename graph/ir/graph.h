@@ -31,7 +31,8 @@ struct ValueInfo {
     std::optional<std::vector<Dimension>> shape; // unset: of any rank
     std::map<std::string, std::string> metadata; // as Node::metadata
     Kind kind = Kind::Tensor;
-    std::shared_ptr<const ValueInfo> element = nullptr; // the type in a sequence or optional, without a name
+    // The type in a sequence or optional, without a name.
+    std::shared_ptr<const ValueInfo> element = nullptr;
     std::string text() const;                           // "x: float[batch,3,224,224]"
     // The name of an extent that is no number: its symbol, or "<value>:<axis>" if it has none.
     std::string symbol(size_t axis) const;

@@ -55,7 +55,8 @@ TensorNodes split_nodes(const Node &node, const std::vector<int64_t> &extents, c
         parts = *lengths;
     } else {
         const int64_t length = lengths ? lengths->at(0) : 1;
-        if (length < 1) throw UserError(fmt::format("{}: parts of {} elements; legal are 1 or more", node.label(), length));
+        if (length < 1)
+            throw UserError(fmt::format("{}: parts of {} elements; legal are 1 or more", node.label(), length));
         for (int64_t at = 0; at < extent; at += length) parts.push_back(std::min(length, extent - at));
     }
     const bool negative = std::any_of(parts.begin(), parts.end(), [](int64_t p) { return p < 0; });
@@ -78,8 +79,7 @@ TensorNodes split_nodes(const Node &node, const std::vector<int64_t> &extents, c
 }
 
 TensorNodes concat_nodes(const Node &node, const std::vector<std::string> &elements, const std::string &prefix) {
-    if (elements.empty())
-        throw UserError(node.label() + ": a sequence of 0 elements; legal are 1 or more");
+    if (elements.empty()) throw UserError(node.label() + ": a sequence of 0 elements; legal are 1 or more");
     TensorNodes all;
     if (!node.has("axis")) throw UserError(node.label() + " lacks its attribute \"axis\"");
     const int64_t axis = node.integer("axis", 0);

@@ -5,8 +5,9 @@
 
 namespace kumiko::graph {
 
-// A position in a sequence of `count` elements; a negative one counts from the end. Throws UserError
-// that names the node if it is not one of 0 to `count` − 1, or to `count` for an insertion.
+// A position in a sequence of `count` elements; a negative one counts from the end. Throws
+// UserError that names the node if it is not one of 0 to `count` − 1, or to `count` for an
+// insertion.
 size_t sequence_position(const Node &node, int64_t position, size_t count, bool insertion = false);
 
 // Nodes of tensors, producers before consumers, and the names of their results.

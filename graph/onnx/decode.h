@@ -14,6 +14,12 @@ struct Source {
     std::map<std::string, int> opsets; // versions of the operator sets, by domain
 };
 
+constexpr size_t max_file_bytes = INT32_MAX; // of a protocol buffer
+// Throws UserError if the file cannot be read, or is larger.
+std::string file_bytes(const std::string &path);
+// "float8e4m3fn" for a number of TensorProto.DataType.
+std::string data_type_name(int type);
+
 // Throws UserError if the tensor's data do not fit its shape; Unsupported for element types that
 // Kumiko does not compute with.
 Buffer<> decode_tensor(const onnx::TensorProto &tensor, const Source &source);

@@ -80,8 +80,8 @@ inline graph::Model node_model(const fs::path &folder) { return graph::Model::lo
 inline std::vector<graph::Value> node_values(const graph::Model &model, const fs::path &folder) {
     std::vector<graph::Value> inputs;
     for (size_t n = 0; n < model.graph().inputs.size(); n++)
-        inputs.push_back(graph::load_value((folder / fmt::format("input_{}.pb", n)).string(),
-                                           model.graph().inputs[n].kind));
+        inputs.push_back(
+            graph::load_value((folder / fmt::format("input_{}.pb", n)).string(), model.graph().inputs[n].kind));
     return inputs;
 }
 

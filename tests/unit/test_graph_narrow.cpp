@@ -73,14 +73,18 @@ TEST_CASE("known bits of narrow floats") {
 }
 
 TEST_CASE("all bits of narrow types become their numbers, and these become the bits again") {
-    for (const auto &list : {std::vector(std::begin(floats), std::end(floats)),
-                             std::vector(std::begin(integers), std::end(integers))}) {
+    for (const auto &list :
+         {std::vector(std::begin(floats), std::end(floats)), std::vector(std::begin(integers), std::end(integers))}) {
         for (const auto &[type, name] : list) {
             CAPTURE(name);
             const Buffer<> bits = all_bits(type);
             const auto count = int64_t(bits.number_of_elements());
-            const Buffer<> numbers = run(fmt::format("({}[{}] x) => (float[{}] y) {{ y = Cast<to = 1>(x) }}", name, count, count), {bits});
-            const Buffer<> back = run(fmt::format("(float[{}] x) => ({}[{}] y) {{ y = Cast<to = {}, saturate = 0>(x) }}", count, name, count, onnx_type(type)), {numbers});
+            const Buffer<> numbers =
+                run(fmt::format("({}[{}] x) => (float[{}] y) {{ y = Cast<to = 1>(x) }}", name, count, count), {bits});
+            const Buffer<> back =
+                run(fmt::format("(float[{}] x) => ({}[{}] y) {{ y = Cast<to = {}, saturate = 0>(x) }}", count, name,
+                                count, onnx_type(type)),
+                    {numbers});
             for (size_t n = 0; n < bits.number_of_elements(); n++) {
                 const double want = narrow_value(type, byte_of(bits, n));
                 CAPTURE(n);
@@ -97,8 +101,9 @@ TEST_CASE("numbers are rounded to the nearest narrow float, ties to even, and sa
     for (const auto &[type, name] : floats) {
         if (type == f8e8m0) continue; // rounds up by default
         std::vector<float> numbers = values;
-        for (int n = 0; n < 500; n++) numbers.push_back(std::ldexp(float(int(rng.below(2001)) - 1000) / 1000, int(rng.below(40)) - 20));
-        for (int bits = 0; bits + 1 < 1 << (type.bits() - 1); bits++) { // halfway between neighbours
+        for (int n = 0; n < 500; n++)
+            numbers.push_back(std::ldexp(float(int(rng.below(2001)) - 1000) / 1000, int(rng.below(40)) - 20));
+        for (int bits = 0; bits + 1 < 1 << (type.bits() - 1); bits++) { // halfway
             const double a = narrow_value(type, uint8_t(bits)), b = narrow_value(type, uint8_t(bits + 1));
             if (std::isfinite(a + b)) numbers.push_back(float((a + b) / 2));
         }
@@ -124,8 +129,9 @@ TEST_CASE("numbers are rounded to the nearest narrow float, ties to even, and sa
 TEST_CASE("integers of 4 and 2 bits keep the low bits of a cast, and saturate when they are quantised") {
     const Buffer<> x = array<float>(f32, {-9, -8, -1, 0, 1.5, 7, 8, 100});
     const auto low_bits = run("(float[8] x) => (int4[8] y) { y = Cast<to = 22>(x) }", {x});
-    const auto quantised = run("(float[8] x, int4[1] z) => (int4[8] y) { s = Constant<value_float = 1.0>() y = QuantizeLinear(x, s, z) }",
-                               {x, retyped(array<int8_t>(i8, {1}), i4)});
+    const auto quantised =
+        run("(float[8] x, int4[1] z) => (int4[8] y) { s = Constant<value_float = 1.0>() y = QuantizeLinear(x, s, z) }",
+            {x, retyped(array<int8_t>(i8, {1}), i4)});
     const int low[] = {7, -8, -1, 0, 1, 7, -8, 4}, nearest[] = {-8, -7, 0, 1, 3, 7, 7, 7};
     for (size_t n = 0; n < 8; n++) {
         CHECK_EQ(int(static_cast<int8_t>(byte_of(low_bits, n))), low[n]);
@@ -139,7 +145,8 @@ TEST_CASE("moves take elements of narrow types as they are") {
         const Type type = std::string(name) == "int4" ? i4 : std::string(name) == "float4e2m1" ? f4e2m1 : f8e4m3fn;
         Buffer<> x(type, {2, 3});
         for (size_t n = 0; n < 6; n++) static_cast<uint8_t *>(x.data())[n] = uint8_t(n);
-        const Buffer<> y = run(fmt::format("({0}[2, 3] x) => ({0}[3, 4] y) {{ a = Transpose(x) y = Concat<axis = 1>(a, a) }}", name), {x});
+        const Buffer<> y = run(
+            fmt::format("({0}[2, 3] x) => ({0}[3, 4] y) {{ a = Transpose(x) y = Concat<axis = 1>(a, a) }}", name), {x});
         CHECK_EQ(Type(y.type()), type);
         const int want[] = {0, 3, 0, 3, 1, 4, 1, 4, 2, 5, 2, 5};
         for (size_t n = 0; n < 12; n++) CHECK_EQ(int(byte_of(y, n)), want[n]);
@@ -171,7 +178,8 @@ TEST_CASE("tensors of narrow types are packed in files") {
     for (const Type type : {i4, u4, i2, u2, f4e2m1, f8e5m2}) {
         for (const int64_t count : {0, 1, 3, 8, 13}) {
             Buffer<> x(type, {count});
-            for (int64_t n = 0; n < count; n++) static_cast<uint8_t *>(x.data())[n] = narrow_bits(type, double(n % 3 - 1));
+            for (int64_t n = 0; n < count; n++)
+                static_cast<uint8_t *>(x.data())[n] = narrow_bits(type, double(n % 3 - 1));
             save_tensor(file, x, "x");
             const Buffer<> back = load_tensor(file);
             CHECK_EQ(Type(back.type()), type);

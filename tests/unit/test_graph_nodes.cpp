@@ -43,7 +43,8 @@ std::string compared(const Buffer<> &made, const Buffer<> &expected) {
 }
 
 std::string compared(const graph::Value &made, const graph::Value &expected) {
-    if (std::string(made.kind()) != expected.kind()) return fmt::format("{} instead of {}", made.kind(), expected.kind());
+    if (std::string(made.kind()) != expected.kind())
+        return fmt::format("{} instead of {}", made.kind(), expected.kind());
     if (made.tensor()) return compared(*made.tensor(), *expected.tensor());
     if (made.is_none()) return "";
     const graph::Value::Sequence &a = *made.sequence(), &b = *expected.sequence();
@@ -56,7 +57,8 @@ std::string compared(const graph::Value &made, const graph::Value &expected) {
 }
 
 // Computes a model's outputs.
-using RunModel = std::function<std::vector<graph::Value>(const graph::Model &, const std::vector<graph::Value> &inputs)>;
+using RunModel =
+    std::function<std::vector<graph::Value>(const graph::Model &, const std::vector<graph::Value> &inputs)>;
 
 RunModel node_by_node(const graph::RunOp &run) {
     return [run](const graph::Model &model, const std::vector<graph::Value> &inputs) {
