@@ -83,7 +83,27 @@ StoredValue Call::stored_input(size_t n) {
 View Call::in(size_t n) {
     const Argument &a = argument(n);
     if (a.view) return *a.view;
+    if (a.packed) return packed_input(n);
     return {a.type, a.extents, [this, n](const Indices &indices) { return stored_input(n).at(indices); }};
+}
+
+View Call::packed_input(size_t n) {
+    const Argument &a = argument(n);
+    const int bits = a.type.bits(), in_byte = 8 / bits;
+    std::vector<Axis> axes;
+    for (size_t d = 0; d < a.extents.size(); d++)
+        axes.push_back(ranging(scope_.next_input() + "_" + std::to_string(d),
+                               d == 0 ? (a.extents[0] + in_byte - 1) / in_byte : a.extents[d]));
+    const Tensor bytes = scope_.input(node.inputs[n], u8, axes);
+    return {a.type, a.extents, [type = a.type, bytes, bits, in_byte](const Indices &i) -> Element {
+                Indices at = i;
+                at[0] = i[0] / in_byte;
+                const Element shift = cast(u8, Element(i[0] % in_byte * bits));
+                const Element digit = (bytes.at(at) >> shift) & number(u8, (1 << bits) - 1);
+                if (type.is_uint()) return digit;
+                const Element sign = number(u8, 1 << (bits - 1));
+                return cast(i8, (digit ^ sign) - sign);
+            }};
 }
 
 const Buffer<> &Call::value(size_t n) const {

@@ -101,6 +101,7 @@ public:
         // Made by a node of the same op, or a constant written into the formula; else the argument
         // is an input of the op.
         std::optional<View> view = {};
+        bool packed = false; // KnownValue::packed
     };
     // `arguments`: one for each input of the node; nullopt for an optional input that is missing.
     Call(const Node &node, std::vector<std::optional<Argument>> arguments, OpScope &scope);
@@ -165,6 +166,7 @@ public:
     [[noreturn]] void unsupported(const std::string &cause) const; // Unsupported
 
 private:
+    View packed_input(size_t n);
     const Argument &argument(size_t n) const;
     std::vector<std::optional<Argument>> arguments_;
     std::vector<Tensor> tensors_;                    // made by tensor()
