@@ -81,7 +81,7 @@ void pack_weights(FixedGraph &graph) {
     for (const std::string &o : graph.outputs) only_dequantised[o] = false;
     for (auto &[name, v] : graph.values) {
         const auto read = only_dequantised.find(name);
-        if (v.constant && is_narrow(v.type) && v.type.bits() < 8 && !narrow_float(v.type) && v.extents.size() == 2 &&
+        if (v.constant && is_narrow(v.type) && v.type.bits() < 8 && v.extents.size() == 2 &&
             read != only_dequantised.end() && read->second)
             v = packed(v);
     }

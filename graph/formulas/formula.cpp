@@ -4,7 +4,6 @@
 #include "dsl/halide_passes.h"
 #include "dsl/math.h"
 #include "dsl/narrow_types.h"
-#include "graph/ir/strings.h"
 #include "support/error.h"
 
 #include <algorithm>
@@ -100,7 +99,7 @@ View Call::packed_input(size_t n) {
                 at[0] = i[0] / in_byte;
                 const Element shift = cast(u8, Element(i[0] % in_byte * bits));
                 const Element digit = (bytes.at(at) >> shift) & number(u8, (1 << bits) - 1);
-                if (type.is_uint()) return digit;
+                if (stored_type(type) == u8) return digit;
                 const Element sign = number(u8, 1 << (bits - 1));
                 return cast(i8, (digit ^ sign) - sign);
             }};
@@ -267,29 +266,6 @@ const Operator *find_operator(const std::string &op, int opset, const std::strin
         if (row.domain == domain && row.since <= opset && (!best || row.since > best->since)) best = &row;
     }
     return best;
-}
-
-bool takes(const Operator &op, Type type) {
-    static const std::set<std::string> moves = {"Cast",         "CastLike",
-                                                "Concat",       "Constant",
-                                                "DepthToSpace", "Expand",
-                                                "Flatten",      "Gather",
-                                                "GatherND",     "GatherElements",
-                                                "Identity",     "If",
-                                                "Loop",         "OptionalGetElement",
-                                                "Reshape",      "ReverseSequence",
-                                                "Shape",        "Size",
-                                                "Slice",        "SpaceToDepth",
-                                                "Split",        "Squeeze",
-                                                "Tile",         "Transpose",
-                                                "Unsqueeze",    "Where"};
-    static const std::set<std::string> quantisations = {"DequantizeLinear", "QuantizeLinear"};
-    static const std::set<std::string> of_strings = {"Equal",          "LabelEncoder",     "RegexFullMatch",
-                                                     "StringConcat",   "StringNormalizer", "StringSplit",
-                                                     "TfIdfVectorizer"};
-    if (type == stored_type(type)) return true;
-    if (op.domain != "com.microsoft" && moves.count(op.op)) return true;
-    return (type == string_type ? of_strings : quantisations).count(op.op) > 0;
 }
 
 Unsupported no_formula(const Node &node) {

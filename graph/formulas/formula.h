@@ -202,10 +202,6 @@ struct Operator {
 // domain "" is ai.onnx.
 const Operator *find_operator(const std::string &op, int opset, const std::string &domain = "");
 
-// Whether inputs of the operator may be of this type. Few operators take the types with which
-// formulas do not compute: narrow ones (dsl/narrow_types.h) and strings (graph/ir/strings.h).
-bool takes(const Operator &op, Type type);
-
 // The error of a node whose operator has no formula.
 Unsupported no_formula(const Node &node);
 

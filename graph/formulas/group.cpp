@@ -3,7 +3,7 @@
 #include "dsl/buffer_elements.h"
 #include "dsl/dense.h"
 #include "dsl/halide_passes.h"
-#include "dsl/narrow_types.h"
+#include "graph/formulas/narrow.h"
 #include "support/error.h"
 
 #include <algorithm>

@@ -21,7 +21,7 @@ struct KnownValue {
     // `extents` has the largest extent of this axis. In memory, elements are dense in the actual
     // one.
     std::optional<BoundedAxis> bounded = {};
-    // A constant of integers of 4 or 2 bits, whose array `value` has those of neighbouring rows in
+    // A constant of elements of 4 or 2 bits, whose array `value` has those of neighbouring rows in
     // each byte: of u8, with fewer rows.
     bool packed = false;
     int64_t bytes() const;
@@ -29,7 +29,7 @@ struct KnownValue {
 // Throws UserError for a name without a value.
 using FindValue = std::function<KnownValue(const std::string &name)>;
 
-// A constant of narrow integers with at least one axis as a packed one: element [r, …] is in byte
+// A constant of such elements with at least one axis as a packed one: element [r, …] is in byte
 // [r / n, …], in bits from (r mod n) · bits on, where n is the number of elements in a byte.
 KnownValue packed(const KnownValue &constant);
 

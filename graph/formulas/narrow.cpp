@@ -1,8 +1,10 @@
 #include "graph/formulas/narrow.h"
 
 #include "dsl/math.h"
+#include "graph/ir/strings.h"
 
 #include <cmath>
+#include <set>
 
 namespace kumiko::graph {
 
@@ -56,6 +58,29 @@ Element encoded_exponent(const Element &all, const Encoding &to) {
 }
 
 } // namespace
+
+bool takes(const Operator &op, Type type) {
+    static const std::set<std::string> moves = {"Cast",         "CastLike",
+                                                "Concat",       "Constant",
+                                                "DepthToSpace", "Expand",
+                                                "Flatten",      "Gather",
+                                                "GatherND",     "GatherElements",
+                                                "Identity",     "If",
+                                                "Loop",         "OptionalGetElement",
+                                                "Reshape",      "ReverseSequence",
+                                                "Shape",        "Size",
+                                                "Slice",        "SpaceToDepth",
+                                                "Split",        "Squeeze",
+                                                "Tile",         "Transpose",
+                                                "Unsqueeze",    "Where"};
+    static const std::set<std::string> quantisations = {"DequantizeLinear", "QuantizeLinear"};
+    static const std::set<std::string> of_strings = {"Equal",          "LabelEncoder",     "RegexFullMatch",
+                                                     "StringConcat",   "StringNormalizer", "StringSplit",
+                                                     "TfIdfVectorizer"};
+    if (type == stored_type(type)) return true;
+    if (op.domain != "com.microsoft" && moves.count(op.op)) return true;
+    return (type == string_type ? of_strings : quantisations).count(op.op) > 0;
+}
 
 Element encoded(const Element &x, const Encoding &to) {
     const NarrowFloat &f = *narrow_float(to.type);

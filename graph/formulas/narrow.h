@@ -7,6 +7,10 @@
 
 namespace kumiko::graph {
 
+// Whether inputs of the operator may be of this type. Few operators take the types with which
+// formulas do not compute: narrow ones (dsl/narrow_types.h) and strings (graph/ir/strings.h).
+bool takes(const Operator &op, Type type);
+
 // How numbers become elements of a narrow type.
 struct Encoding {
     Type type;

@@ -192,8 +192,8 @@ private:
         members_[group_of_[n]].push_back(p);
     }
 
-    // Whether the node makes the weights of a product from constant integers of a few bits, for that
-    // product alone, which then reads the integers.
+    // Whether the node makes the weights of a product from constants of a narrow type, for that
+    // product alone. The product then reads these constants.
     bool makes_weights(size_t n) const {
         const Node &node = graph_.nodes[n];
         if (node.op != "DequantizeLinear" || outputs_.count(node.outputs[0])) return false;

@@ -33,7 +33,7 @@ struct ValueInfo {
     Kind kind = Kind::Tensor;
     // The type in a sequence or optional, without a name.
     std::shared_ptr<const ValueInfo> element = nullptr;
-    std::string text() const;                           // "x: float[batch,3,224,224]"
+    std::string text() const; // "x: float[batch,3,224,224]"
     // The name of an extent that is no number: its symbol, or "<value>:<axis>" if it has none.
     std::string symbol(size_t axis) const;
 

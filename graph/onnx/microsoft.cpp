@@ -70,8 +70,8 @@ public:
         set("value", int64_list(all));
         return made;
     }
-    std::string byte(int value) {
-        Buffer<> b(u8, {});
+    std::string byte(int value, Type type = u8) {
+        Buffer<> b(type, {});
         *static_cast<uint8_t *>(b.data()) = static_cast<uint8_t>(value);
         const std::string made = add("Constant", {});
         set("value", b);
@@ -255,9 +255,10 @@ void matmul_bits(Body &b) {
     if (bits != 2 && bits != 4 && bits != 8)
         b.unsupported(fmt::format("weights of {} bits; supported are 2, 4 and 8", bits));
     if (block < 16 || block % 16 || rows < 1 || columns < 1)
-        throw UserError(fmt::format("{}: K is {}, N {} and block_size {}; legal are 1 or more, and blocks of a multiple "
-                                    "of 16",
-                                    b.node.label(), columns, rows, block));
+        throw UserError(
+            fmt::format("{}: K is {}, N {} and block_size {}; legal are 1 or more, and blocks of a multiple "
+                        "of 16",
+                        b.node.label(), columns, rows, block));
     if (!b.in(4).empty()) b.unsupported("an order of the columns (g_idx); supported are blocks of neighbours");
     if (!b.in(3).empty() && !b.is_bytes(3)) b.unsupported("zero points of floats; supported are packed integers");
     const int64_t blocks = (columns + block - 1) / block;
@@ -271,9 +272,8 @@ void matmul_bits(Body &b) {
                                     "blocks of {} elements of {} bits",
                                     b.node.label(), elements(1), elements(2), rows * blocks * block * bits / 8,
                                     rows * blocks, rows, blocks, block, bits));
-    const Type type = bits == 2 ? u2 : bits == 4 ? u4 : u8;
     const auto turned = [&](const std::string &matrix) { return b.add("Transpose", {matrix}); };
-    const auto cast_to = [&](const std::string &matrix) {
+    const auto cast = [&](const std::string &matrix, Type type) {
         const std::string made = b.add("Cast", {matrix});
         b.set("to", int64_t(onnx_type(type)));
         return made;
@@ -281,12 +281,16 @@ void matmul_bits(Body &b) {
     std::string weights = unpacked(b, b.in(1), bits, rows, blocks * block), zero;
     if (blocks * block != columns)
         weights = b.add("Slice", {weights, b.integers({0}), b.integers({columns}), b.integers({1})});
-    weights = cast_to(turned(weights));
-    const std::string scale = turned(b.add("Reshape", {b.in(2), b.integers({rows, blocks})}));
-    if (b.in(3).empty())
-        zero = cast_to(b.add("Expand", {b.byte(1 << (bits - 1)), b.integers({blocks, rows})}));
+    weights = turned(weights);
+    if (b.in(3).empty()) // the zero point is half of the range
+        weights = cast(b.add("Sub", {cast(weights, i8), b.byte(1 << (bits - 1), i8)}), bits == 2   ? i2
+                                                                                       : bits == 4 ? i4
+                                                                                                   : i8);
     else
-        zero = cast_to(turned(unpacked(b, b.in(3), bits, rows, blocks)));
+        weights = cast(weights, bits == 2 ? u2 : bits == 4 ? u4 : u8);
+    const std::string scale = turned(b.add("Reshape", {b.in(2), b.integers({rows, blocks})}));
+    if (!b.in(3).empty())
+        zero = cast(turned(unpacked(b, b.in(3), bits, rows, blocks)), bits == 2 ? u2 : bits == 4 ? u4 : u8);
     const std::string real = b.add("DequantizeLinear", {weights, scale, zero});
     b.set("axis", int64_t(0)), b.set("block_size", block);
     const std::string made = b.add("MatMul", {b.in(0), real}, b.in(5).empty() ? b.node.outputs.at(0) : "");

@@ -32,7 +32,6 @@ struct Model::Contents {
 
 namespace {
 
-
 // The message of an error of the ONNX library without its source lines.
 std::string cause(const std::exception &e) {
     const std::string what = e.what();

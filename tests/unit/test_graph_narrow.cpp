@@ -207,3 +207,127 @@ TEST_CASE("narrow types that an operator does not take, or that disagree, are er
                      {array<float>(f32, {1, 2})}),
              "node Cast of \"y\": round_mode is \"odd\"; legal are up, down, nearest");
 }
+
+namespace {
+
+// A MatMulNBits [m, K] × [N, K], and its result by its definition.
+struct Product {
+    int64_t m = 3, k = 80, n = 5, block = 32, bits = 4;
+    bool zeros = false, bias = false;
+
+    Model model(const Buffer<> &weights, const Buffer<> &scales, const Buffer<> &zero, const Buffer<> &added) const {
+        Graph graph;
+        graph.name = "g";
+        graph.inputs = {ValueInfo::of("x", f32, {m, k})};
+        graph.outputs = {ValueInfo::of("y", f32, {m, n})};
+        graph.constants = {{"b", weights}, {"s", scales}};
+        if (zeros) graph.constants["z"] = zero;
+        if (bias) graph.constants["c"] = added;
+        Node node;
+        node.op = "MatMulNBits", node.domain = "com.microsoft", node.opset = 1;
+        node.inputs = {"x", "b", "s", zeros ? "z" : "", "", bias ? "c" : ""}, node.outputs = {"y"};
+        node.attributes = {{"K", {k}}, {"N", {n}}, {"bits", {bits}}, {"block_size", {block}}};
+        graph.nodes = {node};
+        return Model::of_graph(graph, "m");
+    }
+    int64_t blocks() const { return (k + block - 1) / block; }
+};
+
+int digit(const Buffer<> &bytes, int64_t row_bytes, int64_t row, int64_t at, int64_t bits) {
+    const uint8_t byte = byte_of(bytes, size_t(row * row_bytes + at * bits / 8));
+    return byte >> (at * bits % 8) & ((1 << bits) - 1);
+}
+
+Buffer<> random_bytes(const Extents &extents, Random &rng) {
+    Buffer<> b(u8, extents);
+    for (size_t n = 0; n < b.number_of_elements(); n++) static_cast<uint8_t *>(b.data())[n] = uint8_t(rng.below(256));
+    return b;
+}
+
+void check_product(const Product &p, Random &rng) {
+    CAPTURE(p.bits);
+    CAPTURE(p.zeros);
+    const int64_t row_bytes = p.blocks() * p.block * p.bits / 8, zero_bytes = (p.blocks() * p.bits + 7) / 8;
+    const Buffer<> weights = random_bytes({p.n, p.blocks(), p.block * p.bits / 8}, rng);
+    const Buffer<> zero = random_bytes({p.n * zero_bytes}, rng);
+    // Small powers of two: all sums are exact.
+    Buffer<float> x({p.m, p.k}), scales({p.n * p.blocks()}), added({p.n}), want({p.m, p.n});
+    for (int64_t i = 0; i < p.m * p.k; i++) x.data()[i] = float(int(rng.below(9)) - 4);
+    for (int64_t i = 0; i < p.n * p.blocks(); i++) scales.data()[i] = std::ldexp(1.f, -int(rng.below(3)));
+    for (int64_t i = 0; i < p.n; i++) added(i) = float(i);
+    for (int64_t m = 0; m < p.m; m++) {
+        for (int64_t n = 0; n < p.n; n++) {
+            want(m, n) = p.bias ? added(n) : 0;
+            for (int64_t k = 0; k < p.k; k++) {
+                const int64_t block = k / p.block;
+                const int off = p.zeros ? digit(zero, zero_bytes, n, block, p.bits) : 1 << (p.bits - 1);
+                want(m, n) +=
+                    x(m, k) * scales(n * p.blocks() + block) * float(digit(weights, row_bytes, n, k, p.bits) - off);
+            }
+        }
+    }
+    const Model m = p.model(weights, scales, zero, added);
+    CHECK_EQ(difference(evaluate(m, {x}).at(0), want), "");
+    const CompiledModel compiled = CompiledModel::compile(m);
+    CHECK_EQ(difference(compiled.run({x}).at(0), want), "");
+    size_t bytes = 0; // of all constants, packed for the product or not
+    for (const Buffer<> &c : compiled.program().constants)
+        bytes = std::max(bytes, c.number_of_elements() * c.type().bytes());
+    if (p.bits < 8) CHECK_EQ(bytes, size_t(std::max((p.k * p.bits + 7) / 8 * p.n, p.n * p.blocks() * 4)));
+}
+
+} // namespace
+
+TEST_CASE("products with weights of a few bits, whose programs keep them packed") {
+    Random rng(3);
+    for (const int64_t bits : {2, 4, 8}) {
+        for (const bool zeros : {false, true}) check_product({.bits = bits, .zeros = zeros, .bias = zeros}, rng);
+    }
+    check_product({.m = 1, .k = 64, .n = 48, .block = 16}, rng);
+    check_product({.m = 40, .k = 96, .n = 33, .block = 32, .zeros = true}, rng);
+}
+
+TEST_CASE("products with weights of a few bits that do not fit are errors that name the node") {
+    Random rng(4);
+    const auto refused = [&](const Product &p, const Extents &weights) {
+        const Model m =
+            p.model(random_bytes(weights, rng), random_buffer(f32, {p.n * p.blocks()}), random_bytes({1}, rng), {});
+        return refusal([&] { CompiledModel::compile(m); });
+    };
+    CHECK_EQ(refused({.bits = 3}, {5, 3, 12}),
+             "node MatMulNBits of \"y\": weights of 3 bits; supported are 2, 4 and 8");
+    CHECK_EQ(refused({}, {5, 3, 8}),
+             "node MatMulNBits of \"y\": weights of 120 bytes and 15 scales; legal are 240 and 15, "
+             "for 5 rows of 3 blocks of 32 elements of 4 bits");
+    CHECK_EQ(refused({.block = 24}, {5, 4, 12}),
+             "node MatMulNBits of \"y\": K is 80, N 5 and block_size 24; legal are 1 "
+             "or more, and blocks of a multiple of 16");
+}
+
+TEST_CASE("a product reads constant weights of each narrow type, several in a byte") {
+    Random rng(5);
+    for (const Type type : {i4, u4, i2, f4e2m1, f8e4m3fn}) {
+        CAPTURE(type_name(type));
+        Graph graph;
+        graph.name = "g";
+        graph.inputs = {ValueInfo::of("x", f32, {2, 33})}, graph.outputs = {ValueInfo::of("y", f32, {2, 20})};
+        Buffer<> weights(type, {33, 20}), x(f32, {2, 33}), scale(f32, {3, 20});
+        for (size_t n = 0; n < weights.number_of_elements(); n++)
+            static_cast<uint8_t *>(weights.data())[n] = narrow_bits(type, double(rng.below(6)));
+        fill_random_integers(x, 6, -4, 4), fill_random_integers(scale, 7, 1, 3);
+        graph.constants = {{"w", weights}, {"s", scale}};
+        Node real, product;
+        real.op = "DequantizeLinear", real.opset = product.opset = 25, product.op = "MatMul";
+        real.inputs = {"w", "s"}, real.outputs = {"r"}, product.inputs = {"x", "r"}, product.outputs = {"y"};
+        real.attributes = {{"axis", {int64_t(0)}}, {"block_size", {int64_t(16)}}};
+        graph.nodes = {real, product};
+        const Model m = Model::of_graph(graph, "m");
+        const CompiledModel compiled = CompiledModel::compile(m);
+        CHECK_EQ(difference(compiled.run({x}).at(0), evaluate(m, {x}).at(0)), "");
+        size_t bytes = 0;
+        for (const Buffer<> &c : compiled.program().constants)
+            bytes = std::max(bytes, c.number_of_elements() * size_t(c.type().bytes()));
+        CHECK_EQ(bytes, size_t(type.bits() == 2 ? 240 : 20 * ((33 * type.bits() + 7) / 8)));
+        CHECK_EQ(compiled.program().kernels.size(), 1);
+    }
+}
