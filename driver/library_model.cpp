@@ -1,7 +1,7 @@
 #include "driver/library_model.h"
 
 #include "driver/library_files.h"
-#include "dsl/types.h"
+#include "dsl/narrow_types.h"
 #include "runtime/kumiko_runtime.h"
 #include "support/json.h"
 
@@ -76,7 +76,8 @@ std::string weights_file(const LibraryModel &m) {
     return header + m.data;
 }
 
-std::string c_element_type(Type t) {
+std::string c_element_type(Type type) {
+    const Type t = stored_type(type);
     if (t.is_bool()) return "uint8_t";
     if (t.is_float()) return t.bits() == 64 ? "double" : t.bits() == 32 ? "float" : "uint16_t";
     return fmt::format("{}int{}_t", t.is_uint() ? "u" : "", t.bits());

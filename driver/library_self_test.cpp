@@ -11,6 +11,7 @@
 #include "dsl/half.h"
 #include "dsl/inout.h"
 #include "dsl/interpret.h"
+#include "dsl/narrow_types.h"
 #include "runtime/kumiko_runtime.h"
 #include "support/error.h"
 #include "targets/lower/nest.h"
@@ -270,12 +271,14 @@ std::vector<Buffer<>> inputs_of(const LibraryModel &m, bool zeros) {
     std::vector<Buffer<>> inputs;
     for (size_t n = 0; n < m.inputs.size(); n++) {
         const LibraryTensor &t = m.inputs[n];
-        inputs.emplace_back(t.type, t.extents);
-        fill(inputs.back().data(), elements_of(t), t.type, static_cast<uint32_t>(n));
-        if (!may_hold_indices(t.type)) continue;
-        for_each_element(inputs.back().raw_buffer(), [&](const std::vector<int64_t> &, uint8_t *p) {
-            write_element(t.type, p, zeros ? 0 : std::fmod(std::abs(read_element(t.type, p)), 2));
+        const Type type = stored_type(t.type);
+        Buffer<> made(type, t.extents);
+        fill(made.data(), elements_of(t), type, static_cast<uint32_t>(n));
+        for_each_element(made.raw_buffer(), [&](const std::vector<int64_t> &, uint8_t *p) {
+            if (may_hold_indices(type))
+                write_element(type, p, zeros ? 0 : std::fmod(std::abs(read_element(type, p)), 2));
         });
+        inputs.push_back(retyped(made, t.type));
     }
     return inputs;
 }
@@ -303,17 +306,19 @@ std::string test_of(const LibraryDescription &library, const LibraryModel &m) {
     for (size_t n = 0; n < m.inputs.size(); n++) {
         const LibraryTensor &t = m.inputs[n];
         const std::string name = allocate(t);
-        body += fmt::format("    fill_{}({}, {}LL, {});\n", kind(t.type), name, elements_of(t), n);
-        if (!may_hold_indices(t.type)) continue;
+        body += fmt::format("    fill_{}({}, {}LL, {});\n", kind(stored_type(t.type)), name, elements_of(t), n);
+        if (!may_hold_indices(stored_type(t.type))) continue;
         body += fmt::format("    for (long long i = 0; {0} && i < {1}LL; i++) {0}[i] &= {2};\n", name, elements_of(t),
                             zeros ? 0 : 1);
     }
     for (size_t n = 0; n < m.outputs.size(); n++) {
         const LibraryTensor &t = m.outputs[n];
         const std::string table = fmt::format("expected_{}_run_{}", m.name, n);
-        tables += sample_table(outputs.at(n).extents(), dense_strides(outputs.at(n).extents()), outputs.at(n), table);
+        const Type type = stored_type(t.type);
+        tables += sample_table(outputs.at(n).extents(), dense_strides(outputs.at(n).extents()),
+                               retyped(outputs.at(n), type), table);
         checks += fmt::format("    if (!rc) wrong += compare_{}(\"{}_run\", \"{}\", {}, {}, {}_count, {});\n",
-                              kind(t.type), m.name, t.name, allocate(t), table, table, number(tolerance(t.type)));
+                              kind(type), m.name, t.name, allocate(t), table, table, number(tolerance(type)));
     }
     if (m.state_bytes > 0) {
         body += fmt::format("    void *state = allocate({1} + 64);\n    if (state) {0}_reset(aligned(state));\n",
@@ -553,7 +558,7 @@ std::string helpers_for(const LibraryDescription &library, const std::vector<Pac
     }
     for (const LibraryModel &m : library.models) {
         for (const auto *tensors : {&m.inputs, &m.outputs}) {
-            for (const LibraryTensor &t : *tensors) add(t.type);
+            for (const LibraryTensor &t : *tensors) add(stored_type(t.type));
         }
     }
     std::string text;

@@ -4,7 +4,7 @@
 #include "driver/library_shared.h"
 #include "driver/library_runtime.h"
 #include "dsl/halide_passes.h"
-#include "dsl/types.h"
+#include "dsl/narrow_types.h"
 #include "support/command.h"
 #include "support/error.h"
 #include "support/temporary_folder.h"
@@ -219,8 +219,15 @@ std::string in_c(const Expr &e) {
                       "; supported are sums, products, quotients, minima and maxima of sizes");
 }
 
-std::string dl_type(Type t) {
-    const int code = t.is_bool() ? 6 : t.is_bfloat() ? 4 : t.is_float() ? 2 : t.is_uint() ? 1 : 0;
+// Elements of 4 and 2 bits take a byte here, and are packed in DLPack.
+std::string dl_type(Type type) {
+    const Type t = type.bits() == 4 || type.bits() == 2 ? stored_type(type) : type;
+    const int code = narrow_float(t) ? t.code()
+                     : t.is_bool()   ? 6
+                     : t.is_bfloat() ? 4
+                     : t.is_float()  ? 2
+                     : t.is_uint()   ? 1
+                                     : 0;
     return fmt::format("(dl_type){{{}, {}, 1}}", code, t.is_bool() ? 8 : t.bits());
 }
 

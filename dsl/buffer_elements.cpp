@@ -1,6 +1,7 @@
 #include "dsl/buffer_elements.h"
 
 #include "dsl/half.h"
+#include "dsl/narrow_types.h"
 
 #include <cstring>
 
@@ -41,6 +42,7 @@ double read_element(Type t, const uint8_t *p) {
         std::memcpy(&zero, p, sizeof zero);
         return static_cast<double>(zero);
     };
+    if (is_narrow(t)) return narrow_value(t, *p);
     if (t.is_float()) {
         if (t.bits() == 64) return as(0.0);
         if (t.bits() == 32) return as(0.0f);
@@ -61,6 +63,7 @@ double read_element(Type t, const uint8_t *p) {
 
 void write_element(Type t, uint8_t *p, double v) {
     const auto put = [&](auto value) { std::memcpy(p, &value, sizeof value); };
+    if (is_narrow(t)) return put(narrow_bits(t, v));
     if (t.is_float()) {
         if (t.bits() == 64) return put(v);
         if (t.bits() == 32) return put(static_cast<float>(v));

@@ -1,5 +1,6 @@
 #include "dsl/types.h"
 
+#include "dsl/narrow_types.h"
 #include "support/error.h"
 
 namespace kumiko {
@@ -21,6 +22,9 @@ std::string type_name(Type type) {
         if (t == type.element_of())
             return type.lanes() == 1 ? name : std::string(name) + "x" + std::to_string(type.lanes());
     }
+    if (const NarrowFloat *f = narrow_float(type)) return f->name;
+    if (is_narrow(type)) return (type.is_int() ? "i" : "u") + std::to_string(type.bits());
+    if (type.is_handle() && type.lanes() == 1) return "string";
     return Halide::type_to_c_type(type, false);
 }
 

@@ -3,8 +3,8 @@
 
     onnx_tests.py FOLDER
 
-makes FOLDER/NAME/model.onnx, input_0.pb, … and output_0.pb, … for each test. A value that is no
-tensor has no file.
+makes FOLDER/NAME/model.onnx, input_0.pb, … and output_0.pb, … for each test. A file holds a
+TensorProto, SequenceProto or OptionalProto, as the type of the graph's input or output says.
 """
 import os
 import sys
@@ -16,9 +16,21 @@ def write(path, message):
         file.write(message.SerializeToString())
 
 
+def message_of(value, info):
+    from onnx import OptionalProto, SequenceProto, TensorProto, numpy_helper
+
+    if isinstance(value, (OptionalProto, SequenceProto, TensorProto)):
+        return value
+    kind = info.type.WhichOneof("value")
+    if kind == "sequence_type":
+        return numpy_helper.from_list(value, info.name)
+    if kind == "optional_type":
+        return numpy_helper.from_optional(value, info.name)
+    return numpy_helper.from_array(value, info.name)
+
+
 def main():
     warnings.filterwarnings("ignore")
-    from onnx import TensorProto, numpy_helper
     from onnx.backend.test.case.node import collect_testcases
 
     out = sys.argv[1]
@@ -33,10 +45,7 @@ def main():
             ("output", outputs, case.model.graph.output),
         ):
             for n, value in enumerate(values):
-                if value is None or isinstance(value, (list, dict)):
-                    continue
-                tensor = value if isinstance(value, TensorProto) else numpy_helper.from_array(value, infos[n].name)
-                write(os.path.join(folder, f"{kind}_{n}.pb"), tensor)
+                write(os.path.join(folder, f"{kind}_{n}.pb"), message_of(value, infos[n]))
     print(f"{len(cases)} tests of ONNX's operators in {out}", file=sys.stderr)
 
 

@@ -2,7 +2,7 @@
 
 #include "driver/run_kernel.h"
 #include "dsl/dense.h"
-#include "dsl/types.h"
+#include "dsl/narrow_types.h"
 #include "runtime/kumiko_runtime.h"
 #include "support/error.h"
 
@@ -57,10 +57,34 @@ RunOp run_by_kernels() {
     };
 }
 
+namespace {
+
+// Matrices of 4 or 2 bits that only DequantizeLinears read take a part of a byte for each element.
+void pack_weights(FixedGraph &graph) {
+    std::map<std::string, bool> only_dequantised; // by constant
+    for (const Node &n : graph.nodes) {
+        for (size_t i = 0; i < n.inputs.size(); i++) {
+            const bool dequantises = i == 0 && n.domain.empty() && n.op == "DequantizeLinear";
+            const auto [at, fresh] = only_dequantised.emplace(n.inputs[i], dequantises);
+            at->second = at->second && dequantises;
+        }
+    }
+    for (const std::string &o : graph.outputs) only_dequantised[o] = false;
+    for (auto &[name, v] : graph.values) {
+        const auto read = only_dequantised.find(name);
+        if (v.constant && is_narrow(v.type) && v.type.bits() < 8 && v.extents.size() == 2 &&
+            read != only_dequantised.end() && read->second)
+            v = packed(v);
+    }
+}
+
+} // namespace
+
 FixedGraph make_graph(const Model &model, const CompileModelOptions &options) {
     FixedGraph graph =
         fix_sizes(model, {options.sizes, options.constants, run_by_kernels(), options.bounds, options.bound});
     if (options.rules) simplify(graph, *options.rules);
+    pack_weights(graph);
     return graph;
 }
 

@@ -1,6 +1,7 @@
 // Runs a model node by node.
 #pragma once
 
+#include "graph/ir/value.h"
 #include "graph/onnx/model.h"
 
 #include <functional>
@@ -14,8 +15,14 @@ class Op;
 
 namespace kumiko::graph {
 
+struct GroupOp;
+
 // Computes an op's outputs from its inputs.
 using RunOp = std::function<std::vector<Buffer<>>(const Op &op, const std::vector<Buffer<>> &inputs)>;
+
+// Runs the op of a group, which has one. Arrays of narrow types are passed as they are stored.
+// `run`: null for `interpret`.
+std::vector<Buffer<>> run_group(const GroupOp &group, const std::vector<Buffer<>> &inputs, const RunOp &run);
 
 struct EvaluateOptions {
     // How a node's op is run; by default by `interpret`, in the types of the model.
@@ -36,5 +43,9 @@ std::map<std::string, int64_t> check_inputs(const Model &model, const std::vecto
 // Unsupported, naming the node, for an operator without a formula.
 std::vector<Buffer<>> evaluate(const Model &model, const std::vector<Buffer<>> &inputs,
                                const EvaluateOptions &options = {});
+
+// The same of values of all kinds.
+std::vector<Value> evaluate_values(const Model &model, const std::vector<Value> &inputs,
+                                   const EvaluateOptions &options = {});
 
 } // namespace kumiko::graph

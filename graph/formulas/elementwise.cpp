@@ -1,7 +1,8 @@
 // Operators of single elements.
 #include "dsl/math.h"
 #include "dsl/types.h"
-#include "graph/formulas/formula.h"
+#include "graph/formulas/narrow.h"
+#include "graph/formulas/strings.h"
 
 #include <cmath>
 #include <fmt/format.h>
@@ -168,7 +169,12 @@ Results clip(Call &c) {
 }
 
 Results cast_to(Call &c, Type to) {
-    const View x = c.in(0);
+    if (c.type(0) == string_type || to == string_type) return cast_strings(c, to);
+    const View x = numbers_of(c.in(0));
+    if (is_narrow(to)) {
+        const bool saturate = c.node.integer("saturate", 1) != 0;
+        return {encoded(x, {to, saturate, c.choice("round_mode", "up", {"up", "down", "nearest"})})};
+    }
     const bool saturating = is_floating(x.type) && !is_floating(to) && to != boolean;
     if (!saturating || to.bits() >= 32) return {converted(x, to)};
     // NumPy's low bits of the value as i32.
@@ -178,10 +184,7 @@ Results cast_to(Call &c, Type to) {
 Results cast_operator(Call &c) {
     const int64_t to = c.node.integer("to", 0);
     const auto type = type_of_onnx(static_cast<int>(to));
-    if (!type)
-        c.unsupported(fmt::format("a cast to element type {}; supported are bool, integers of 8 to 64 bits, "
-                                  "float16, bfloat16, float and double",
-                                  to));
+    if (!type) c.unsupported(fmt::format("a cast to element type {}; supported are bool, integers and floats", to));
     return cast_to(c, *type);
 }
 
@@ -189,7 +192,8 @@ Results cast_operator(Call &c) {
 Results bit_cast(Call &c) {
     const Type from = c.type(0);
     const auto to = type_of_onnx(static_cast<int>(c.node.integer("to", 0)));
-    if (!to) c.unsupported("a type other than bool, integers of 8 to 64 bits and floats of 16 to 64 bits");
+    if (!to || *to != stored_type(*to))
+        c.unsupported("a type other than bool, integers of 8 to 64 bits and floats of 16 to 64 bits");
     if (from.bytes() != to->bytes())
         c.fail(fmt::format("the bits of {} as {}, which has another width", type_name(from), type_name(*to)));
     return {mapped(c.in(0), *to, [=, type = *to](const Element &e) -> Element {

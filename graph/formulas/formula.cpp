@@ -3,7 +3,7 @@
 #include "dsl/buffer_elements.h"
 #include "dsl/halide_passes.h"
 #include "dsl/math.h"
-#include "dsl/types.h"
+#include "dsl/narrow_types.h"
 #include "support/error.h"
 
 #include <algorithm>
@@ -75,14 +75,34 @@ StoredValue Call::stored_input(size_t n) {
     std::vector<Axis> axes;
     for (size_t d = 0; d < a.extents.size(); d++)
         axes.push_back(ranging(scope_.next_input() + "_" + std::to_string(d), a.extents[order.empty() ? d : order[d]]));
-    stored_[n] = StoredValue(scope_.input(node.inputs[n], a.type, axes), order);
+    stored_[n] = StoredValue(scope_.input(node.inputs[n], stored_type(a.type), axes), order);
     return *stored_[n];
 }
 
 View Call::in(size_t n) {
     const Argument &a = argument(n);
     if (a.view) return *a.view;
+    if (a.packed) return packed_input(n);
     return {a.type, a.extents, [this, n](const Indices &indices) { return stored_input(n).at(indices); }};
+}
+
+View Call::packed_input(size_t n) {
+    const Argument &a = argument(n);
+    const int bits = a.type.bits(), in_byte = 8 / bits;
+    std::vector<Axis> axes;
+    for (size_t d = 0; d < a.extents.size(); d++)
+        axes.push_back(ranging(scope_.next_input() + "_" + std::to_string(d),
+                               d == 0 ? (a.extents[0] + in_byte - 1) / in_byte : a.extents[d]));
+    const Tensor bytes = scope_.input(node.inputs[n], u8, axes);
+    return {a.type, a.extents, [type = a.type, bytes, bits, in_byte](const Indices &i) -> Element {
+                Indices at = i;
+                at[0] = i[0] / in_byte;
+                const Element shift = cast(u8, Element(i[0] % in_byte * bits));
+                const Element digit = (bytes.at(at) >> shift) & number(u8, (1 << bits) - 1);
+                if (stored_type(type) == u8) return digit;
+                const Element sign = number(u8, 1 << (bits - 1));
+                return cast(i8, (digit ^ sign) - sign);
+            }};
 }
 
 const Buffer<> &Call::value(size_t n) const {
@@ -235,7 +255,7 @@ const Operator *find_operator(const std::string &op, int opset, const std::strin
              {reduction_operators(), index_operators(), product_operators(), window_operators(),
               normalization_operators(), quantisation_operators(), image_operators(), training_operators(),
               machine_learning_operators(), signal_operators(), selection_operators(), sampling_operators(),
-              region_operators(), recurrent_operators(), control_operators()})
+              region_operators(), recurrent_operators(), control_operators(), string_operators()})
             add(part);
         return rows;
     }();

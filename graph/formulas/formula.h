@@ -27,7 +27,7 @@ struct View {
         Expr number;    // a constant
     };
 
-    Type type;
+    Type type; // elements are of stored_type(type)
     Extents extents;
     std::function<Element(const Indices &)> at;
     std::shared_ptr<const Padding> padding = nullptr; // if the view is one
@@ -101,6 +101,7 @@ public:
         // Made by a node of the same op, or a constant written into the formula; else the argument
         // is an input of the op.
         std::optional<View> view = {};
+        bool packed = false; // KnownValue::packed
     };
     // `arguments`: one for each input of the node; nullopt for an optional input that is missing.
     Call(const Node &node, std::vector<std::optional<Argument>> arguments, OpScope &scope);
@@ -165,6 +166,7 @@ public:
     [[noreturn]] void unsupported(const std::string &cause) const; // Unsupported
 
 private:
+    View packed_input(size_t n);
     const Argument &argument(size_t n) const;
     std::vector<std::optional<Argument>> arguments_;
     std::vector<Tensor> tensors_;                    // made by tensor()
@@ -220,6 +222,7 @@ std::vector<Operator> signal_operators();    // DFT, STFT, HannWindow
 std::vector<Operator> selection_operators(); // NonMaxSuppression, Unique
 std::vector<Operator> training_operators();  // Adam, Momentum
 std::vector<Operator> control_operators();   // of control_domain; programs run them as steps
+std::vector<Operator> string_operators();
 // Of the domain ai.onnx.ml, and TfIdfVectorizer of ai.onnx.
 std::vector<Operator> machine_learning_operators();
 

@@ -1,8 +1,9 @@
 #include "graph/formulas/group.h"
 
 #include "dsl/buffer_elements.h"
+#include "dsl/dense.h"
 #include "dsl/halide_passes.h"
-#include "dsl/types.h"
+#include "graph/formulas/narrow.h"
 #include "support/error.h"
 
 #include <algorithm>
@@ -60,7 +61,7 @@ Expr immediate(const Buffer<> &b) {
 
 // A constant of one element as a view; nullopt for types without immediates.
 std::optional<View> constant_of(const KnownValue &known) {
-    if (!known.constant || !known.value || known.value->number_of_elements() != 1) return {};
+    if (!known.constant || !known.value || known.packed || known.value->number_of_elements() != 1) return {};
     const Type t = known.type;
     const Buffer<> &b = *known.value;
     Expr e;
@@ -95,7 +96,13 @@ public:
         std::vector<std::optional<Call::Argument>> arguments;
         for (size_t n = 0; n < node.inputs.size(); n++) {
             arguments.emplace_back();
-            if (node.has_input(n)) arguments.back() = argument(node.inputs[n], *op);
+            if (!node.has_input(n)) continue;
+            arguments.back() = argument(node.inputs[n], *op);
+            const Type type = arguments.back()->type;
+            if (!takes(*op, type))
+                throw Unsupported(fmt::format(
+                    "{}: its input \"{}\" is {}; supported are casts, moves and {} of this type", node.label(),
+                    node.inputs[n], type_name(type), is_narrow(type) ? "quantisation" : "operators of strings"));
         }
         bool cheap = op->dependence == Dependence::Injective;
         for (const std::string &input : node.inputs) cheap = cheap && (!views_.count(input) || cheap_.count(input));
@@ -141,6 +148,7 @@ private:
         const auto inner = group_.made.find(name);
         const KnownValue known = inner == group_.made.end() ? find_(name) : inner->second;
         Call::Argument made{known.type, known.extents, known.value, constant_of(known)};
+        if (known.packed) made.value.reset(), made.packed = true;
         const auto view = views_.find(name);
         if (view == views_.end()) return made;
         // Other formulas may read each element several times.
@@ -160,7 +168,9 @@ private:
         Expr e = view.at(Indices(axes.begin(), axes.end()));
         if (quantised_) e = RoundedProducts().mutate(e);
         const Tensor made = compute(tensor, stored, e);
+        const Type type = view.type;
         view = view_of({made, order});
+        view.type = type;
         cheap_.insert(name);
         return made;
     }
@@ -218,6 +228,26 @@ int64_t KnownValue::bytes() const {
     int64_t n = type.bytes();
     for (const int64_t e : extents) n *= e;
     return n;
+}
+
+KnownValue packed(const KnownValue &constant) {
+    const int bits = constant.type.bits(), in_byte = 8 / bits;
+    const Buffer<> elements = dense(*constant.value);
+    Extents extents = constant.extents;
+    const int64_t rows = extents[0], row = rows == 0 ? 0 : int64_t(elements.number_of_elements()) / rows;
+    extents[0] = (rows + in_byte - 1) / in_byte;
+    Buffer<> bytes(u8, extents);
+    const auto *from = static_cast<const uint8_t *>(elements.data());
+    auto *to = static_cast<uint8_t *>(bytes.data());
+    std::memset(to, 0, bytes.number_of_elements());
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t e = 0; e < row; e++)
+            to[r / in_byte * row + e] |=
+                static_cast<uint8_t>((from[r * row + e] & ((1 << bits) - 1)) << (r % in_byte * bits));
+    }
+    KnownValue made = constant;
+    made.value = bytes, made.packed = true;
+    return made;
 }
 
 bool has_legal_size(Type type, const Extents &extents) {

@@ -21,10 +21,17 @@ struct KnownValue {
     // `extents` has the largest extent of this axis. In memory, elements are dense in the actual
     // one.
     std::optional<BoundedAxis> bounded = {};
+    // A constant of elements of 4 or 2 bits, whose array `value` has those of neighbouring rows in
+    // each byte: of u8, with fewer rows.
+    bool packed = false;
     int64_t bytes() const;
 };
 // Throws UserError for a name without a value.
 using FindValue = std::function<KnownValue(const std::string &name)>;
+
+// A constant of such elements with at least one axis as a packed one: element [r, …] is in byte
+// [r / n, …], in bits from (r mod n) · bits on, where n is the number of elements in a byte.
+KnownValue packed(const KnownValue &constant);
 
 // Whether a value has at most 2^40 bytes. Products of its extents then fit int64.
 bool has_legal_size(Type type, const Extents &extents);

@@ -2,11 +2,13 @@
 #include "dsl/buffer_elements.h"
 #include "dsl/halide_passes.h"
 #include "dsl/math.h"
+#include "dsl/narrow_types.h"
 #include "dsl/reduction.h"
-#include "dsl/types.h"
 #include "graph/formulas/formula.h"
+#include "graph/ir/strings.h"
 
 #include <cmath>
+#include <cstring>
 #include <fmt/format.h>
 #include <limits>
 #include <map>
@@ -41,6 +43,70 @@ Results array_feature_extractor(Call &c) {
                      at.back() = Halide::clamp(cast(i32, index.at({i.back()})), 0, static_cast<int>(extent - 1));
                      return x.at(at);
                  }}};
+}
+
+// --- labels ---
+
+// The elements of a list that a LabelEncoder has in an attribute for their type, or as a tensor.
+std::optional<Buffer<>> list_of(const Call &c, const std::string &name) {
+    const auto copied = [](Type type, const auto &list) {
+        Buffer<> b(type, {int64_t(list.size())});
+        std::copy(list.begin(), list.end(), static_cast<std::decay_t<decltype(list[0])> *>(b.data()));
+        return b;
+    };
+    const auto strings = c.node.attributes.find(name + "_strings");
+    if (strings != c.node.attributes.end()) {
+        const auto &list = std::get<std::vector<std::string>>(strings->second.value);
+        return string_tensor(list, {int64_t(list.size())});
+    }
+    if (c.node.has(name + "_int64s")) return copied(i64, c.node.integers(name + "_int64s"));
+    if (c.node.has(name + "_floats")) return copied(f32, c.node.numbers(name + "_floats"));
+    return c.node.tensor(name + "_tensor");
+}
+
+// Keys become the values at the same places; other labels the default of the values' type.
+Results label_encoder(Call &c) {
+    const auto keys = list_of(c, "keys"), values = list_of(c, "values");
+    if (!keys || !values || keys->number_of_elements() != values->number_of_elements())
+        c.fail("its keys and values have different numbers of elements, or are missing");
+    const size_t count = keys->number_of_elements();
+    if (count > max_terms) c.unsupported(fmt::format("{} keys; supported are {}", count, max_terms));
+    const Type from = c.type(0), to = values->type();
+    if (Type(keys->type()) != from)
+        c.fail(fmt::format("its input \"{}\" is {}, and its keys are {}", c.node.inputs[0], type_name(from),
+                           type_name(keys->type())));
+    const auto elements = [](const Buffer<> &b) {
+        std::vector<Expr> all; // as they are stored
+        const Type type = stored_type(b.type());
+        for_each_element(b.raw_buffer(), [&](const std::vector<int64_t> &, const uint8_t *p) {
+            int64_t whole = 0;
+            if (type.bits() == 64 && !is_floating(type)) std::memcpy(&whole, p, sizeof whole);
+            all.push_back(type.bits() == 64 && !is_floating(type) ? cast(type, Halide::Internal::make_const(i64, whole))
+                                                                  : Expr(number(type, read_element(type, p))));
+        });
+        return all;
+    };
+    Buffer<> otherwise(stored_type(to), {1});
+    if (const auto tensor = c.node.tensor("default_tensor"))
+        otherwise = *tensor;
+    else if (to == string_type)
+        otherwise = string_tensor({c.node.text("default_string", "_Unused")}, {1});
+    else
+        write_element(to, static_cast<uint8_t *>(otherwise.data()),
+                      is_floating(to) ? c.node.number("default_float", -0.f)
+                                      : double(c.node.integer("default_int64", -1)));
+    if (otherwise.number_of_elements() != 1 || stored_type(otherwise.type()) != stored_type(to))
+        c.fail("its default_tensor is not one element of the type of its values");
+    const std::vector<Expr> key = elements(*keys), value = elements(*values), rest = elements(otherwise);
+    return {mapped(c.in(0), to, [=](const Element &e) -> Element {
+        Element made = rest[0];
+        for (size_t n = count; n-- > 0;) {
+            const Element own = key[n];
+            const Element same = is_floating(from) ? Element(e == own || (e != e && own != own)) : e == own;
+            made = select(same, Element(value[n]), made);
+        }
+        return made;
+    })};
 }
 
 // --- trees ---
@@ -296,6 +362,7 @@ std::vector<Operator> machine_learning_operators() {
     return {
         {"Binarizer", 1, binarizer, domain},
         {"ArrayFeatureExtractor", 1, array_feature_extractor, domain},
+        {"LabelEncoder", 2, label_encoder, domain, Dependence::Pointwise},
         {"TreeEnsemble", 5, tree_ensemble, domain},
         {"TfIdfVectorizer", 9, tf_idf_vectorizer},
     };

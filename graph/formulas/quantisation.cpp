@@ -2,6 +2,7 @@
 #include "dsl/math.h"
 #include "dsl/reduction.h"
 #include "dsl/types.h"
+#include "graph/formulas/narrow.h"
 #include "graph/formulas/scales.h"
 #include "graph/formulas/windows.h"
 
@@ -40,15 +41,8 @@ void require_scale(const Call &c, size_t scale) {
     }
 }
 
-// The nearest value of a type; of NaN the least. Casts of floats saturate, and NaN becomes 0.
-static Element saturated(const Element &whole, Type to) {
-    if (to.is_uint()) return cast(to, whole);
-    return cast(to, select(whole != whole, cast(f32, Expr(to.min())), whole));
-}
-
-Element quantised(const Element &x, const Element &scale, const Element &zero, Type to) {
-    const Element whole = round(Element(cast(f32, x) / cast(f32, scale))) + cast(f32, zero);
-    return saturated(whole, to);
+Element nearest_byte(const Element &x, const Element &scale, const Element &zero) {
+    return cast(u8, round(Element(cast(f32, x) / scale)) + cast(f32, zero));
 }
 
 Element dynamic_scale(const Element &least, const Element &most) {
@@ -79,7 +73,7 @@ DynamicBytes dynamic_bytes(Call &c, const View &x) {
     const View zero =
         stored(u8, "zero", [=](const Indices &) { return dynamic_zero_point(least.at({}), scale.at({})); });
     const View bytes = {u8, x.extents,
-                        [=](const Indices &i) { return quantised(x.at(i), scale.at({}), zero.at({}), u8); }};
+                        [=](const Indices &i) { return nearest_byte(x.at(i), scale.at({}), zero.at({})); }};
     return {bytes, scale, zero};
 }
 
@@ -104,6 +98,24 @@ View spread(Call &c, size_t input, const Extents &extents) {
     return {v.type, extents, [=](const Indices &i) { return v.at({i[axis]}); }};
 }
 
+// The nearest value of a type; of NaN the least. Casts of floats saturate, and NaN becomes 0.
+Element saturated(const Element &whole, Type to) {
+    const auto [least, most] = integer_range(to);
+    if (is_narrow(to))
+        return cast(stored_type(to),
+                    clamp(select(whole != whole, number(f32, least), whole), number(f32, least), number(f32, most)));
+    if (to.is_uint()) return cast(to, whole);
+    return cast(to, select(whole != whole, number(f32, least), whole));
+}
+
+// The nearest integer of x / scale, halves to even, and the zero point; saturated. Narrow floats
+// are rounded once, after the zero point is added.
+Element quantised(const Element &x, const Element &scale, const Element &zero, const Encoding &to) {
+    const Element real = cast(f32, x) / cast(f32, scale), offset = cast(f32, zero);
+    if (narrow_float(to.type)) return encoded(Element(real + offset), to);
+    return saturated(round(real) + offset, to.type);
+}
+
 Results quantize_linear(Call &c) {
     const View x = c.in(0);
     Type to = u8;
@@ -111,27 +123,35 @@ Results quantize_linear(Call &c) {
         to = c.type(2);
     } else if (const int64_t named = c.node.integer("output_dtype", 0)) {
         const auto type = type_of_onnx(static_cast<int>(named));
-        if (!type) c.unsupported(fmt::format("element type {}; supported are integers of 8 and 16 bits", named));
+        if (!type)
+            c.unsupported(
+                fmt::format("element type {}; supported are narrow floats and integers of up to 16 bits", named));
         to = *type;
     }
-    if (is_floating(to) || to.bits() > 16) c.unsupported("a result of other than 8 or 16 bits");
+    if (is_narrow(x.type)) c.unsupported("an input of narrow floats or integers; supported are other types");
+    if (is_floating(to) || to.bits() > 16)
+        c.unsupported("a result of other than narrow floats and integers of up to 16 bits");
     require_scale(c, 1), require_zero_point(c, 2, to);
     const View scale = spread(c, 1, x.extents);
-    const View zero = c.has(2) ? spread(c, 2, x.extents)
-                               : constant_view(to, x.extents, [=](const Indices &) { return number(to, 0); });
-    return {View{to, x.extents, [=](const Indices &i) { return quantised(x.at(i), scale.at(i), zero.at(i), to); }}};
+    const View zero = c.has(2) ? numbers_of(spread(c, 2, x.extents))
+                               : constant_view(f32, x.extents, [](const Indices &) { return number(f32, 0); });
+    const Encoding as{to, c.node.integer("saturate", 1) != 0};
+    return {View{to, x.extents, [=](const Indices &i) { return quantised(x.at(i), scale.at(i), zero.at(i), as); }}};
 }
 
 Results dequantize_linear(Call &c) {
     require_scale(c, 1), require_zero_point(c, 2, 0);
-    const View x = c.in(0), scale = spread(c, 1, x.extents);
-    const Type to = c.type(1);
-    View zero = constant_view(x.type, x.extents, [t = x.type](const Indices &) { return number(t, 0); });
-    if (c.has(2)) zero = spread(c, 2, x.extents);
-    return {View{to, x.extents, [=](const Indices &i) -> Element {
-                     const Element off = subtract(Element(cast(i32, x.at(i))), Element(cast(i32, zero.at(i))));
-                     return cast(to, cast(f32, off) * cast(f32, scale.at(i)));
-                 }}};
+    const Type from = c.type(0), to = c.type(1);
+    if (narrow_float(from) && c.has(2) && c.known(2) && !has_no_zero_point(c, 2))
+        c.fail(fmt::format("its zero point \"{}\" of {} is not 0; legal is 0", c.node.inputs[2], type_name(from)));
+    const View scale = spread(c, 1, c.extents(0));
+    const auto numbers = [&](const View &v) {
+        return narrow_float(from) ? numbers_of(v) : converted(numbers_of(v), i32);
+    };
+    View off = numbers(c.in(0));
+    if (c.has(2)) off = zipped(c, off, numbers(spread(c, 2, off.extents)), off.type, subtract);
+    return {View{to, off.extents,
+                 [=](const Indices &i) -> Element { return cast(to, cast(f32, off.at(i)) * cast(f32, scale.at(i))); }}};
 }
 
 Results dynamic_quantize_linear(Call &c) {

@@ -265,7 +265,7 @@ public:
                      zero = compute(named("zero", direction), {t}, dynamic_zero_point(least(t), scale(t)));
         const Axis own_b = batch_axis(), own_u = unit_axis("u");
         const Tensor bytes = compute(named("state_bytes", direction), {t, own_b, own_u},
-                                     graph::quantised(before(t, own_b, own_u), scale(t), zero(t), u8));
+                                     nearest_byte(before(t, own_b, own_u), scale(t), zero(t)));
         // Multiplied out, so that a tensor instruction may multiply the bytes.
         const Axis k = c.loop(hidden), of_columns = c.loop(hidden), all_rows("row", row.extent());
         const Expr d = static_cast<int>(direction);

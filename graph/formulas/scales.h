@@ -23,8 +23,8 @@ void require_scale(const Call &c, size_t scale);
 Element dynamic_scale(const Element &least, const Element &most);
 Element dynamic_zero_point(const Element &least, const Element &scale);
 
-// The nearest integer of x / scale, halves to even, and the zero point; saturated.
-Element quantised(const Element &x, const Element &scale, const Element &zero, Type to);
+// The nearest integer of x / scale, halves to even, and the zero point; saturated to u8.
+Element nearest_byte(const Element &x, const Element &scale, const Element &zero);
 
 // A tensor as bytes of u8, with one scale and zero point; the results of DynamicQuantizeLinear.
 struct DynamicBytes {

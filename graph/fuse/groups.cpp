@@ -1,5 +1,6 @@
 #include "graph/fuse/groups.h"
 
+#include "dsl/narrow_types.h"
 #include "graph/infer/reshapes.h"
 #include "graph/ir/control.h"
 #include "support/error.h"
@@ -37,7 +38,7 @@ public:
             }
             for (size_t n = 0; n < graph_.nodes.size(); n++) {
                 if (group_of_[n] == none && dependence(n) == Dependence::Pointwise && !is_view(n) &&
-                    !belongs_to_reader(n))
+                    !belongs_to_reader(n) && !makes_weights(n))
                     begin(n);
             }
             for (size_t n = graph_.nodes.size(); n-- > 0;) {
@@ -155,6 +156,7 @@ private:
     void join_reader(size_t n) {
         const size_t group = group_of_[n];
         if (graph_.nodes[n].op == "ConvInteger") join_padding(n);
+        if (graph_.nodes[n].op == "MatMul") join_weights(n);
         if (dependence(n) == Dependence::Other) return;
         for (const std::string &in : graph_.nodes[n].inputs) {
             const auto made = producer_.find(in);
@@ -188,6 +190,26 @@ private:
             return;
         group_of_[p] = group_of_[n];
         members_[group_of_[n]].push_back(p);
+    }
+
+    // Whether the node makes the weights of a product from constants of a narrow type, for that
+    // product alone. The product then reads these constants.
+    bool makes_weights(size_t n) const {
+        const Node &node = graph_.nodes[n];
+        if (node.op != "DequantizeLinear" || outputs_.count(node.outputs[0])) return false;
+        const KnownValue &integers = graph_.value(node.inputs[0]);
+        const auto readers = readers_.find(node.outputs[0]);
+        if (!integers.constant || !is_narrow(integers.type) || readers == readers_.end() || readers->second.size() != 1)
+            return false;
+        const Node &product = graph_.nodes[readers->second[0]];
+        return product.op == "MatMul" && product.inputs[1] == node.outputs[0] && product.inputs[0] != product.inputs[1];
+    }
+
+    void join_weights(size_t n) {
+        const auto made = producer_.find(graph_.nodes[n].inputs[1]);
+        if (made == producer_.end() || group_of_[made->second] != none || !makes_weights(made->second)) return;
+        group_of_[made->second] = group_of_[n];
+        members_[group_of_[n]].push_back(made->second);
     }
 
     std::vector<Group> in_order() {

@@ -24,12 +24,6 @@ std::string shape_text(const KnownValue &v) {
 
 bool is_same(const KnownValue &a, const KnownValue &b) { return a.type == b.type && a.extents == b.extents; }
 
-Buffer<> truth(bool value) {
-    Buffer<> b(boolean, {});
-    *static_cast<uint8_t *>(b.data()) = value;
-    return b;
-}
-
 // One element of a condition or a number of iterations. Throws UserError for other tensors.
 void require_scalar(const Node &node, const KnownValue &v, Type type) {
     int64_t elements = 1;
@@ -50,6 +44,12 @@ T known_scalar(const Node &node, const KnownValue &v, Type type) {
 std::string name_of(const Node &node) { return node.name.empty() ? node.named_outputs().at(0) : node.name; }
 
 } // namespace
+
+Buffer<> truth(bool value) {
+    Buffer<> b(boolean, {});
+    *static_cast<uint8_t *>(b.data()) = value;
+    return b;
+}
 
 // --- If ---
 

@@ -1,9 +1,9 @@
 #include "graph/infer/graph_fixer.h"
 
-#include "dsl/interpret.h"
 #include "dsl/types.h"
 #include "graph/infer/onnx_control.h"
 #include "graph/ir/control.h"
+#include "graph/ir/strings.h"
 #include "support/error.h"
 #include "support/names.h"
 
@@ -66,6 +66,7 @@ FixedGraph GraphFixer::run() {
     std::map<size_t, BoundedAxis> bounded;
     for (const ValueInfo &o : model_.graph().outputs) {
         const KnownValue &v = find(o.name, model_.name());
+        require_numbers(o.name, model_.name());
         if (v.bounded) bounded[made_.outputs.size()] = *v.bounded;
         made_.outputs.push_back(o.name);
     }
@@ -81,7 +82,10 @@ FixedGraph GraphFixer::run() {
 
 void GraphFixer::add_inputs() {
     std::set<std::string> symbols, used_constants;
-    for (const ValueInfo &in : model_.graph().inputs) {
+    for (const ValueInfo &stated : model_.graph().inputs) {
+        // An optional tensor is always given to a program.
+        ValueInfo in = stated.kind == ValueInfo::Kind::Optional && stated.element ? *stated.element : stated;
+        in.name = stated.name;
         const auto constant = options_.constants.find(in.name);
         if (constant != options_.constants.end()) {
             used_constants.insert(in.name);
@@ -92,10 +96,16 @@ void GraphFixer::add_inputs() {
             continue;
         }
         if (!in.type)
-            throw Unsupported(fmt::format("{}: input {} is not a tensor of numbers; supported are tensors of numbers",
-                                          model_.name(), in.text()));
+            throw Unsupported(
+                fmt::format("{}: input {} is not a tensor of numbers; supported in programs are tensors of "
+                            "numbers, and optional ones",
+                            model_.name(), in.text()));
         if (!in.shape)
             throw Unsupported(fmt::format("{}: input {} may have any number of axes; supported is a known one",
+                                          model_.name(), in.text()));
+        if (*in.type == string_type)
+            throw Unsupported(fmt::format("{}: input {} is a tensor of strings; supported in programs are tensors of "
+                                          "numbers",
                                           model_.name(), in.text()));
         KnownValue v{*in.type, {}};
         for (size_t d = 0; d < in.shape->size(); d++) v.extents.push_back(size_of(in, d, symbols));
@@ -140,6 +150,12 @@ void GraphFixer::define_constant(const std::string &name, const Buffer<> &value)
 }
 
 const KnownValue &GraphFixer::find(const std::string &name, const std::string &reader) {
+    if (structure(name))
+        throw Unsupported(
+            fmt::format("{} reads \"{}\", which is a sequence or an empty optional; supported in programs "
+                        "are these as states of loops of a known number of iterations, and inside of the "
+                        "graph where they are made",
+                        reader, name));
     const auto found = made_.values.find(name);
     if (found != made_.values.end()) return found->second;
     if (outer_) {
@@ -158,7 +174,7 @@ void GraphFixer::add(const Node &node) {
             add_loop(node);
         else if (node.domain.empty() && node.op == "Scan")
             add_scan(node);
-        else if (add_selection(node))
+        else if (add_structure(node) || add_selection(node))
             return;
         else if (find_operator(node.op, node.opset, node.domain))
             add_formula(node);
@@ -176,7 +192,11 @@ void GraphFixer::add_formula(const Node &node) {
     }
     pass_bound(node);
     if (!group.op) return;
-    if (are_quantised_weights(node) || !fold(group)) made_.nodes.push_back(node);
+    if (!are_quantised_weights(node) && fold(group)) return;
+    for (const auto *names : {&group.inputs, &group.outputs}) {
+        for (const std::string &name : *names) require_numbers(name, node.label());
+    }
+    made_.nodes.push_back(node);
 }
 
 // A matrix or window of bytes, which a product may read as integers. The values of enclosing graphs
@@ -184,7 +204,15 @@ void GraphFixer::add_formula(const Node &node) {
 bool GraphFixer::are_quantised_weights(const Node &node) const {
     if (!node.domain.empty() || node.op != "DequantizeLinear") return false;
     const KnownValue &v = made_.values.at(node.inputs[0]);
-    return v.constant && v.type.bits() == 8 && v.extents.size() >= 2;
+    return v.constant && v.type.bits() <= 8 && v.extents.size() >= 2;
+}
+
+void GraphFixer::require_numbers(const std::string &name, const std::string &reader) {
+    if (find(name, reader).type == string_type)
+        throw Unsupported(
+            fmt::format("{}: the strings \"{}\" are needed when the model runs; supported in programs are "
+                        "strings that only constants depend on, and which no output is",
+                        reader, name));
 }
 
 bool GraphFixer::fold(const GroupOp &group) {
@@ -199,8 +227,7 @@ bool GraphFixer::fold(const GroupOp &group) {
     for (const std::string &name : group.outputs) after += made_.bytes(name);
     if (after > std::max(before, max_folded_bytes)) return false;
     const bool large = options_.run && steps_of(*group.op) > max_interpreted_steps;
-    const std::vector<Buffer<>> results =
-        large ? options_.run(*group.op, inputs) : std::vector<Buffer<>>(interpret(*group.op, inputs));
+    const std::vector<Buffer<>> results = run_group(group, inputs, large ? options_.run : nullptr);
     for (size_t o = 0; o < results.size(); o++) define_constant(group.outputs[o], results[o]);
     return true;
 }
@@ -251,6 +278,10 @@ std::vector<std::string> GraphFixer::add_graph(const Graph &graph, const std::st
 }
 
 void GraphFixer::define_as(const std::string &name, const std::string &value, const Node &node) {
+    if (const Structure *s = structure(value)) {
+        structures_[name] = Structure(*s);
+        return;
+    }
     const KnownValue &v = find(value, node.label());
     if (v.constant) {
         define_constant(name, Buffer<>(*v.value));

@@ -11,6 +11,8 @@ namespace kumiko::graph {
 // of the same name.
 Node renamed(Node node, const std::map<std::string, std::string> &names);
 
+Buffer<> truth(bool value); // a tensor without axes
+
 // The nodes of one graph: the model's, or one of control flow inside of it.
 class GraphFixer {
 public:
@@ -43,6 +45,8 @@ private:
     // Adds a node, or the nodes that replace it, by the functions below.
     void add(const Node &node);
     void add_formula(const Node &node);
+    // Throws Unsupported if a value that is needed when the model runs has strings.
+    void require_numbers(const std::string &name, const std::string &reader);
     // Computes a group of constants. Returns false if it is left to run time.
     bool fold(const GroupOp &group);
     bool are_quantised_weights(const Node &node) const;
@@ -65,6 +69,24 @@ private:
     bool add_selection(const Node &node);
     // Gives the results of an elementwise node the bounded axis of its inputs.
     void pass_bound(const Node &node);
+
+    // ---- Sequences and optionals (sequences.cpp)
+    // What is known of a value that is no tensor: an optional without an element, or a sequence of
+    // tensors.
+    struct Structure {
+        bool none = false;
+        std::vector<std::string> elements;
+    };
+    // Null if the value is a tensor, or does not exist.
+    const Structure *structure(const std::string &name) const;
+    const Structure &sequence(const Node &node, size_t n) const;
+    // The position that an optional input has in a sequence of `count` elements.
+    size_t position(const Node &node, size_t n, size_t count, int64_t otherwise, bool insertion = false);
+    std::vector<int64_t> constant_integers(const Node &node, size_t n);
+    // Returns false, and adds nothing, if the node takes and makes tensors only.
+    bool add_structure(const Node &node);
+    void add_split(const Node &node);
+    void add_map(const Node &node);
 
     // ---- Control flow (control_flow.cpp)
     struct Loop;
@@ -95,6 +117,7 @@ private:
     const std::map<std::string, int> opsets_;
     GraphFixer *const outer_ = nullptr;
     FixedGraph made_;
+    std::map<std::string, Structure> structures_;
     std::vector<std::string> captured_; // values of enclosing graphs that this one reads
     std::shared_ptr<Shared> shared_;
 };

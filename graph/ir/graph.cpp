@@ -1,6 +1,7 @@
 #include "graph/ir/graph.h"
 
-#include "dsl/types.h"
+#include "dsl/narrow_types.h"
+#include "graph/ir/strings.h"
 #include "support/error.h"
 
 #include <fmt/format.h>
@@ -12,8 +13,10 @@ namespace {
 // ONNX's numbers of the element types (TensorProto.DataType).
 const std::vector<std::pair<int, Type>> &types() {
     static const std::vector<std::pair<int, Type>> all = {
-        {1, f32},     {2, u8},   {3, i8},   {4, u16},  {5, i16},  {6, i32},   {7, i64},
-        {9, boolean}, {10, f16}, {11, f64}, {12, u32}, {13, u64}, {16, bf16},
+        {8, string_type}, {1, f32},   {2, u8},        {3, i8},          {4, u16},     {5, i16},
+        {6, i32},         {7, i64},   {9, boolean},   {10, f16},        {11, f64},    {12, u32},
+        {13, u64},        {16, bf16}, {17, f8e4m3fn}, {18, f8e4m3fnuz}, {19, f8e5m2}, {20, f8e5m2fnuz},
+        {21, u4},         {22, i4},   {23, f4e2m1},   {24, f8e8m0},     {25, u2},     {26, i2},
     };
     return all;
 }
@@ -48,6 +51,7 @@ std::string ValueInfo::symbol(size_t axis) const {
 }
 
 std::string ValueInfo::text() const {
+    if (element) return fmt::format("{}: {}({})", name, type_text, element->text().substr(element->name.size() + 2));
     if (!shape) return name + ": " + type_text;
     std::string all;
     for (const Dimension &d : *shape) {

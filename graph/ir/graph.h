@@ -21,15 +21,19 @@ struct Dimension {
     std::string symbol;
 };
 
-// The type of a tensor. `type` is unset for element types that Kumiko does not compute with;
-// `type_text` names every type, as ONNX does: "float", "string", "sequence".
+// The type of a value. `type` is unset for element types that Kumiko does not know, and for values
+// that are no tensors; `type_text` names every type, as ONNX does: "float", "string", "sequence".
 struct ValueInfo {
+    enum class Kind { Tensor, Sequence, Optional, Other };
     std::string name;
     std::optional<Type> type;
     std::string type_text;
     std::optional<std::vector<Dimension>> shape; // unset: of any rank
     std::map<std::string, std::string> metadata; // as Node::metadata
-    std::string text() const;                    // "x: float[batch,3,224,224]"
+    Kind kind = Kind::Tensor;
+    // The type in a sequence or optional, without a name.
+    std::shared_ptr<const ValueInfo> element = nullptr;
+    std::string text() const; // "x: float[batch,3,224,224]"
     // The name of an extent that is no number: its symbol, or "<value>:<axis>" if it has none.
     std::string symbol(size_t axis) const;
 
@@ -39,8 +43,8 @@ struct ValueInfo {
 
 struct Attribute {
     std::variant<int64_t, float, std::string, std::vector<int64_t>, std::vector<float>, std::vector<std::string>,
-                 Buffer<>, std::shared_ptr<const Graph>>
-        value;
+                 Buffer<>, std::shared_ptr<const Graph>, ValueInfo>
+        value; // ValueInfo: a type
 };
 
 struct Node {

@@ -1,223 +1,26 @@
 #include "graph/onnx/decode.h"
 
-#include "dsl/dense.h"
-#include "dsl/types.h"
 #include "support/error.h"
 
-#include <fcntl.h>
-#include <filesystem>
 #include <fmt/format.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <cstring>
 
 namespace kumiko::graph {
 
-namespace fs = std::filesystem;
-
 namespace {
 
-std::string data_type_name(int type) {
-    const std::string name = onnx::TensorProto::DataType_IsValid(type)
-                                 ? onnx::TensorProto::DataType_Name(static_cast<onnx::TensorProto::DataType>(type))
-                                 : "";
-    std::string lower = name.empty() ? "type " + std::to_string(type) : name;
-    for (char &c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-    return lower;
-}
-
-// A file that stays mapped as long as a buffer refers to it.
-struct Mapping {
-    void *data = nullptr;
-    size_t bytes = 0;
-    Mapping(const Mapping &) = delete;
-    explicit Mapping(const fs::path &file) {
-        const int fd = open(file.c_str(), O_RDONLY | O_CLOEXEC);
-        struct stat info {};
-        if (fd < 0 || fstat(fd, &info) != 0) {
-            const std::string why = std::strerror(errno);
-            if (fd >= 0) close(fd);
-            throw UserError(fmt::format("the external data \"{}\" cannot be read: {}", file.string(), why));
-        }
-        bytes = static_cast<size_t>(info.st_size);
-        if (bytes > 0) data = mmap(nullptr, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
-        close(fd);
-        if (data == MAP_FAILED) {
-            data = nullptr;
-            throw UserError(
-                fmt::format("the external data \"{}\" cannot be mapped: {}", file.string(), std::strerror(errno)));
-        }
-    }
-    ~Mapping() {
-        if (data) munmap(data, bytes);
-    }
-};
-
-std::vector<int64_t> extents_of(const onnx::TensorProto &t, const Source &source) {
-    std::vector<int64_t> extents;
-    int64_t all = 1;
-    for (const int64_t d : t.dims()) {
-        if (d < 0 || (d > 0 && all > INT64_MAX / 16 / d))
-            throw UserError(
-                fmt::format("{}: tensor \"{}\" has the extent {}; legal are extents whose product is a size "
-                            "in memory",
-                            source.name, t.name(), d));
-        all *= std::max<int64_t>(d, 1);
-        extents.push_back(d);
-    }
-    return extents;
-}
-
-// Throws std::invalid_argument if the text is not a number alone.
-int64_t bytes_in(const std::string &text) {
-    size_t end = 0;
-    const int64_t value = std::stoll(text, &end);
-    if (end != text.size()) throw std::invalid_argument(text);
-    return value;
-}
-
-// The bytes of external data, with an owner.
-Buffer<> external_tensor(const onnx::TensorProto &t, const Source &source, Type type,
-                         const std::vector<int64_t> &extents, int64_t bytes) {
-    std::string location;
-    int64_t offset = 0, length = -1;
-    for (const auto &entry : t.external_data()) {
-        try {
-            if (entry.key() == "location") location = entry.value();
-            if (entry.key() == "offset") offset = bytes_in(entry.value());
-            if (entry.key() == "length") length = bytes_in(entry.value());
-        } catch (const std::logic_error &) {
-            throw UserError(fmt::format("{}: the {} of tensor \"{}\" is \"{}\"; legal is a number of bytes",
-                                        source.name, entry.key(), t.name(), entry.value()));
-        }
-    }
-    const fs::path path(location), folder = fs::weakly_canonical(source.folder);
-    const fs::path target = fs::weakly_canonical(folder / path), inside = target.lexically_relative(folder);
-    if (location.empty() || path.is_absolute() || inside.empty() || *inside.begin() == "..")
-        throw UserError(fmt::format("{}: the external data of tensor \"{}\" are in \"{}\"; legal is a path in the "
-                                    "model's folder",
-                                    source.name, t.name(), location));
-    if (!fs::is_regular_file(target))
-        throw UserError(
-            fmt::format("{}: the external data of tensor \"{}\" are in \"{}\", which is no file that can be read",
-                        source.name, t.name(), location));
-    const auto file = std::make_shared<const Mapping>(target);
-    if (length < 0) length = bytes;
-    if (length != bytes || offset < 0 || offset > static_cast<int64_t>(file->bytes) - bytes)
-        throw UserError(fmt::format("{}: tensor \"{}\" needs {} bytes of \"{}\" from byte {} on, which has {}",
-                                    source.name, t.name(), bytes, location, offset, file->bytes));
-    auto *begin = static_cast<uint8_t *>(file->data) + offset;
-    const bool aligned = reinterpret_cast<uintptr_t>(begin) % static_cast<uintptr_t>(type.bytes()) == 0;
-    if (!aligned) {
-        Buffer<> b(type, extents);
-        std::memcpy(b.data(), begin, static_cast<size_t>(bytes));
-        return b;
-    }
-    return Buffer<>::wrap(type, begin, extents).owned_by(file);
-}
-
-template<typename T, typename Field>
-void copy_field(const Field &field, Buffer<> &b) {
-    auto *to = static_cast<T *>(b.data());
-    for (const auto &v : field) *to++ = static_cast<T>(v);
-}
-
-// Copies the typed field of a tensor's data; returns its number of elements.
-int64_t copy_typed(const onnx::TensorProto &t, Type type, Buffer<> &b, int64_t elements) {
-    const auto fits = [&](int64_t n) { return n == elements; };
-    if (type == f32) {
-        if (fits(t.float_data_size())) copy_field<float>(t.float_data(), b);
-        return t.float_data_size();
-    }
-    if (type == f64) {
-        if (fits(t.double_data_size())) copy_field<double>(t.double_data(), b);
-        return t.double_data_size();
-    }
-    if (type == i64) {
-        if (fits(t.int64_data_size())) copy_field<int64_t>(t.int64_data(), b);
-        return t.int64_data_size();
-    }
-    if (type == u64 || type == u32) {
-        if (fits(t.uint64_data_size()))
-            type == u64 ? copy_field<uint64_t>(t.uint64_data(), b) : copy_field<uint32_t>(t.uint64_data(), b);
-        return t.uint64_data_size();
-    }
-    if (!fits(t.int32_data_size())) return t.int32_data_size();
-    switch (type.bytes()) { // narrower integers, booleans, and the bits of 16-bit floats
-    case 1:
-        copy_field<uint8_t>(t.int32_data(), b);
-        break;
-    case 2:
-        copy_field<uint16_t>(t.int32_data(), b);
-        break;
-    default:
-        copy_field<int32_t>(t.int32_data(), b);
-    }
-    return t.int32_data_size();
-}
-
-} // namespace
-
-Buffer<> decode_tensor(const onnx::TensorProto &t, const Source &source) {
-    const auto type = type_of_onnx(t.data_type());
-    if (!type)
-        throw Unsupported(fmt::format("{}: tensor \"{}\" has elements of {}; supported are bool, integers of 8 to 64 "
-                                      "bits, float16, bfloat16, float and double",
-                                      source.name, t.name(), data_type_name(t.data_type())));
-    const std::vector<int64_t> extents = extents_of(t, source);
-    int64_t elements = 1;
-    for (const int64_t e : extents) elements *= e;
-    const int64_t bytes = elements * type->bytes();
-    if (t.data_location() == onnx::TensorProto::EXTERNAL && elements > 0)
-        return external_tensor(t, source, *type, extents, bytes);
-    const bool raw = t.has_raw_data();
-    if (raw && static_cast<int64_t>(t.raw_data().size()) != bytes)
-        throw UserError(fmt::format("{}: tensor \"{}\" holds {} bytes where its shape needs {}", source.name, t.name(),
-                                    t.raw_data().size(), bytes));
-    if (!raw && elements > 0) { // before memory is allocated for a shape that the data do not fill
-        const int64_t most =
-            std::max({int64_t(t.float_data_size()), int64_t(t.double_data_size()), int64_t(t.int64_data_size()),
-                      int64_t(t.uint64_data_size()), int64_t(t.int32_data_size())});
-        if (most != elements)
-            throw UserError(fmt::format("{}: tensor \"{}\" holds {} elements where its shape needs {}", source.name,
-                                        t.name(), most, elements));
-    }
-    Buffer<> b(*type, extents);
-    if (elements == 0) return b;
-    if (raw)
-        std::memcpy(b.data(), t.raw_data().data(), static_cast<size_t>(bytes));
-    else if (const int64_t n = copy_typed(t, *type, b, elements); n != elements)
-        throw UserError(fmt::format("{}: tensor \"{}\" holds {} elements of its type where its shape needs {}",
-                                    source.name, t.name(), n, elements));
-    if (*type == boolean) { // a byte of another value means true
-        auto *bits = static_cast<uint8_t *>(b.data());
-        for (int64_t n = 0; n < elements; n++) bits[n] = bits[n] != 0;
-    }
-    return b;
-}
-
-onnx::TensorProto encode_tensor(const Buffer<> &tensor, const std::string &name) {
-    onnx::TensorProto t;
-    t.set_name(name);
-    t.set_data_type(onnx_type(tensor.type()));
-    for (const int64_t e : tensor.extents()) t.add_dims(e);
-    const Buffer<> elements = dense(tensor);
-    t.set_raw_data(elements.data(),
-                   static_cast<size_t>(elements.number_of_elements()) * size_t(elements.type().bytes()));
-    return t;
-}
-
-ValueInfo decode_value(const onnx::ValueInfoProto &value) {
+ValueInfo decode_type(const onnx::TypeProto &type) {
     ValueInfo info;
-    info.name = value.name();
-    const onnx::TypeProto &type = value.type();
+    if (type.has_sequence_type() || type.has_optional_type()) {
+        const bool sequence = type.has_sequence_type();
+        info.kind = sequence ? ValueInfo::Kind::Sequence : ValueInfo::Kind::Optional;
+        info.type_text = sequence ? "sequence" : "optional";
+        const onnx::TypeProto &inner = sequence ? type.sequence_type().elem_type() : type.optional_type().elem_type();
+        info.element = std::make_shared<const ValueInfo>(decode_type(inner));
+        return info;
+    }
     if (!type.has_tensor_type()) {
-        info.type_text = type.has_sequence_type()   ? "sequence"
-                         : type.has_optional_type() ? "optional"
-                         : type.has_map_type()      ? "map"
-                                                    : "unknown";
+        info.kind = ValueInfo::Kind::Other;
+        info.type_text = type.has_map_type() ? "map" : "unknown";
         return info;
     }
     info.type_text = data_type_name(type.tensor_type().elem_type());
@@ -234,17 +37,17 @@ ValueInfo decode_value(const onnx::ValueInfoProto &value) {
     return info;
 }
 
-onnx::ValueInfoProto encode_value(const ValueInfo &value) {
-    onnx::ValueInfoProto proto;
-    proto.set_name(value.name);
-    for (const auto &[key, text] : value.metadata) {
-        auto *made = proto.add_metadata_props();
-        made->set_key(key), made->set_value(text);
+// Leaves `proto` unset if the type is not known.
+void encode_type(const ValueInfo &value, onnx::TypeProto &proto) {
+    if (value.element) {
+        const bool sequence = value.kind == ValueInfo::Kind::Sequence;
+        encode_type(*value.element, sequence ? *proto.mutable_sequence_type()->mutable_elem_type()
+                                             : *proto.mutable_optional_type()->mutable_elem_type());
     }
-    if (!value.type) return proto; // inferred by the reader
-    auto *tensor = proto.mutable_type()->mutable_tensor_type();
+    if (!value.type) return;
+    auto *tensor = proto.mutable_tensor_type();
     tensor->set_elem_type(onnx_type(*value.type));
-    if (!value.shape) return proto;
+    if (!value.shape) return;
     auto *shape = tensor->mutable_shape();
     for (const Dimension &d : *value.shape) {
         auto *dimension = shape->add_dim();
@@ -253,6 +56,25 @@ onnx::ValueInfoProto encode_value(const ValueInfo &value) {
         else if (!d.symbol.empty())
             dimension->set_dim_param(d.symbol);
     }
+}
+
+} // namespace
+
+ValueInfo decode_value(const onnx::ValueInfoProto &value) {
+    ValueInfo info = decode_type(value.type());
+    info.name = value.name();
+    return info;
+}
+
+onnx::ValueInfoProto encode_value(const ValueInfo &value) {
+    onnx::ValueInfoProto proto;
+    proto.set_name(value.name);
+    for (const auto &[key, text] : value.metadata) {
+        auto *made = proto.add_metadata_props();
+        made->set_key(key), made->set_value(text);
+    }
+    // A type that is not stated is inferred by the reader.
+    if (value.type || value.element) encode_type(value, *proto.mutable_type());
     return proto;
 }
 
@@ -285,6 +107,9 @@ Attribute decode_attribute(const onnx::AttributeProto &a, const Source &source, 
     case onnx::AttributeProto::GRAPH:
         // Values of the outer graphs are looked up when the body runs.
         made.value = std::make_shared<const Graph>(decode_graph(a.g(), source, {"*"}));
+        return made;
+    case onnx::AttributeProto::TYPE_PROTO:
+        made.value = decode_type(a.tp());
         return made;
     default:
         throw Unsupported(fmt::format("{}: attribute \"{}\" of {} is of a kind ({}) that is not supported; supported "
@@ -357,6 +182,9 @@ onnx::NodeProto encode_node(const Node &node) {
         } else if (const auto *tensor = std::get_if<Buffer<>>(&attribute.value)) {
             a->set_type(onnx::AttributeProto::TENSOR);
             *a->mutable_t() = encode_tensor(*tensor, "");
+        } else if (const auto *type = std::get_if<ValueInfo>(&attribute.value)) {
+            a->set_type(onnx::AttributeProto::TYPE_PROTO);
+            encode_type(*type, *a->mutable_tp());
         } else {
             a->set_type(onnx::AttributeProto::GRAPH);
             *a->mutable_g() = encode_graph(*std::get<std::shared_ptr<const Graph>>(attribute.value));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "graph/ir/graph.h"
+#include "graph/ir/value.h"
 #include "graph/onnx/proto.h"
 
 namespace kumiko::graph {
@@ -13,9 +14,18 @@ struct Source {
     std::map<std::string, int> opsets; // versions of the operator sets, by domain
 };
 
+constexpr size_t max_file_bytes = INT32_MAX; // of a protocol buffer
+// Throws UserError if the file cannot be read, or is larger.
+std::string file_bytes(const std::string &path);
+// "float8e4m3fn" for a number of TensorProto.DataType.
+std::string data_type_name(int type);
+
 // Throws UserError if the tensor's data do not fit its shape; Unsupported for element types that
 // Kumiko does not compute with.
 Buffer<> decode_tensor(const onnx::TensorProto &tensor, const Source &source);
+// The same of values that are no tensors.
+Value decode_sequence(const onnx::SequenceProto &sequence, const Source &source);
+Value decode_optional(const onnx::OptionalProto &optional, const Source &source);
 onnx::TensorProto encode_tensor(const Buffer<> &tensor, const std::string &name);
 
 ValueInfo decode_value(const onnx::ValueInfoProto &value);

@@ -1,7 +1,9 @@
 #include "graph/onnx/microsoft.h"
 
+#include "dsl/narrow_types.h"
 #include "support/error.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <functional>
 
@@ -10,6 +12,12 @@ namespace kumiko::graph {
 namespace {
 
 using Texts = std::vector<std::string>;
+
+Buffer<> int64_list(const std::vector<int64_t> &all) {
+    Buffer<> b(i64, {int64_t(all.size())});
+    std::copy(all.begin(), all.end(), static_cast<int64_t *>(b.data()));
+    return b;
+}
 
 class Body {
 public:
@@ -56,6 +64,20 @@ public:
             if (node.has(name)) nodes.back().attributes[name] = node.attributes.at(name);
         }
     }
+    // A constant list, and a constant byte.
+    std::string integers(const std::vector<int64_t> &all) {
+        const std::string made = add("Constant", {});
+        set("value", int64_list(all));
+        return made;
+    }
+    std::string byte(int value, Type type = u8) {
+        Buffer<> b(type, {});
+        *static_cast<uint8_t *>(b.data()) = static_cast<uint8_t>(value);
+        const std::string made = add("Constant", {});
+        set("value", b);
+        return made;
+    }
+    bool is_bytes(size_t n) const { return n < inputs_.size() && inputs_[n].type == u8; }
     // The real numbers of input n, whose scale and zero point are the next two inputs.
     std::string real(size_t n, int64_t axis = 1) {
         const std::string made = add("DequantizeLinear", {in(n), in(n + 1), in(n + 2)});
@@ -168,6 +190,78 @@ void dynamic_matmul(Body &b) {
     scale_sums(b, sums, scale, b.in(2), b.in(4));
 }
 
+// Integers of a few bits, packed in bytes along the last axis, as a tensor [rows, columns] of u8.
+// Bytes may hold more columns.
+std::string unpacked(Body &b, std::string bytes, int64_t bits, int64_t rows, int64_t columns) {
+    const int64_t parts = 8 / bits, in_row = (columns + parts - 1) / parts;
+    bytes = b.add("Reshape", {bytes, b.integers({rows, in_row, 1})});
+    Texts all;
+    for (int64_t part = 0; part < parts && parts > 1; part++) {
+        std::string digit = bytes;
+        if (part > 0) digit = b.add("Div", {digit, b.byte(1 << (bits * part))});
+        if (part + 1 < parts) digit = b.add("Mod", {digit, b.byte(1 << bits)});
+        all.push_back(digit);
+    }
+    if (parts > 1) {
+        bytes = b.add("Concat", all);
+        b.set("axis", int64_t(2));
+    }
+    bytes = b.add("Reshape", {bytes, b.integers({rows, in_row * parts})});
+    if (in_row * parts == columns) return bytes;
+    return b.add("Slice", {bytes, b.integers({0}), b.integers({columns}), b.integers({1})});
+}
+
+// The product with a matrix [N, K] of integers of a few bits, with a scale and a zero point for
+// each block of a row. It becomes a DequantizeLinear and a MatMul.
+void matmul_bits(Body &b) {
+    b.require_inputs(3);
+    const int64_t bits = b.node.integer("bits", 4), block = b.node.integer("block_size", 0),
+                  rows = b.node.integer("N", 0), columns = b.node.integer("K", 0);
+    if (bits != 2 && bits != 4 && bits != 8)
+        b.unsupported(fmt::format("weights of {} bits; supported are 2, 4 and 8", bits));
+    if (block < 16 || block % 16 || rows < 1 || columns < 1)
+        throw UserError(
+            fmt::format("{}: K is {}, N {} and block_size {}; legal are 1 or more, and blocks of a multiple "
+                        "of 16",
+                        b.node.label(), columns, rows, block));
+    if (!b.in(4).empty()) b.unsupported("an order of the columns (g_idx); supported are blocks of neighbours");
+    if (!b.in(3).empty() && !b.is_bytes(3)) b.unsupported("zero points of floats; supported are packed integers");
+    const int64_t blocks = (columns + block - 1) / block;
+    const auto elements = [&](size_t n) {
+        int64_t count = 1;
+        for (const int64_t e : b.extents(n)) count *= e;
+        return count;
+    };
+    if (elements(1) != rows * blocks * block * bits / 8 || elements(2) != rows * blocks)
+        throw UserError(fmt::format("{}: weights of {} bytes and {} scales; legal are {} and {}, for {} rows of {} "
+                                    "blocks of {} elements of {} bits",
+                                    b.node.label(), elements(1), elements(2), rows * blocks * block * bits / 8,
+                                    rows * blocks, rows, blocks, block, bits));
+    const auto turned = [&](const std::string &matrix) { return b.add("Transpose", {matrix}); };
+    const auto cast = [&](const std::string &matrix, Type type) {
+        const std::string made = b.add("Cast", {matrix});
+        b.set("to", int64_t(onnx_type(type)));
+        return made;
+    };
+    std::string weights = unpacked(b, b.in(1), bits, rows, blocks * block), zero;
+    if (blocks * block != columns)
+        weights = b.add("Slice", {weights, b.integers({0}), b.integers({columns}), b.integers({1})});
+    weights = turned(weights);
+    if (b.in(3).empty()) // the zero point is half of the range
+        weights = cast(b.add("Sub", {cast(weights, i8), b.byte(1 << (bits - 1), i8)}), bits == 2   ? i2
+                                                                                       : bits == 4 ? i4
+                                                                                                   : i8);
+    else
+        weights = cast(weights, bits == 2 ? u2 : bits == 4 ? u4 : u8);
+    const std::string scale = turned(b.add("Reshape", {b.in(2), b.integers({rows, blocks})}));
+    if (!b.in(3).empty())
+        zero = cast(turned(unpacked(b, b.in(3), bits, rows, blocks)), bits == 2 ? u2 : bits == 4 ? u4 : u8);
+    const std::string real = b.add("DequantizeLinear", {weights, scale, zero});
+    b.set("axis", int64_t(0)), b.set("block_size", block);
+    const std::string made = b.add("MatMul", {b.in(0), real}, b.in(5).empty() ? b.node.outputs.at(0) : "");
+    if (!b.in(5).empty()) b.add("Add", {made, b.in(5)}, b.node.outputs.at(0));
+}
+
 void rename(Body &b, const char *op) {
     b.require_inputs(2);
     b.add(op, b.node.inputs, b.node.outputs.at(0));
@@ -182,6 +276,7 @@ std::optional<std::vector<Node>> microsoft_body(const Node &node, const std::vec
         {"DequantizeLinear", [](Body &b) { rename(b, "DequantizeLinear"); }},
         {"DynamicQuantizeMatMul", dynamic_matmul},
         {"MatMulIntegerToFloat", integer_to_float},
+        {"MatMulNBits", matmul_bits},
         {"QGemm", gemm},
         {"QLinearAdd", binary("Add")},
         {"QLinearAveragePool",

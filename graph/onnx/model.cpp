@@ -32,20 +32,6 @@ struct Model::Contents {
 
 namespace {
 
-constexpr size_t max_bytes = INT32_MAX; // of a protocol buffer
-
-std::string bytes_of(const std::string &path) {
-    std::ifstream in(path, std::ios::binary);
-    std::error_code error;
-    const uintmax_t size = fs::file_size(path, error);
-    if (!in || error) throw UserError(fmt::format("\"{}\" cannot be read", path));
-    if (size > max_bytes)
-        throw UserError(fmt::format("\"{}\" has {} bytes; an ONNX file has at most {}, and larger weights are in "
-                                    "external data",
-                                    path, size, max_bytes));
-    return {std::istreambuf_iterator<char>(in), {}};
-}
-
 // The message of an error of the ONNX library without its source lines.
 std::string cause(const std::exception &e) {
     const std::string what = e.what();
@@ -79,7 +65,7 @@ Model Model::parse(const std::string &bytes, const std::string &name, const std:
                    const std::string &file) {
     auto made = std::make_shared<Contents>();
     made->source.name = name, made->source.folder = folder, made->file = file;
-    if (bytes.size() > max_bytes || !made->proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
+    if (bytes.size() > max_file_bytes || !made->proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
         throw UserError(fmt::format("{}: these {} bytes are no ONNX model, or a part of one", name, bytes.size()));
     if (!made->proto.has_graph())
         throw UserError(fmt::format("{}: the model has no graph; it may be another kind of file", name));
@@ -105,7 +91,7 @@ Model Model::parse_text(const std::string &text, const std::string &name) {
 }
 
 Model Model::load(const std::string &path) {
-    return parse(bytes_of(path), path, fs::absolute(path).parent_path().string(), path);
+    return parse(file_bytes(path), path, fs::absolute(path).parent_path().string(), path);
 }
 
 namespace {
@@ -336,18 +322,6 @@ std::string Model::text() const {
         if (const std::string text = remarks(v); !text.empty()) all += fmt::format("value {}{}\n", v.name(), text);
     }
     return all;
-}
-
-Buffer<> load_tensor(const std::string &path) {
-    onnx::TensorProto proto;
-    const std::string bytes = bytes_of(path);
-    if (!proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
-        throw UserError(fmt::format("\"{}\" is no tensor of ONNX, or a part of one", path));
-    return decode_tensor(proto, {path, fs::absolute(path).parent_path().string(), {}});
-}
-
-void save_tensor(const std::string &path, const Buffer<> &tensor, const std::string &name) {
-    write_file_atomically(path, encode_tensor(tensor, name).SerializeAsString());
 }
 
 namespace {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "graph/ir/graph.h"
+#include "graph/ir/value.h"
 
 namespace kumiko::graph {
 
@@ -64,6 +65,8 @@ private:
 
 // One tensor in a file of its own (TensorProto), as in ONNX's tests. Throws UserError.
 Buffer<> load_tensor(const std::string &path);
+// The same of a value of this kind, in a file of a SequenceProto or OptionalProto.
+Value load_value(const std::string &path, ValueInfo::Kind kind);
 void save_tensor(const std::string &path, const Buffer<> &tensor, const std::string &name);
 
 // The nodes of an operator that ONNX defines by others, for inputs of these types; nothing if it

@@ -9,6 +9,7 @@
 #include <onnx/checker.h>
 #include <onnx/defs/function.h>
 #include <onnx/defs/schema.h>
+#include <onnx/onnx-data.pb.h>
 #include <onnx/onnx_pb.h>
 #include <onnx/shape_inference/implementation.h>
 #pragma GCC diagnostic pop

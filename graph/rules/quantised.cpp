@@ -1,5 +1,6 @@
 #include "graph/rules/quantised.h"
 
+#include "dsl/narrow_types.h"
 #include "graph/rules/constants.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@ namespace kumiko::graph {
 std::optional<Quantisation> quantisation_of(const Rewriter &g, const Node &n, size_t scale, size_t zero, Type type,
                                             const Extents &extents, int64_t axis) {
     const Buffer<> *scales = g.constant(n, scale);
-    if (!scales || Type(scales->type()) != f32 || n.integer("block_size", 0) != 0) return {};
+    if (!scales || is_narrow(type) || Type(scales->type()) != f32 || n.integer("block_size", 0) != 0) return {};
     Quantisation q{type, {}, {}};
     const std::vector<double> numbers = *numbers_of(*scales);
     q.scale.assign(numbers.begin(), numbers.end());

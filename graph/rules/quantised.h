@@ -16,7 +16,8 @@ struct Quantisation {
 };
 
 // The constant f32 scale and zero point of a node in two of its inputs, for integers of `type` in a
-// tensor of these extents; nothing if they are no constants, or are of blocks.
+// tensor of these extents; nothing if they are no constants, or are of blocks,
+// and of narrow types (dsl/narrow_types.h).
 std::optional<Quantisation> quantisation_of(const Rewriter &graph, const Node &node, size_t scale, size_t zero,
                                             Type type, const Extents &extents, int64_t axis);
 // The same of a QuantizeLinear or DequantizeLinear; nothing of other nodes.

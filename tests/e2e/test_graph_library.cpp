@@ -158,6 +158,19 @@ TEST_CASE("the self-test of a model gives indices that axes of one element have"
     CHECK_EQ(must_run(in + "./st"), "m: 1 functions, 8 samples: 1 passed, 0 failed\n");
 }
 
+TEST_CASE("the self-test of a model whose arrays have narrow elements") {
+    const fs::path folder = scratch("graph_library", "narrow");
+    graph::Model::parse_text("<ir_version: 11, opset_import: [\"\" : 23]> m (int4[2, 3] a, float8e5m2[4] b) => "
+                             "(int4[3, 2] y, float8e4m3fn[4] z) { y = Transpose(a) z = Cast<to = 17>(b) }",
+                             "text")
+        .save((folder / "m.onnx").string());
+    const std::string in = "cd " + folder.string() + " && ";
+    must_run(in + kumiko_command + " build m.onnx -o out --quiet");
+    must_run(in + "cc -std=c11 -Wall -Wextra -Werror -fsanitize=address,undefined out/m_selftest.c out/libm.a -lm "
+                  "-lpthread -o st");
+    CHECK_EQ(must_run(in + "./st"), "m: 1 functions, 10 samples: 1 passed, 0 failed\n");
+}
+
 TEST_CASE("weights as a file: mapped, and refused if they are not the library's") {
     const fs::path folder = scratch("graph_library", "weights");
     save_model(folder / "one.onnx", "2"), save_model(folder / "two.onnx", "3");

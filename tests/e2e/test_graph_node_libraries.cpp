@@ -129,7 +129,7 @@ TEST_CASE("ONNX's tests of operators that pass as programs, as models of C libra
         if (listed.at("fails").contains(test) || listed.at("fails_as_program").contains(test)) continue;
         CAPTURE(test);
         const graph::Model model = node_model(all[n]);
-        const NodeProgram program = node_program(model, node_inputs(model, all[n]));
+        const NodeProgram program = node_program(model, tensors_of(node_values(model, all[n])));
         graph::ModelLibraryOptions options;
         options.name = fmt::format("model{}", n);
         options.model = program.options;

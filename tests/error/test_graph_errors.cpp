@@ -78,7 +78,7 @@ TEST_CASE("inputs of another type or shape") {
              "m: input z: float[N] is given f32[3]: axis 0 is \"N\", which is 2 elsewhere");
     const Model text = model_of("y = Identity(x)", "string[2] x", "string[2] y");
     CHECK_EQ(evaluation(text, {Buffer<>(Halide::Float(32), {2})}),
-             "m: input x: string[2] is not a tensor of numbers; supported are tensors of numbers");
+             "m: input x: string[2] is given f32[2]: another element type");
 }
 
 TEST_CASE("operators without a formula, and arguments that have no meaning") {

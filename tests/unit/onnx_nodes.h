@@ -4,6 +4,7 @@
 #pragma once
 
 #include "graph/build/compiled_model.h"
+#include "support/error.h"
 #include "support/json.h"
 
 #include <algorithm>
@@ -76,11 +77,22 @@ inline NodeProgram node_program(const graph::Model &model, const std::vector<Buf
 
 inline graph::Model node_model(const fs::path &folder) { return graph::Model::load((folder / "model.onnx").string()); }
 
-inline std::vector<Buffer<>> node_inputs(const graph::Model &model, const fs::path &folder) {
-    std::vector<Buffer<>> inputs;
+inline std::vector<graph::Value> node_values(const graph::Model &model, const fs::path &folder) {
+    std::vector<graph::Value> inputs;
     for (size_t n = 0; n < model.graph().inputs.size(); n++)
-        inputs.push_back(graph::load_tensor((folder / fmt::format("input_{}.pb", n)).string()));
+        inputs.push_back(
+            graph::load_value((folder / fmt::format("input_{}.pb", n)).string(), model.graph().inputs[n].kind));
     return inputs;
+}
+
+// The inputs of a program, which are tensors.
+inline std::vector<Buffer<>> tensors_of(const std::vector<graph::Value> &values) {
+    std::vector<Buffer<>> all;
+    for (const graph::Value &v : values) {
+        if (!v.tensor()) throw Unsupported(fmt::format("an argument is {}", v.kind()));
+        all.push_back(*v.tensor());
+    }
+    return all;
 }
 
 } // namespace kumiko::onnx_nodes

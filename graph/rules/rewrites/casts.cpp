@@ -1,4 +1,5 @@
 // Conversions of conversions.
+#include "dsl/narrow_types.h"
 #include "graph/rules/rules.h"
 
 namespace kumiko::graph {
@@ -17,6 +18,7 @@ int whole_bits(Type t) {
 // Whether each value of `from` is one of `to`.
 bool is_lossless(Type from, Type to) {
     if (from == to) return true;
+    if (is_narrow(from) || is_narrow(to)) return false; // casts to these wrap or saturate
     if (to == boolean) return false;
     if (is_floating(from)) return is_floating(to) && (to == f64 || (to == f32 && from != f64));
     if (from.is_int() && to.is_uint()) return false;
