@@ -129,8 +129,8 @@ Value *Accesses::of_unknown_size(Value *pointer) {
 
 // The runs of a mask that are accessed without it; nothing if the mask is used. A load as wide as a
 // preceding store is forwarded from it immediately; a masked load has to wait for the store, and on
-// some processors any load has to wait for a masked one. Where each instruction has a mask, only one
-// access without it costs less.
+// some processors any load has to wait for a masked one. Where each instruction has a mask, only
+// one access without it costs less.
 std::optional<std::vector<LaneRun>> Accesses::runs_without_mask(Type t, Value *mask) {
     auto runs = runs_of(mask);
     if (!runs || !has_lane_masks()) return runs;

@@ -474,8 +474,8 @@ TEST_CASE("operators of com.microsoft are computed by those of ONNX") {
              "tensor, scale and zero point of each part");
 }
 
-// A layer of 2 units and 1 direction by its definition: before a product, X as a whole and the state
-// of each step are rounded to bytes.
+// A layer of 2 units and 1 direction by its definition: before a product, X as a whole and the
+// state of each step are rounded to bytes.
 struct LstmOfBytes {
     static constexpr int steps = 3, inputs = 4, units = 2, rows = 4 * units;
     std::vector<float> x;
