@@ -223,7 +223,7 @@ Measured LocalRunner::measure(const Candidate &candidate, double best) {
     t.median = anchor_timing_.median * t.ratio;
     result.timings = {t};
     if (!accept(result, least_possible())) {
-        // If the caches hold the arrays of one but not of both, the ratio is not that of times alone.
+        // If the caches hold the arrays of one but not of both, both take longer than alone.
         run.paired = false;
         run.tight = tight_alone;
         run.give_up_above = 0;
