@@ -33,7 +33,7 @@ double cost_of_read(Type type, const std::vector<Axis> &axes, const Machine &mac
     return fits_lookup_registers(type, axes, machine) ? select_from_registers / machine.lanes(8) : load_of_lane;
 }
 
-bool pays(const ScheduleState &state, const Stage &reader, const Table &table) {
+bool pays(const ScheduleState &state, const Stage &reader, const LookupTable &table) {
     constexpr int64_t min_uses = 8; // of each value
     constexpr double min_gain = 1.05;
     const Machine &machine = *state.machine;
@@ -74,7 +74,7 @@ std::set<std::string> tabulate_functions(Schedule &s, const std::set<std::string
         for (const std::string &tensor : narrow) {
             if (excluded.count(stage.name) || !s.state().find(stage.name)) continue;
             const auto found = table_of(s.state(), s.state().stage(stage.name), tensor);
-            const auto *table = std::get_if<Table>(&found);
+            const auto *table = std::get_if<LookupTable>(&found);
             if (table && !s.state().find(table->stage.name) && pays(s.state(), stage, *table))
                 tables.insert(s.stage(stage.name).tabulate(tensor).name());
         }

@@ -153,19 +153,21 @@ void map_parts(const ScheduleState &state, Stage &stage, const std::string &tens
 
 } // namespace
 
-std::variant<Table, NoTable> table_of(const ScheduleState &state, const StageState &stage, const std::string &tensor) {
+std::variant<LookupTable, NoLookupTable> table_of(const ScheduleState &state, const StageState &stage,
+                                                  const std::string &tensor) {
     const Stage &def = stage.def;
     const std::string &name = stage.name();
-    if (is_extern(def)) return NoTable{name + " is an extern function", "stages that are formulas"};
+    if (is_extern(def)) return NoLookupTable{name + " is an extern function", "stages that are formulas"};
     if (def.kind == Stage::Kind::Padding)
-        return NoTable{name + " is padding, which only reads elements", "the stage that reads it"};
+        return NoLookupTable{name + " is padding, which only reads elements", "the stage that reads it"};
     const auto values = values_of(state, tensor);
     if (!values || values->max - values->min >= most_values || values->max > INT32_MAX)
-        return NoTable{fmt::format("the elements of {} are {}, which have too many values for a table", tensor,
-                                   type_name(state.type_of(tensor))),
-                       "integers of 8 or 16 bits, and inputs of 32 bits after assume(within(…)) of 65536 values at "
-                       "most"};
-    Table table;
+        return NoLookupTable{
+            fmt::format("the elements of {} are {}, which have too many values for a table", tensor,
+                        type_name(state.type_of(tensor))),
+            "integers of 8 or 16 bits, and inputs of 32 bits after assume(within(…)) of 65536 values at "
+            "most"};
+    LookupTable table;
     table.first = values->min;
     const Axis v(axis_name(state.op), Expr(static_cast<int>(values->max - values->min + 1)));
     int64_t most = 0;
@@ -180,17 +182,18 @@ std::variant<Table, NoTable> table_of(const ScheduleState &state, const StageSta
         return part;
     });
     if (most == 0)
-        return NoTable{fmt::format("no part of {} depends only on one element of {}", name, tensor),
-                       "a tensor of which the stage computes a function, such as sqrt(cast(f32, " + tensor + "(i)))"};
+        return NoLookupTable{fmt::format("no part of {} depends only on one element of {}", name, tensor),
+                             "a tensor of which the stage computes a function, such as sqrt(cast(f32, " + tensor +
+                                 "(i)))"};
     table.stage.name = name + ".of." + tensor;
     table.stage.kind = Stage::Kind::Pointwise;
     table.stage.type = table.stage.value.type();
     table.stage.axes = {v};
     for (const Call *read : tensor_reads(table.stage.value)) {
         if (const auto index = index_outside(state, table.stage, read->name, read->args))
-            return NoTable{fmt::format("index {} of {} is not proved to be in bounds for every value of {}",
-                                       to_string(*index), read->name, tensor),
-                           "reads that are in bounds for every value, of tensors that cannot be empty"};
+            return NoLookupTable{fmt::format("index {} of {} is not proved to be in bounds for every value of {}",
+                                             to_string(*index), read->name, tensor),
+                                 "reads that are in bounds for every value, of tensors that cannot be empty"};
     }
     return table;
 }
@@ -202,8 +205,8 @@ void apply_tabulate(ScheduleState &state, const Directive &d, size_t) {
     const std::string name = stage.name(), tensor = text_argument(d, "tensor");
     tensor_argument(state, d);
     const auto found = table_of(state, stage, tensor);
-    if (const auto *none = std::get_if<NoTable>(&found)) refuse(state, d, none->cause, &stage, "", none->legal);
-    const Table &table = std::get<Table>(found);
+    if (const auto *none = std::get_if<NoLookupTable>(&found)) refuse(state, d, none->cause, &stage, "", none->legal);
+    const LookupTable &table = std::get<LookupTable>(found);
     refuse_touched(state, stage, d);
     if (state.find(table.stage.name))
         refuse(state, d, "there is a stage " + table.stage.name + " already", &stage, "", "one table for each tensor");
@@ -233,7 +236,7 @@ std::vector<Directive> tables(const ScheduleState &state, const std::vector<Dire
         for (const Expr &e : s.def.expressions()) read.merge(tensors_read(e));
         for (const std::string &tensor : read) {
             if (state.find(s.name() + ".of." + tensor) || s.def.makes(tensor)) continue;
-            if (std::holds_alternative<Table>(table_of(state, s, tensor)))
+            if (std::holds_alternative<LookupTable>(table_of(state, s, tensor)))
                 all.push_back({"tabulate", {{"stage", s.name()}, {"tensor", tensor}}, {}});
         }
     }
