@@ -9,13 +9,21 @@
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
-#include <numeric>
 
 namespace kumiko::graph {
 
-int64_t View::elements() const {
-    return std::accumulate(extents.begin(), extents.end(), int64_t(1), std::multiplies<>());
+int64_t elements_of(const Extents &extents, size_t begin, size_t end) {
+    int64_t all = 1;
+    for (size_t d = begin; d < end; d++) {
+        if (extents[d] == 0) return 0;
+        if (__builtin_mul_overflow(all, extents[d], &all)) all = INT64_MAX;
+    }
+    return all;
 }
+
+int64_t elements_of(const Extents &extents) { return elements_of(extents, 0, extents.size()); }
+
+int64_t View::elements() const { return elements_of(extents); }
 
 StoredValue::StoredValue(const Tensor &tensor, const AxisOrder &order) : tensor(tensor), places(tensor.axes().size()) {
     for (size_t d = 0; d < places.size(); d++) places[order.empty() ? d : order[d]] = d;
@@ -142,6 +150,15 @@ std::vector<double> Call::numbers(size_t n) const {
 std::vector<int64_t> Call::integers(size_t n, const std::string &attribute,
                                     const std::vector<int64_t> &otherwise) const {
     return has(n) ? integers(n) : node.integers(attribute, otherwise);
+}
+
+std::vector<int64_t> Call::lengths(const std::string &what, std::vector<int64_t> values, size_t count,
+                                   int64_t least) const {
+    if (values.size() != count) fail(fmt::format("{} has {} numbers; legal are {}", what, values.size(), count));
+    for (const int64_t v : values)
+        if (v < least || v > INT32_MAX)
+            fail(fmt::format("{} has the number {}; legal are {} to {}", what, v, least, INT32_MAX));
+    return values;
 }
 
 size_t Call::axis(int64_t axis, size_t rank) const {

@@ -17,6 +17,11 @@ using Extents = std::vector<int64_t>;
 // the axis of the value. Empty: the order of the value, row-major.
 using AxisOrder = std::vector<size_t>;
 
+// The product of the extents ≥ 0 of the axes from `begin` to before `end`. INT64_MAX if it is
+// larger.
+int64_t elements_of(const Extents &extents, size_t begin, size_t end);
+int64_t elements_of(const Extents &extents); // of all axes
+
 // Elements as an expression of their indices. Views are not stored, so reshapes, transposes and
 // elementwise operators compose. Indices are i32 expressions from 0 to extent − 1.
 struct View {
@@ -132,6 +137,11 @@ public:
     // from attributes to inputs.
     std::vector<int64_t> integers(size_t n, const std::string &attribute,
                                   const std::vector<int64_t> &otherwise = {}) const;
+
+    // Returns `values`, which are strides, pads or other lengths along axes. Throws UserError if
+    // they are not `count`, or one is not `least` to INT32_MAX: sums of a few cannot overflow.
+    std::vector<int64_t> lengths(const std::string &what, std::vector<int64_t> values, size_t count,
+                                 int64_t least) const;
 
     // Requires the indices in input n to be in range (OpScope::Check): at once if they are known,
     // else before the op runs. Throws UserError for one that is not, and Unsupported if another

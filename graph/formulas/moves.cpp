@@ -17,33 +17,31 @@ Expr inside(const Expr &index, int64_t extent) {
     return Halide::clamp(index, 0, static_cast<int>(std::max<int64_t>(extent, 1) - 1));
 }
 
-int64_t product(const Extents &e, size_t begin, size_t end) {
-    return std::accumulate(e.begin() + static_cast<int64_t>(begin), e.begin() + static_cast<int64_t>(end), int64_t(1),
-                           std::multiplies<>());
-}
-
 Results reshape(Call &c) {
     const View x = c.in(0);
     Extents extents = c.integers(1, "shape");
     const bool allow_zero = c.node.integer("allowzero", 0) != 0;
-    int64_t known = 1, open = -1;
+    std::optional<size_t> open;
     for (size_t d = 0; d < extents.size(); d++) {
         if (extents[d] == 0 && !allow_zero) {
             if (d >= x.rank())
                 c.fail(fmt::format("extent {} of the new shape is that of an axis that the input lacks", d));
             extents[d] = x.extents[d];
         }
-        if (extents[d] == -1 && open < 0)
-            open = static_cast<int64_t>(d);
-        else if (extents[d] < 0)
+        if (extents[d] == -1 && !open) {
+            open = d;
+            extents[d] = 1;
+        } else if (extents[d] < 0) {
             c.fail(
                 fmt::format("the new shape has the extent {}; legal are numbers from 0 on, and -1 once", extents[d]));
-        else
-            known *= extents[d];
+        }
     }
     const int64_t all = x.elements();
-    if (open >= 0) extents[size_t(open)] = known == 0 ? 0 : all / known;
-    if (product(extents, 0, extents.size()) != all) c.fail(fmt::format("{} elements do not fill the new shape", all));
+    if (open) {
+        const int64_t known = elements_of(extents);
+        extents[*open] = known == 0 ? 0 : all / known;
+    }
+    if (elements_of(extents) != all) c.fail(fmt::format("{} elements do not fill the new shape", all));
     return {reshaped(x, extents)};
 }
 
@@ -51,7 +49,7 @@ Results flatten(Call &c) {
     const View x = c.in(0);
     const int64_t axis = c.node.integer("axis", 1);
     const size_t at = axis == int64_t(x.rank()) ? x.rank() : c.axis(axis, x.rank());
-    return {reshaped(x, {product(x.extents, 0, at), product(x.extents, at, x.rank())})};
+    return {reshaped(x, {elements_of(x.extents, 0, at), elements_of(x.extents, at, x.rank())})};
 }
 
 Results transpose(Call &c) {
@@ -169,7 +167,8 @@ Results split(Call &c) {
         const int64_t each = (all + int64_t(count) - 1) / int64_t(count);
         for (size_t n = 0; n < count; n++) parts.push_back(std::clamp<int64_t>(all - int64_t(n) * each, 0, each));
     }
-    if (parts.size() != count || std::accumulate(parts.begin(), parts.end(), int64_t(0)) != all)
+    parts = c.lengths("split", parts, count, 0);
+    if (std::accumulate(parts.begin(), parts.end(), int64_t(0)) != all)
         c.fail(fmt::format("its {} parts do not add up to the {} elements of the axis", parts.size(), all));
     Results made;
     int64_t begin = 0;
@@ -219,13 +218,12 @@ Results slice(Call &c) {
 Results pad(Call &c) {
     const View x = c.in(0);
     const std::string mode = c.choice("mode", "constant", {"constant", "reflect", "edge", "wrap"});
-    const std::vector<int64_t> pads = c.integers(1, "pads");
     std::vector<int64_t> axes = c.has(3) ? c.integers(3) : std::vector<int64_t>{};
     if (!c.has(3)) {
         axes.resize(x.rank());
         std::iota(axes.begin(), axes.end(), 0);
     }
-    if (pads.size() != 2 * axes.size()) c.fail(fmt::format("{} pads of {} axes", pads.size(), axes.size()));
+    const auto pads = c.lengths("pads", c.integers(1, "pads"), 2 * axes.size(), -INT32_MAX);
     std::vector<int64_t> before(x.rank(), 0);
     Extents extents = x.extents;
     for (size_t n = 0; n < axes.size(); n++) {
@@ -314,7 +312,7 @@ Results shape(Call &c) {
     return {int64_tensor({e.begin() + start, e.begin() + end}, {end - start})};
 }
 
-Results size(Call &c) { return {int64_tensor({product(c.extents(0), 0, c.extents(0).size())}, {})}; }
+Results size(Call &c) { return {int64_tensor({elements_of(c.extents(0))}, {})}; }
 
 Results constant(Call &c) {
     if (const auto tensor = c.node.tensor("value")) return {*tensor};

@@ -238,18 +238,14 @@ Results conv_transpose(Call &c) {
     const size_t dims = x.rank() - 2;
     const int64_t outputs = w.extents[1];
     const std::vector<int64_t> ones(dims, 1), zeros(dims, 0);
-    const std::vector<int64_t> strides = c.node.integers("strides", ones),
-                               dilations = c.node.integers("dilations", ones),
-                               more = c.node.integers("output_padding", zeros),
-                               wanted = c.node.integers("output_shape");
-    std::vector<int64_t> pads = c.node.integers("pads", std::vector<int64_t>(2 * dims, 0));
+    const auto strides = c.lengths("strides", c.node.integers("strides", ones), dims, 1),
+               dilations = c.lengths("dilations", c.node.integers("dilations", ones), dims, 1),
+               more = c.lengths("output_padding", c.node.integers("output_padding", zeros), dims, -INT32_MAX);
+    std::vector<int64_t> wanted = c.node.integers("output_shape"),
+                         pads = c.node.integers("pads", std::vector<int64_t>(2 * dims, 0));
+    pads = c.lengths("pads", pads, 2 * dims, -INT32_MAX);
+    if (!wanted.empty()) wanted = c.lengths("output_shape", wanted, std::max(dims, wanted.size()), 0);
     const std::string automatic = c.choice("auto_pad", "NOTSET", paddings());
-    const auto positive = [](const std::vector<int64_t> &all) {
-        return std::all_of(all.begin(), all.end(), [](int64_t v) { return v > 0; });
-    };
-    if (strides.size() != dims || dilations.size() != dims || more.size() != dims || pads.size() != 2 * dims ||
-        (!wanted.empty() && wanted.size() < dims) || !positive(strides) || !positive(dilations))
-        c.fail(fmt::format("strides, dilations, pads or output_shape are not those of {} axes", dims));
     Extents extents = {x.extents[0], outputs * group};
     for (size_t d = 0; d < dims; d++) {
         const int64_t kernel = (w.extents[2 + d] - 1) * dilations[d] + 1, in = x.extents[2 + d];

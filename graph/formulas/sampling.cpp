@@ -234,16 +234,14 @@ DeformConv read_deform_conv(Call &c) {
         c.fail(fmt::format("{} groups and {} groups of offsets of {} channels, with {} outputs of {} channels",
                            v.groups, v.offset_groups, x.extents[1], w.extents[0], w.extents[1]));
     const std::vector<int64_t> ones(dims, 1);
-    v.strides = c.node.integers("strides", ones), v.dilations = c.node.integers("dilations", ones);
-    v.pads = c.node.integers("pads", std::vector<int64_t>(2 * dims, 0));
+    v.strides = c.lengths("strides", c.node.integers("strides", ones), dims, 1);
+    v.dilations = c.lengths("dilations", c.node.integers("dilations", ones), dims, 1);
+    v.pads = c.lengths("pads", c.node.integers("pads", std::vector<int64_t>(2 * dims, 0)), 2 * dims, -INT32_MAX);
     v.kernel.assign(w.extents.begin() + 2, w.extents.end());
-    if (v.strides.size() != dims || v.dilations.size() != dims || v.pads.size() != 2 * dims)
-        c.fail(fmt::format("strides, dilations or pads are not those of {} axes", dims));
     if (c.node.integers("kernel_shape", v.kernel) != v.kernel) c.fail("kernel_shape is not that of the weights");
     for (size_t d = 0; d < dims; d++) {
         const int64_t room = x.extents[2 + d] + v.pads[d] + v.pads[dims + d] - (v.kernel[d] - 1) * v.dilations[d] - 1;
-        if (v.strides[d] < 1 || v.dilations[d] < 1 || v.kernel[d] < 1 || room < 0)
-            c.fail("a stride, dilation or kernel below 1, or a kernel larger than the image");
+        if (v.kernel[d] < 1 || room < 0) c.fail("an empty kernel, or one larger than the image");
         v.outputs.push_back(room / v.strides[d] + 1);
         v.cells *= v.kernel[d];
     }
@@ -333,25 +331,20 @@ Results deform_conv(Call &c) {
 // Each element of the image is the sum of the cells of windows that meet it.
 Results col2im(Call &c) {
     const View x = c.in(0);
-    const std::vector<int64_t> image = c.integers(1), block = c.integers(2);
-    const size_t dims = image.size();
-    const std::vector<int64_t> ones(dims, 1), strides = c.node.integers("strides", ones),
-                                              dilations = c.node.integers("dilations", ones),
-                                              pads = c.node.integers("pads", std::vector<int64_t>(2 * dims, 0));
-    if (x.rank() != 3 || dims == 0 || block.size() != dims || strides.size() != dims || dilations.size() != dims ||
-        pads.size() != 2 * dims)
-        c.fail(fmt::format("its input has not 3 axes, or block_shape, strides, dilations or pads are not those of an "
-                           "image of {} axes",
-                           dims));
-    int64_t cells = 1, windows = 1;
+    const size_t dims = c.integers(1).size();
+    if (x.rank() != 3 || dims == 0) c.fail("its input has not 3 axes, or its image has none");
+    const std::vector<int64_t> ones(dims, 1), zeros(2 * dims, 0);
+    const auto image = c.lengths("image_shape", c.integers(1), dims, 0),
+               block = c.lengths("block_shape", c.integers(2), dims, 1),
+               strides = c.lengths("strides", c.node.integers("strides", ones), dims, 1),
+               dilations = c.lengths("dilations", c.node.integers("dilations", ones), dims, 1),
+               pads = c.lengths("pads", c.node.integers("pads", zeros), 2 * dims, -INT32_MAX);
     std::vector<int64_t> counts;
     for (size_t d = 0; d < dims; d++) {
-        if (image[d] < 0 || block[d] < 1 || strides[d] < 1 || dilations[d] < 1)
-            c.fail("an extent, block, stride or dilation below what is legal: 0, 1, 1 and 1");
         const int64_t room = image[d] + pads[d] + pads[dims + d] - dilations[d] * (block[d] - 1) - 1;
         counts.push_back(room < 0 ? 0 : room / strides[d] + 1);
-        cells *= block[d], windows *= counts[d];
     }
+    const int64_t cells = elements_of(block), windows = elements_of(counts);
     if (x.extents[1] % cells || x.extents[2] != windows)
         c.fail(fmt::format("an input of {} rows and {} windows; legal are multiples of {} rows and {} windows",
                            x.extents[1], x.extents[2], cells, windows));
@@ -379,26 +372,22 @@ Results col2im(Call &c) {
 Results max_unpool(Call &c) {
     const View x = c.in(0), places = c.in(1);
     const size_t dims = x.rank() < 3 ? 0 : x.rank() - 2;
-    const std::vector<int64_t> kernel = c.node.integers("kernel_shape"),
-                               strides = c.node.integers("strides", std::vector<int64_t>(dims, 1)),
-                               pads = c.node.integers("pads", std::vector<int64_t>(2 * dims, 0));
-    if (dims == 0 || places.extents != x.extents || kernel.size() != dims || strides.size() != dims ||
-        pads.size() != 2 * dims)
-        c.fail("its indices have another shape than its input, or kernel_shape, strides or pads another size");
+    const std::vector<int64_t> ones(dims, 1), zeros(2 * dims, 0);
+    const auto kernel = c.lengths("kernel_shape", c.node.integers("kernel_shape"), dims, 1),
+               strides = c.lengths("strides", c.node.integers("strides", ones), dims, 1),
+               pads = c.lengths("pads", c.node.integers("pads", zeros), 2 * dims, -INT32_MAX);
+    if (dims == 0 || places.extents != x.extents)
+        c.fail("an input of fewer than 3 axes, or indices of another shape than it");
     // The image that was pooled: indices count its elements. A larger output is filled with zeros.
     Extents image = {x.extents[0], x.extents[1]}, one = image;
-    int64_t plane = 1;
-    for (size_t d = 0; d < dims; d++) {
+    for (size_t d = 0; d < dims; d++)
         image.push_back(
             std::max<int64_t>(0, (x.extents[2 + d] - 1) * strides[d] - pads[d] - pads[dims + d] + kernel[d]));
-        plane *= image.back();
-    }
     const Extents extents = c.has(2) ? c.integers(2) : image;
     if (extents.size() != image.size() || extents[0] != image[0] || extents[1] != image[1])
         c.fail(fmt::format("output_shape is [{}]; legal are {} extents that begin with {} and {}",
                            fmt::join(extents, ", "), image.size(), image[0], image[1]));
-    if (x.elements() > 0 && x.extents[0] * x.extents[1] * plane > INT32_MAX)
-        c.unsupported("an image of more than 2^31 elements");
+    if (x.elements() > 0 && elements_of(image) > INT32_MAX) c.unsupported("an image of more than 2^31 elements");
     std::vector<Axis> loops;
     for (size_t d = 0; d < dims; d++) loops.push_back(c.loop(x.extents[2 + d]));
     const Type type = x.type;

@@ -34,22 +34,14 @@ Window window_of(const Call &c, const Extents &image, const std::vector<int64_t>
     const size_t dims = image.size() - 2;
     const std::vector<int64_t> ones(dims, 1);
     Window w;
-    w.kernel = c.node.integers("kernel_shape", kernel);
-    w.strides = c.node.integers("strides", ones), w.dilations = c.node.integers("dilations", ones);
-    const std::vector<int64_t> pads = c.node.integers("pads", std::vector<int64_t>(2 * dims, 0));
-    if (w.kernel.size() != dims || w.strides.size() != dims || w.dilations.size() != dims || pads.size() != 2 * dims)
-        c.fail(fmt::format("kernel_shape, strides, dilations or pads are not those of {} axes", dims));
+    w.kernel = c.lengths("kernel_shape", c.node.integers("kernel_shape", kernel), dims, 1);
+    w.strides = c.lengths("strides", c.node.integers("strides", ones), dims, 1);
+    w.dilations = c.lengths("dilations", c.node.integers("dilations", ones), dims, 1);
+    const std::vector<int64_t> pads =
+        c.lengths("pads", c.node.integers("pads", std::vector<int64_t>(2 * dims, 0)), 2 * dims, -INT32_MAX);
     const std::string automatic = c.choice("auto_pad", "NOTSET", paddings());
     const bool ceil = c.node.integer("ceil_mode", 0) != 0;
     for (size_t d = 0; d < dims; d++) {
-        for (const int64_t n : {w.strides[d], w.dilations[d], w.kernel[d]}) {
-            if (n < 1 || n > INT32_MAX)
-                c.fail(fmt::format("a stride, dilation or kernel of {}; legal are 1 to {}", n, INT32_MAX));
-        }
-        for (const int64_t n : {pads[d], pads[d + dims]}) {
-            if (n < -INT32_MAX || n > INT32_MAX)
-                c.fail(fmt::format("a pad of {}; legal are {} to {}", n, -INT32_MAX, INT32_MAX));
-        }
         const int64_t in = image[2 + d], reach = (w.kernel[d] - 1) * w.dilations[d] + 1, s = w.strides[d];
         int64_t before = pads[d], after = pads[d + dims], out;
         if (automatic == "SAME_UPPER" || automatic == "SAME_LOWER") {

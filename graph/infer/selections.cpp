@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <numeric>
 
 namespace kumiko::graph {
 
@@ -20,20 +19,16 @@ int64_t kind_of(Type type) {
     return type.is_float() ? Float : type.is_int() ? Signed : Unsigned;
 }
 
-int64_t product(const Extents &e, size_t begin, size_t end) {
-    return std::accumulate(e.begin() + int64_t(begin), e.begin() + int64_t(end), int64_t(1), std::multiplies<>());
-}
-
 // The extents around an axis; without an axis the tensor is one row.
 struct Along {
     Extents extents;
     size_t axis = 0;
-    int64_t outside() const { return product(extents, 0, axis); }
-    int64_t inside() const { return product(extents, axis + 1, extents.size()); }
+    int64_t outside() const { return elements_of(extents, 0, axis); }
+    int64_t inside() const { return elements_of(extents, axis + 1, extents.size()); }
 };
 
 Along along(const Node &node, const Extents &extents) {
-    if (!node.has("axis")) return {{product(extents, 0, extents.size())}, 0};
+    if (!node.has("axis")) return {{elements_of(extents)}, 0};
     const auto rank = static_cast<int64_t>(extents.size());
     const int64_t axis = node.integer("axis", 0);
     if (axis < -rank || axis >= rank)
@@ -67,7 +62,7 @@ bool GraphFixer::add_selection(const Node &node) {
         if (x.extents.empty()) throw Unsupported(node.label() + ": a tensor without axes; supported is at least one");
         form = {"nonzero", {kind_of(x.type), x.type.bytes(), int64_t(x.extents.size())}, 0};
         form.parameters.insert(form.parameters.end(), x.extents.begin(), x.extents.end());
-        results = {{{i64, {int64_t(x.extents.size()), product(x.extents, 0, x.extents.size())}}, 1}};
+        results = {{{i64, {int64_t(x.extents.size()), elements_of(x.extents)}}, 1}};
     } else if (node.op == "Compress") {
         const KnownValue &condition = inputs.at(1);
         if (condition.type != boolean || condition.extents.size() != 1)
@@ -92,8 +87,8 @@ bool GraphFixer::add_selection(const Node &node) {
                                            "classes, boxes] of f32");
         for (size_t n = 2; n < 5; n++) {
             const Type legal = n == 2 ? i64 : f32;
-            if (node.has_input(n) && (inputs[n].type != legal || inputs[n].extents.size() > 1 ||
-                                      product(inputs[n].extents, 0, inputs[n].extents.size()) != 1))
+            if (node.has_input(n) &&
+                (inputs[n].type != legal || inputs[n].extents.size() > 1 || elements_of(inputs[n].extents) != 1))
                 throw UserError(fmt::format("{}: its input {}, \"{}\", is {}[{}]; legal is one element of {}",
                                             node.label(), n, node.inputs[n], type_name(inputs[n].type),
                                             fmt::join(inputs[n].extents, ","), type_name(legal)));

@@ -271,10 +271,14 @@ TEST_CASE("arguments that no operator takes") {
              "node Expand of \"y\": its result \"y\" is f32[2147483647,2147483647,4,3]; legal are up to 2^40 bytes");
     CHECK_EQ(refused("s = Constant <value = int64[3] {1, 1, 3}> () z = Reshape(x, s) "
                      "y = MaxPool <kernel_shape = [9223372036854775807], dilations = [2]> (z)"),
-             "node MaxPool of \"y\": a stride, dilation or kernel of 9223372036854775807; legal are 1 to 2147483647");
+             "node MaxPool of \"y\": kernel_shape has the number 9223372036854775807; legal are 1 to 2147483647");
     CHECK_EQ(refused("s = Constant <value = int64[3] {1, 1, 3}> () z = Reshape(x, s) "
                      "y = MaxPool <kernel_shape = [1], pads = [0, 4294967296]> (z)"),
-             "node MaxPool of \"y\": a pad of 4294967296; legal are -2147483647 to 2147483647");
+             "node MaxPool of \"y\": pads has the number 4294967296; legal are -2147483647 to 2147483647");
+    CHECK_EQ(refused("p = Constant <value = int64[2] {9223372036854775806, 0}> () y = Pad (x, p)"),
+             "node Pad of \"y\": pads has the number 9223372036854775806; legal are -2147483647 to 2147483647");
+    CHECK_EQ(refused("p = Constant <value = int64[3] {1, 1, 1}> () y = Pad (x, p)"),
+             "node Pad of \"y\": pads has 3 numbers; legal are 2");
     CHECK_EQ(refused("z = Constant <value = float {1}> () y = ArgMax <axis = 0> (z)"),
              "node ArgMax of \"y\": axis 0 of a tensor without axes");
     CHECK_EQ(refused("p = Constant <value = int64[2] {1, 1}> () y = Pad <mode = \"mirror\"> (x, p)"),
