@@ -12,6 +12,7 @@ namespace {
 
 constexpr int mantissa_of_f32 = 23, bias_of_f32 = 127;
 constexpr double infinity_of_f32 = 0x7f800000; // its bits
+constexpr double nan_of_f32 = 0x7fc00000;      // a quiet one, which copies do not change
 
 Element bits(double value) { return number(u32, value); }
 Element as_float(const Element &e) { return reinterpret(f32, e); }
@@ -27,7 +28,7 @@ Element decoded_magnitude(const Element &magnitude, const NarrowFloat &f) {
         as_bits(Element(cast(f32, magnitude) * number(f32, std::ldexp(1.0, 1 - f.bias - f.mantissa))));
     const Element value = select(magnitude < bits(1 << f.mantissa), subnormal, normal);
     const Element special = select(magnitude == bits(f.infinity == f.nan ? -1.0 : f.infinity), bits(infinity_of_f32),
-                                   bits(infinity_of_f32 + 1));
+                                   bits(nan_of_f32));
     return select(magnitude > bits(f.largest), special, value);
 }
 
@@ -36,11 +37,11 @@ Element decoded(const Element &stored, const NarrowFloat &f) {
     if (f.type == f8e8m0) { // 2^-127 is subnormal in f32
         const Element value =
             select(all == bits(0), bits(1 << (mantissa_of_f32 - 1)), shifted_left(all, mantissa_of_f32));
-        return as_float(select(all == bits(f.nan), bits(infinity_of_f32 + 1), value));
+        return as_float(select(all == bits(f.nan), bits(nan_of_f32), value));
     }
     const int sign = f.exponent + f.mantissa;
     Element value = decoded_magnitude(all & bits((1 << sign) - 1), f) | shifted_left(shifted_right(all, sign), 31);
-    if (f.one_zero) value = select(all == bits(f.nan), bits(infinity_of_f32 + 1), value);
+    if (f.one_zero) value = select(all == bits(f.nan), bits(nan_of_f32), value);
     return as_float(value);
 }
 
