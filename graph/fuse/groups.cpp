@@ -18,9 +18,9 @@ constexpr size_t most_open_nodes = 12;
 // Nodes of a group. Larger kernels are not faster, and take longer to compile.
 constexpr size_t most_nodes = 40;
 
-class Grouping {
+class Fuser {
 public:
-    Grouping(const FixedGraph &graph, const GroupOptions &options)
+    Fuser(const FixedGraph &graph, const GroupOptions &options)
         : graph_(graph), options_(options), group_of_(graph.nodes.size(), none) {
         for (size_t n = 0; n < graph.nodes.size(); n++) {
             for (const std::string &o : graph.nodes[n].named_outputs()) producer_[o] = n;
@@ -31,7 +31,7 @@ public:
         outputs_.insert(graph.outputs.begin(), graph.outputs.end());
     }
 
-    std::vector<Group> run() {
+    Grouping run() {
         if (options_.fuse) {
             for (size_t n = 0; n < graph_.nodes.size(); n++) {
                 if (dependence(n) == Dependence::Other) begin(n);
@@ -48,11 +48,20 @@ public:
         for (size_t n = 0; n < graph_.nodes.size(); n++) {
             if (group_of_[n] == none) group_of_[n] = members_.size(), members_.push_back({n});
         }
-        return in_order();
+        Grouping made{in_order(), {}};
+        made.boundaries = boundaries(made.groups);
+        return made;
     }
 
 private:
     static constexpr size_t none = SIZE_MAX;
+
+    // Where a group ended, and why.
+    struct Stop {
+        std::string value;    // that a node outside of the group would have read inside of it
+        size_t reader = none; // this node; none: any
+        std::string why;
+    };
 
     Dependence dependence(size_t n) const {
         return find_operator(graph_.nodes[n].op, graph_.nodes[n].opset, graph_.nodes[n].domain)->dependence;
@@ -110,31 +119,42 @@ private:
         const size_t group = members_.size();
         std::set<size_t> nodes = {anchor};
         std::vector<std::string> out = leaving(nodes);
-        if (out.size() == 1 && !is_control(graph_.nodes[anchor])) {
+        Stop stop;
+        if (is_control(graph_.nodes[anchor])) {
+            stop.why = "control flow is a step of its own";
+        } else if (out.size() != 1) {
+            stop.why = fmt::format("{} has {} results that are read", graph_.nodes[anchor].op, out.size());
+        } else {
             const Extents extents = graph_.value(out[0]).extents;
             std::set<size_t> larger = nodes;
-            while (larger.size() < most_nodes && extend(larger, extents)) {
+            while (larger.size() < most_nodes && extend(larger, extents, stop)) {
                 if (!belongs_to_reader(producer_.at(leaving(larger).at(0)))) nodes = larger;
             }
+            if (larger.size() >= most_nodes) stop.why = fmt::format("the group has {} nodes", larger.size());
         }
         members_.emplace_back(nodes.begin(), nodes.end());
         for (const size_t n : nodes) group_of_[n] = group;
+        stops_[group] = stop;
     }
 
-    // Adds nodes up to the next value in which all paths meet. Returns false if there is none.
-    bool extend(std::set<size_t> &nodes, const Extents &extents) const {
+    // Adds nodes up to the next value in which all paths meet. Returns false and sets `stop` if
+    // there is none.
+    bool extend(std::set<size_t> &nodes, const Extents &extents, Stop &stop) const {
         std::set<size_t> larger = nodes;
         std::vector<std::string> open = leaving(larger);
         do {
             for (const std::string &value : open) {
+                stop = {value, none, "it is an output of the graph, which is stored"};
                 if (outputs_.count(value)) return false;
                 const auto readers = readers_.find(value);
                 if (readers == readers_.end()) continue;
                 for (const size_t r : readers->second) {
-                    if (!may_join(r, extents)) return false;
+                    stop = {value, r, refusal(r, extents)};
+                    if (!stop.why.empty()) return false;
                     larger.insert(r);
                 }
             }
+            stop = {"", none, fmt::format("its readers do not meet in one value within {} nodes", most_open_nodes)};
             if (larger.size() > nodes.size() + most_open_nodes) return false;
             open = leaving(larger);
         } while (open.size() > 1);
@@ -143,12 +163,34 @@ private:
         return true;
     }
 
-    bool may_join(size_t n, const Extents &extents) const {
-        if (group_of_[n] != none || dependence(n) != Dependence::Pointwise) return false;
-        for (const std::string &o : graph_.nodes[n].outputs) {
-            if (!o.empty() && graph_.value(o).extents != extents) return false;
+    // Why a node cannot join the group of what it reads, whose results have these extents; "" if it
+    // can.
+    std::string refusal(size_t n, const Extents &extents) const {
+        const Node &node = graph_.nodes[n];
+        if (dependence(n) == Dependence::Other)
+            return fmt::format("{} is not pointwise: it begins a group of its own", node.op);
+        if (dependence(n) == Dependence::Injective)
+            return fmt::format("{} moves elements: it can only join the group of its reader", node.op);
+        if (group_of_[n] != none) return fmt::format("{} is in another group", node.op);
+        for (const std::string &o : node.outputs) {
+            if (!o.empty() && graph_.value(o).extents != extents)
+                return fmt::format("{} computes [{}] and not [{}]", node.op, fmt::join(graph_.value(o).extents, ","),
+                                   fmt::join(extents, ","));
         }
-        return true;
+        return "";
+    }
+
+    // Why node `n`, which no group has yet, cannot join the group of its reader `r`; "" if it can.
+    std::string refusal_of_reader(size_t n, size_t r, const std::string &value) const {
+        const size_t readers = readers_.at(value).size();
+        if (dependence(r) == Dependence::Other)
+            return fmt::format("{} would move elements again for each time that {} reads them", graph_.nodes[n].op,
+                               graph_.nodes[r].op);
+        if (outputs_.count(value)) return "it is an output of the graph, which is stored";
+        if (graph_.nodes[n].outputs.size() > 1) return fmt::format("{} has several results", graph_.nodes[n].op);
+        if (readers != 1) return fmt::format("{} nodes read it, each of which would compute it again", readers);
+        if (members_[group_of_[r]].size() >= most_nodes) return fmt::format("the group has {} nodes", most_nodes);
+        return "";
     }
 
     // Injective nodes that only group `group_of_[n]` reads join it. So do pointwise ones that
@@ -164,9 +206,7 @@ private:
             const size_t p = made->second;
             if (group_of_[p] != none || is_view(p)) continue;
             if (dependence(p) != Dependence::Injective && !belongs_to_reader(p)) continue;
-            if (graph_.nodes[p].outputs.size() > 1) continue;
-            const std::vector<size_t> &readers = readers_.at(in);
-            if (readers.size() != 1 || members_[group].size() >= most_nodes) continue;
+            if (!refusal_of_reader(p, n, in).empty()) continue;
             group_of_[p] = group;
             members_[group].push_back(p);
         }
@@ -259,10 +299,52 @@ private:
         return sorted;
     }
 
+    // The values between groups, with the reasons. Views have none: they store nothing.
+    std::vector<Boundary> boundaries(const std::vector<Group> &groups) const {
+        std::vector<size_t> position(graph_.nodes.size()); // of the node's group
+        for (size_t g = 0; g < groups.size(); g++) {
+            for (const size_t n : groups[g].nodes) position[n] = g;
+        }
+        std::vector<Boundary> all;
+        for (size_t g = 0; g < groups.size(); g++) {
+            if (groups[g].view) continue;
+            for (const std::string &value : groups[g].outputs) {
+                const auto readers = readers_.find(value);
+                if (readers == readers_.end()) continue;
+                for (const size_t r : readers->second) {
+                    if (position[r] != g && !groups[position[r]].view)
+                        all.push_back({g, position[r], value, reason(producer_.at(value), r, value)});
+                }
+            }
+        }
+        return all;
+    }
+
+    std::string reason(size_t producer, size_t reader, const std::string &value) const {
+        if (!options_.fuse) return "each node is a group, because fusion is off";
+        if (is_control(graph_.nodes[reader]) || is_control(graph_.nodes[producer]))
+            return "control flow is a step of its own";
+        const auto found = stops_.find(group_of_[producer]);
+        if (found == stops_.end()) {
+            const std::string why = refusal_of_reader(producer, reader, value);
+            return why.empty() ? fmt::format("{} has no group that {} could join", graph_.nodes[reader].op,
+                                             graph_.nodes[producer].op)
+                               : why;
+        }
+        const Stop &stop = found->second;
+        const bool direct = stop.reader == none || (stop.reader == reader && stop.value == value);
+        if (direct) return stop.why;
+        // A node inside of the region that was tried.
+        const std::string own = refusal(reader, graph_.value(value).extents);
+        return dependence(reader) != Dependence::Pointwise ? own
+                                                           : fmt::format("all readers would have to join, but {}", stop.why);
+    }
+
     const FixedGraph &graph_;
     const GroupOptions &options_;
     std::vector<size_t> group_of_;
     std::vector<std::vector<size_t>> members_;
+    std::map<size_t, Stop> stops_; // of groups that began with a node and were extended
     std::map<std::string, size_t> producer_;
     std::map<std::string, std::vector<size_t>> readers_;
     std::set<std::string> outputs_;
@@ -270,8 +352,10 @@ private:
 
 } // namespace
 
+Grouping explain_groups(const FixedGraph &graph, const GroupOptions &options) { return Fuser(graph, options).run(); }
+
 std::vector<Group> group_nodes(const FixedGraph &graph, const GroupOptions &options) {
-    return Grouping(graph, options).run();
+    return explain_groups(graph, options).groups;
 }
 
 GroupOp make_group_op(const FixedGraph &graph, const Group &group, const std::map<std::string, AxisOrder> &orders) {

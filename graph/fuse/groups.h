@@ -28,6 +28,20 @@ struct GroupOptions {
 // pointwise.
 std::vector<Group> group_nodes(const FixedGraph &graph, const GroupOptions &options = {});
 
+// A value that one group stores and another one reads.
+struct Boundary {
+    size_t from = 0, to = 0; // positions in Grouping::groups
+    std::string value;
+    std::string reason; // why its reader is in another group: "MatMul is not pointwise: …"
+};
+
+// The groups of group_nodes(), with the reasons why they are not larger. Views are in no boundary.
+struct Grouping {
+    std::vector<Group> groups;
+    std::vector<Boundary> boundaries;
+};
+Grouping explain_groups(const FixedGraph &graph, const GroupOptions &options = {});
+
 // The op of a group. `orders`: as those of make_group_op for nodes. Throws as that does.
 GroupOp make_group_op(const FixedGraph &graph, const Group &group, const std::map<std::string, AxisOrder> &orders = {});
 

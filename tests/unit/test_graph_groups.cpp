@@ -9,6 +9,7 @@
 #include <doctest/doctest.h>
 
 #include <cstring>
+#include <fmt/format.h>
 
 using namespace kumiko;
 using namespace kumiko::graph;
@@ -161,4 +162,50 @@ TEST_CASE("reshapes are views, and so are transposes that only move axes of one 
              "Transpose (view)");
     CHECK_EQ(groups_of("(float[2, 3] x) => (float[3, 2] y)", "y = Transpose(x)"), "Transpose");
     CHECK_EQ(groups_of("(float[2, 3] x) => (float[6] y)", "y = Flatten<axis = 0>(x)"), "Flatten (view)");
+}
+
+namespace {
+
+// The boundaries: "a: Relu -> MatMul: reason".
+std::string boundaries_of(const std::string &signature, const std::string &body, const std::string &constants = "",
+                          const GroupOptions &options = {}) {
+    const FixedGraph graph = fix_sizes(model(signature, body, constants));
+    const Grouping grouping = explain_groups(graph, options);
+    std::string text;
+    for (const Boundary &b : grouping.boundaries)
+        text += fmt::format("{}: {} -> {}: {}\n", b.value, graph.nodes[grouping.groups[b.from].nodes.back()].op,
+                            graph.nodes[grouping.groups[b.to].nodes[0]].op, b.reason);
+    return text;
+}
+
+} // namespace
+
+TEST_CASE("each value between groups has the reason why it is stored") {
+    const std::string weights = "float[4, 4] w, float[4, 4] v, float[4] c";
+    CHECK_EQ(boundaries_of("(float[4, 4] x, " + weights + ") => (float[4, 4] y)",
+                           "a = MatMul(x, w) b = Relu(a) y = MatMul(b, v)"),
+             "b: Relu -> MatMul: MatMul is not pointwise: it begins a group of its own\n");
+    // One of several readers cannot join.
+    CHECK_EQ(boundaries_of("(float[4, 4] x, " + weights + ") => (float[4, 4] y)",
+                           "a = MatMul(x, w) b = Relu(a) d = MatMul(a, v) y = Add(b, d)"),
+             "a: MatMul -> Relu: all readers would have to join, but MatMul is not pointwise: it begins a group of its "
+             "own\n"
+             "a: MatMul -> MatMul: MatMul is not pointwise: it begins a group of its own\n"
+             "b: Relu -> MatMul: Add is in another group\n");
+    CHECK_EQ(boundaries_of("(float[4, 4] x, " + weights + ") => (float[4, 4] y, float[4, 4] a)",
+                           "a = MatMul(x, w) y = Relu(a)"),
+             "a: MatMul -> Relu: it is an output of the graph, which is stored\n");
+    CHECK_EQ(boundaries_of("(float[4] x, float[4, 4] w) => (float[4, 4] y)", "a = Exp(x) y = Add(a, w)"),
+             "a: Exp -> Add: Add computes [4,4] and not [4]\n");
+    CHECK_EQ(boundaries_of("(float[4, 4] x, " + weights + ") => (float[4, 4] y)",
+                           "a = Transpose<perm = [1, 0]>(x) y = ReduceSum<keepdims = 1>(a)"),
+             "a: Transpose -> ReduceSum: Transpose would move elements again for each time that ReduceSum reads them\n");
+    CHECK_EQ(boundaries_of("(float[4, 4] x) => (float[4, 4] y, float[4, 4] z)",
+                           "a = Transpose<perm = [1, 0]>(x) y = Relu(a) z = Exp(a)"),
+             "a: Transpose -> Relu: 2 nodes read it, each of which would compute it again\n"
+             "a: Transpose -> Exp: 2 nodes read it, each of which would compute it again\n");
+    CHECK_EQ(boundaries_of("(float[4] x) => (float[4] y)", "a = Exp(x) y = Relu(a)", "", {.fuse = false}),
+             "a: Exp -> Relu: each node is a group, because fusion is off\n");
+    // Nothing is stored between nodes of one group.
+    CHECK_EQ(boundaries_of("(float[4] x) => (float[4] y)", "a = Exp(x) y = Relu(a)"), "");
 }
