@@ -4,63 +4,15 @@
 #include "sim/run.h"
 #include "support/atomic_file.h"
 #include "support/error.h"
+#include "support/trace_events.h"
 
 #include <fmt/format.h>
 
-#include <iterator>
-
 namespace kumiko::sim {
-
-namespace {
-
-std::string json_quoted(const std::string &text) {
-    return Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-
-class TraceWriter {
-public:
-    explicit TraceWriter(double microseconds_a_cycle) : scale_(microseconds_a_cycle) {}
-
-    void process(int id, const std::string &name) { meta(id, 0, "process_name", name); }
-    void track(int process, int id, const std::string &name) {
-        meta(process, id, "thread_name", name);
-        meta_sort(process, id);
-    }
-    void slice(int process, int track, uint64_t begin, uint64_t end, const std::string &name,
-               const std::string &arguments) {
-        fmt::format_to(
-            std::back_inserter(out_),
-            "{{\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{:.6f},\"dur\":{:.6f},\"name\":{},\"args\":{{{}}}}},\n",
-            process, track, double(begin) * scale_, double(end - begin) * scale_, name, arguments);
-    }
-    std::string finish(const std::string &title) {
-        return "{\"displayTimeUnit\":\"ns\",\"otherData\":{\"title\":" + json_quoted(title) + "},\"traceEvents\":[\n" +
-               out_ +
-               "{\"ph\":\"M\",\"pid\":1,\"name\":\"process_labels\",\"args\":{\"labels\":\"1 step = 4 cycles\"}}\n]}\n";
-    }
-
-private:
-    void meta(int process, int track, const char *kind, const std::string &name) {
-        fmt::format_to(std::back_inserter(out_),
-                       "{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"{}\",\"args\":{{\"name\":{}}}}},\n", process,
-                       track, kind, json_quoted(name));
-    }
-    void meta_sort(int process, int track) {
-        fmt::format_to(
-            std::back_inserter(out_),
-            "{{\"ph\":\"M\",\"pid\":{},\"tid\":{},\"name\":\"thread_sort_index\",\"args\":{{\"sort_index\":{}}}}},\n",
-            process, track, track);
-    }
-
-    double scale_;
-    std::string out_;
-};
-
-} // namespace
 
 std::string Run::trace() const {
     if (!traced) throw UserError("this run recorded no trace; set SimulateOptions::trace before the run");
-    TraceWriter out(1e-3 / config.clock_ghz);
+    TraceEvents out(1e-3 / config.clock_ghz);
     enum { words = 1, moves = 2, dram = 3 };
     out.process(words, "words");
     out.process(moves, "moves, by tag");
@@ -88,7 +40,8 @@ std::string Run::trace() const {
                    (steps[end].word == steps[i].word || text(steps[end].word) == name))
                 end++;
             if (!name.empty())
-                out.slice(words, track, steps[i].cycle, steps[end - 1].cycle + cycles_per_step, names[steps[i].word],
+                out.slice(words, track, double(steps[i].cycle), double(steps[end - 1].cycle + cycles_per_step),
+                          names[steps[i].word],
                           fmt::format("\"text\":{},\"step\":{},\"steps\":{},\"word\":{}", json_quoted(name), i, end - i,
                                       steps[i].word));
             i = end;
@@ -100,7 +53,7 @@ std::string Run::trace() const {
             if (m.tag != tag) continue;
             if (!any) out.track(moves, tag + 1, fmt::format("tag {}", tag));
             any = true;
-            out.slice(moves, tag + 1, m.begin, m.end, json_quoted(m.text.substr(0, m.text.find(' '))),
+            out.slice(moves, tag + 1, double(m.begin), double(m.end), json_quoted(m.text.substr(0, m.text.find(' '))),
                       fmt::format("\"text\":{},\"bytes\":{},\"issued\":{},\"begin\":{},\"end\":{},\"word\":{}",
                                   json_quoted(m.text), m.bytes, m.issued, m.begin, m.end, m.word));
         }
@@ -109,10 +62,10 @@ std::string Run::trace() const {
         out.track(dram, g + 1, fmt::format("group {}", g));
         for (const TraceMove &m : traced->moves)
             if (m.groups >> g & 1 && m.text.find("dram[") != std::string::npos)
-                out.slice(dram, g + 1, m.begin, m.end, m.in ? "\"read\"" : "\"write\"",
+                out.slice(dram, g + 1, double(m.begin), double(m.end), m.in ? "\"read\"" : "\"write\"",
                           fmt::format("\"tag\":{},\"bytes\":{},\"text\":{}", m.tag, m.bytes, json_quoted(m.text)));
     }
-    return out.finish(program.empty() ? config.name : program + " on " + config.name);
+    return out.finish(program.empty() ? config.name : program + " on " + config.name, "1 step = 4 cycles");
 }
 
 void Run::save_trace(const std::string &path) const { write_file_atomically(path, trace()); }

@@ -6,6 +6,7 @@
 #include "schedules/saved_text.h"
 #include "support/duration.h"
 #include "support/html.h"
+#include "support/html_page.h"
 
 #include <fmt/format.h>
 
@@ -16,20 +17,8 @@ namespace kumiko::report {
 
 namespace {
 
-std::string fact_box(const std::string &name, const std::string &value) {
-    return fmt::format("<div>{}<b>{}</b></div>\n", html_escaped(name), html_escaped(value));
-}
-
 std::string plain(double x) { return fmt::format("{:g}", x); }
 std::string percent(double x) { return fmt::format("{:.1f} %", 100 * x); }
-
-// A table row; cells from column `numbers` on are numeric.
-std::string table_row(const std::vector<std::string> &cells, size_t numbers = 1, const char *tag = "td") {
-    std::string h = "<tr>";
-    for (size_t i = 0; i < cells.size(); i++)
-        h += fmt::format("<{0}{1}>{2}</{0}>", tag, i >= numbers ? " class=\"n\"" : "", html_escaped(cells[i]));
-    return h + "</tr>\n";
-}
 
 std::string first_sentence(const std::string &text) { return text.substr(0, text.find(". ")); }
 
@@ -48,8 +37,8 @@ std::string chance_text(const ChanceCurve &c) {
 }
 
 std::string figure_of_accuracy(const std::string &what, const PairAccuracy &a) {
-    if (a.candidates < 2) return table_row({what, "not known", "-"});
-    return table_row({what, std::to_string(a.candidates), percent(a.pairs)});
+    if (a.candidates < 2) return html_row({what, "not known", "-"});
+    return html_row({what, std::to_string(a.candidates), percent(a.pairs)});
 }
 
 // The ranks by score, the best first, of candidates with a known score.
@@ -85,13 +74,13 @@ std::string Subject::time(double seconds) const {
 std::string facts_section(const Subject &s) {
     const Numbers &n = s.numbers;
     std::string h = "<div class=\"facts\">\n";
-    if (n.best) h += fact_box("best", s.time(n.best->seconds()));
-    if (n.default_record) h += fact_box("default schedule", s.time(n.default_record->seconds()));
+    if (n.best) h += html_fact("best", s.time(n.best->seconds()));
+    if (n.default_record) h += html_fact("default schedule", s.time(n.default_record->seconds()));
     if (n.best && n.default_record)
-        h += fact_box("gain", fmt::format("{:.2f}x", n.default_record->seconds() / n.best->seconds()));
-    h += fact_box("trials", std::to_string(n.trials.size() + static_cast<size_t>(n.by_chance)));
-    h += fact_box("good, failed, rejected", fmt::format("{}, {}, {}", n.good, n.failed, n.rejected));
-    h += fact_box("threads", std::to_string(s.task.task.key.threads)) + "</div>\n";
+        h += html_fact("gain", fmt::format("{:.2f}x", n.default_record->seconds() / n.best->seconds()));
+    h += html_fact("trials", std::to_string(n.trials.size() + static_cast<size_t>(n.by_chance)));
+    h += html_fact("good, failed, rejected", fmt::format("{}, {}, {}", n.good, n.failed, n.rejected));
+    h += html_fact("threads", std::to_string(s.task.task.key.threads)) + "</div>\n";
     h += "<p class=\"soft\">Machine " + html_escaped(s.task.task.key.machine);
     if (!n.trials.empty())
         h += html_escaped(fmt::format("; from {} to {}", n.trials.front().created, n.trials.back().created));
@@ -139,9 +128,9 @@ std::string curve_section(const Subject &s) {
                                  "were drawn from candidates that looked well already") +
              ", each drawn once; it ends with their number. Times of the curve are those measured once.</p>\n";
     h += "<div class=\"scroll\"><table>\n" +
-         table_row(s.task.work ? std::vector<std::string>{"after trials", "best so far", "rate", "by chance, expected"}
-                               : std::vector<std::string>{"after trials", "best so far", "by chance, expected"},
-                   0, "th");
+         html_row(s.task.work ? std::vector<std::string>{"after trials", "best so far", "rate", "by chance, expected"}
+                              : std::vector<std::string>{"after trials", "best so far", "by chance, expected"},
+                  0, "th");
     std::vector<size_t> after;
     for (size_t t = 1; t < n.trials.size(); t *= 2) after.push_back(t);
     if (!n.trials.empty()) after.push_back(n.trials.size());
@@ -150,7 +139,7 @@ std::string curve_section(const Subject &s) {
         std::vector<std::string> cells = {std::to_string(t), std::isfinite(seconds) ? duration_text(seconds) : "-"};
         if (s.task.work) cells.push_back(std::isfinite(seconds) ? rate_text(*s.task.work, seconds) : "-");
         cells.push_back(t <= n.chance.seconds.size() ? duration_text(n.chance.seconds[t - 1]) : "-");
-        h += table_row(cells, 0);
+        h += html_row(cells, 0);
     }
     return h + "</table></div>\n";
 }
@@ -162,7 +151,7 @@ std::string prediction_section(const Subject &s) {
         return h + "<p>Fewer than two candidates are good: there is nothing to compare.</p>\n";
     std::vector<double> slow;
     for (const double e : n.estimated) slow.push_back(-e);
-    h += "<table>\n" + table_row({"ordered by", "candidates", "pairs ordered rightly"}, 1, "th") +
+    h += "<table>\n" + html_row({"ordered by", "candidates", "pairs ordered rightly"}, 1, "th") +
          figure_of_accuracy("the model's score when it was proposed", pair_accuracy(n.predicted, n.seconds)) +
          figure_of_accuracy("the cost model before it was refined", pair_accuracy(n.scored, n.seconds)) +
          figure_of_accuracy("the analytical estimate", pair_accuracy(slow, n.seconds)) + "</table>\n" +
@@ -209,7 +198,7 @@ std::string best_section(const Subject &s) {
     try {
         const std::string text = saved_cpp_text(n.best->saved_schedule);
         h += "<pre>" + html_escaped(text) + "</pre>\n<table>\n" +
-             table_row({"directive", "what it does", "times"}, 2, "th");
+             html_row({"directive", "what it does", "times"}, 2, "th");
         std::vector<std::pair<std::string, int>> kinds;
         for (const nlohmann::json &d : n.best->saved_schedule->at("directives")) {
             const std::string name = d.at("primitive");
@@ -220,14 +209,14 @@ std::string best_section(const Subject &s) {
                 known->second++;
         }
         for (const auto &[name, times] : kinds)
-            h += table_row({name, first_sentence(primitive(name).summary), std::to_string(times)}, 2);
+            h += html_row({name, first_sentence(primitive(name).summary), std::to_string(times)}, 2);
         h += "</table>\n";
     } catch (const UserError &e) {
         h += "<p>The schedule cannot be shown: " + html_escaped(e.what()) + "</p>\n";
     }
     h += "<p>Its parameters" + html_escaped(n.best->library_template.empty() ? "" : " of " + n.best->library_template) +
          ", and those of others near it:</p>\n<div class=\"scroll\"><table>\n" +
-         table_row({"parameters", "found by", "measured once", "spread", "side by side"}, 2, "th");
+         html_row({"parameters", "found by", "measured once", "spread", "side by side"}, 2, "th");
     std::vector<Record> sorted = n.good_records;
     const auto rank = [](const Record &r) { return std::pair(!r.final_seconds.has_value(), r.seconds()); };
     std::stable_sort(sorted.begin(), sorted.end(), [&](const Record &a, const Record &b) { return rank(a) < rank(b); });
@@ -236,9 +225,9 @@ std::string best_section(const Subject &s) {
         std::none_of(sorted.begin(), sorted.end(), [](const Record &r) { return r.origin == "default"; }))
         sorted.push_back(*n.default_record);
     for (const Record &r : sorted)
-        h += table_row({parameters_text(r.parameters), r.origin.empty() ? "-" : r.origin, duration_text(r.timing.least),
-                        percent(r.timing.spread), r.final_seconds ? duration_text(*r.final_seconds) : "-"},
-                       2);
+        h += html_row({parameters_text(r.parameters), r.origin.empty() ? "-" : r.origin, duration_text(r.timing.least),
+                       percent(r.timing.spread), r.final_seconds ? duration_text(*r.final_seconds) : "-"},
+                      2);
     return h + "</table></div>\n";
 }
 
@@ -265,8 +254,8 @@ std::string reasons_section(const Subject &s) {
              scores[0], scores[1],
              scores[0] < scores[1] ? "Its choice would have been the default; measurements decided." : "")) +
          "</p>\n<div class=\"scroll\"><table>\n" +
-         table_row({"feature", "of the best", "of the default", "adds to the best", "to the default", "difference"}, 1,
-                   "th");
+         html_row({"feature", "of the best", "of the default", "adds to the best", "to the default", "difference"}, 1,
+                  "th");
     const std::vector<Contribution> all = contributions_of(s.model, n.best->features, n.default_record->features);
     for (size_t i = 0; i < std::min<size_t>(12, all.size()); i++) {
         const Contribution &c = all[i];
