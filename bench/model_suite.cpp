@@ -1,9 +1,11 @@
 #include "bench/model_suite.h"
 
 #include "bench/model_peers.h"
+#include "bench/peak.h"
 #include "bench/timer.h"
 #include "dsl/buffer_elements.h"
 #include "dsl/types.h"
+#include "graph/report/model_report.h"
 #include "runtime/kumiko_runtime.h"
 #include "support/duration.h"
 #include "support/error.h"
@@ -42,12 +44,6 @@ Buffer<> random_input(const graph::ProgramTensor &t, uint32_t seed) {
     return b;
 }
 
-std::string step_text(const graph::Step &step) {
-    if (step.kind == graph::Step::Kind::Copy) return "(copy)";
-    if (step.kind == graph::Step::Kind::Check) return "(check of indices)";
-    return fmt::format("{}", fmt::join(step.operators, " "));
-}
-
 // The end of a long text.
 std::string shortened(const std::string &text) {
     constexpr size_t most = 48;
@@ -79,24 +75,31 @@ public:
                 fmt::format("{}: a kernel failed with code {}: {}", model_.program().name, status, kumiko_error()));
     }
 
-    // The median seconds of each step over several runs.
-    std::vector<double> time_steps() {
-        std::vector<std::vector<double>> samples(model_.program().steps.size());
+    // `loops`: as of graph::record_run().
+    graph::RunTrace record(bool loops) const { return graph::record_run(model_, {from_, to_, aligned_}, loops); }
+
+    // The median seconds of each step over several runs, in the order of for_each_step().
+    std::vector<graph::StepSeconds> time_steps() const {
+        std::vector<graph::StepSeconds> medians;
+        std::vector<std::vector<double>> samples;
         for (int round = 0; round < step_rounds; round++) {
-            for (size_t s = 0; s < samples.size(); s++) {
-                const auto begin = Clock::now();
-                model_.run_step(s, from_.data(), to_.data(), aligned_);
-                samples[s].push_back(seconds_since(begin));
-            }
+            medians = graph::seconds_of_steps(record(false), count_steps());
+            samples.resize(medians.size());
+            for (size_t s = 0; s < medians.size(); s++) samples[s].push_back(medians[s].seconds);
         }
-        std::vector<double> medians;
-        for (std::vector<double> &s : samples) medians.push_back(summarize(s).median);
+        for (size_t s = 0; s < medians.size(); s++) medians[s].seconds = summarize(samples[s]).median;
         return medians;
     }
 
     std::vector<Buffer<>> inputs, outputs;
 
 private:
+    size_t count_steps() const {
+        size_t steps = 0;
+        graph::for_each_step(model_.program().steps, [&](const graph::Step &) { steps++; });
+        return steps;
+    }
+
     const graph::CompiledModel &model_;
     std::vector<uint8_t> arena_;
     void *aligned_ = nullptr;
@@ -198,7 +201,37 @@ std::vector<ModelCase> model_cases() {
     return cases;
 }
 
-ModelBenchRow bench_model(const ModelCase &model, int threads, const BenchOptions &options, bool layers) {
+namespace {
+
+// The times of a row for the page. `numbers`: of the row's steps among all.
+graph::ModelTimes times_of(const ModelBenchRow &row, const std::vector<graph::StepSeconds> &steps,
+                           const std::vector<size_t> &numbers, int threads) {
+    graph::ModelTimes times;
+    times.threads = threads, times.seconds = row.seconds;
+    for (const graph::StepSeconds &s : steps) times.steps.push_back({s.seconds, s.runs, {}});
+    for (size_t s = 0; s < numbers.size(); s++) times.steps[numbers[s]].peers = row.steps[s].peers;
+    size_t measured = 0;
+    for (const ModelPeerTime &p : row.peers) {
+        if (!p.not_measured.empty()) continue;
+        times.peers.push_back({p.name, p.seconds, measured < row.other.size() ? row.other[measured] : 0});
+        measured++;
+    }
+    return times;
+}
+
+// The clock at which multiply-adds reach their peak now, by the machine's table; 0: unknown.
+double measured_clock(int threads) {
+    const Machine machine = Machine::host();
+    if (machine.fmas_per_cycle <= 0 || machine.vector_bits <= 0) return 0;
+    const CountedWork peak = fma_peak(threads);
+    const double rate = peak.flops / time_one(TimedWork(peak.run)).median;
+    return rate / (2 * machine.fmas_per_cycle * machine.lanes(32) * threads);
+}
+
+} // namespace
+
+ModelBenchRow bench_model(const ModelCase &model, int threads, const BenchOptions &options, bool layers,
+                          ModelProfile *profile) {
     ModelBenchRow row;
     row.name = model.name;
     kumiko_set_num_threads(threads);
@@ -234,19 +267,30 @@ ModelBenchRow bench_model(const ModelCase &model, int threads, const BenchOption
     timer.pause_seconds = threads > 1 && !peers.empty() ? 0.005 : 0; // until peers' threads sleep
     const std::vector<Timing> times = time_interleaved(work, timer);
     row.seconds = times[0].median, row.spread = times[0].spread();
-    const std::vector<double> steps = ours.time_steps();
-    for (size_t s = 0; s < steps.size(); s++)
-        row.steps.push_back({step_text(program.steps[s]),
+    const std::vector<graph::StepSeconds> steps = ours.time_steps();
+    std::map<const graph::Step *, size_t> number_of;
+    graph::for_each_step(program.steps, [&](const graph::Step &s) { number_of.emplace(&s, number_of.size()); });
+    std::vector<size_t> numbers; // of the program's own steps among all
+    for (const graph::Step &s : program.steps) numbers.push_back(number_of.at(&s));
+    for (size_t s = 0; s < numbers.size(); s++)
+        row.steps.push_back({graph::step_title(program.steps[s]),
                              program.steps[s].nodes.empty() ? "" : program.steps[s].nodes.back(),
-                             steps[s],
+                             steps[numbers[s]].seconds,
                              {}});
     for (size_t n = 0; n < peers.size(); n++) {
         ModelPeerTime &peer = row.peers[peers[n]->row];
         peer.seconds = times[n + 1].median, peer.ratio = speedup(times[0], times[n + 1]);
         if (!layers) continue;
         const auto theirs = seconds_of_steps(peers[n]->model->profile(), loaded.graph(), program);
-        for (size_t s = 0; s < steps.size(); s++) row.steps[s].peers.push_back(theirs[s]);
+        for (size_t s = 0; s < row.steps.size(); s++) row.steps[s].peers.push_back(theirs[s]);
         row.other.push_back(theirs.back());
+    }
+    if (profile) {
+        profile->model = compiled;
+        profile->times = times_of(row, steps, numbers, threads);
+        profile->clock_hz = measured_clock(threads);
+        ours.run(); // fills the caches
+        profile->trace = ours.record(true);
     }
     return row;
 }

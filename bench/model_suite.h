@@ -3,7 +3,8 @@
 #pragma once
 
 #include "bench/suite.h"
-#include "graph/build/compiled_model.h"
+#include "graph/report/page.h"
+#include "graph/report/run_trace.h"
 
 namespace kumiko::bench {
 
@@ -49,11 +50,21 @@ struct ModelBenchRow {
     Json json() const;
 };
 
+// What a page about a model (graph/report/page.h) and a trace need.
+struct ModelProfile {
+    std::optional<graph::CompiledModel> model;
+    graph::ModelTimes times;
+    graph::RunTrace trace; // of a run after those that were timed
+    double clock_hz = 0;   // at which the peak of multiply-adds was reached
+};
+
 // Times a model on inputs of random numbers, in alternation with the peers if options.peers, and
 // compares the results. `layers`: the peers' times of each step too, from their profiles. Throws
 // UserError if results differ by more than 1 % of the largest element, and what
 // CompiledModel::compile throws.
-ModelBenchRow bench_model(const ModelCase &model, int threads, const BenchOptions &options, bool layers = false);
+// `profile`: filled in if it is not null.
+ModelBenchRow bench_model(const ModelCase &model, int threads, const BenchOptions &options, bool layers = false,
+                          ModelProfile *profile = nullptr);
 // `steps`: with a table of each model's slowest steps.
 std::string model_suite_text(const std::vector<ModelBenchRow> &rows, bool steps);
 

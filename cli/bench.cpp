@@ -1,6 +1,4 @@
 // kumiko bench SUITE...
-#include "bench/model_start.h"
-#include "bench/model_suite.h"
 #include "bench/outside_suite.h"
 #include "bench/own_ops_suite.h"
 #include "bench/page.h"
@@ -8,11 +6,13 @@
 #include "bench/suite.h"
 #include "bench/tune_suite.h"
 
+#include "cli/bench_models.h"
 #include "cli/common.h"
 #include "cli/model.h"
 #include "driver/op_text.h"
 #include "driver/tuned.h"
 
+#include "support/atomic_file.h"
 #include "support/progress.h"
 
 #include <algorithm>
@@ -24,17 +24,6 @@
 namespace kumiko::cli {
 
 namespace {
-
-struct BenchArguments {
-    std::vector<std::string> suites;
-    std::string shape, json, page;
-    bench::BenchOptions options;
-    std::vector<int> threads = {1};
-    bool quiet = false, peers = true;
-    bench::TuneSuiteOptions tune;
-    std::vector<std::string> sizes, constants, bounds; // of a model
-    std::string rounding;                              // of models
-};
 
 // The suite `tune` has no peers: it measures how near the schedules after few trials are to the
 // best known one.
@@ -79,80 +68,6 @@ void run_stale(const BenchArguments &a, const Target &target) {
     Json all = Json::array();
     for (const bench::StaleRow &r : rows) all.push_back(r.json());
     if (a.json != "-") std::cout << bench::stale_suite_text(rows);
-    write_json(a.json, all);
-}
-
-// The model that the command names, or else the models of the suite.
-std::vector<bench::ModelCase> chosen_models(const BenchArguments &a) {
-    std::vector<bench::ModelCase> cases;
-    if (is_model(a.suites.front())) {
-        bench::ModelCase c{std::filesystem::path(a.suites.front()).stem().string(), a.suites.front(), {}};
-        c.options.sizes = sizes_of(a.sizes);
-        c.options.constants = constants_of(a.constants, graph::Model::load(c.file));
-        c.options.bounds = bounds_of(a.bounds);
-        cases.push_back(std::move(c));
-    } else {
-        for (bench::ModelCase &c : bench::model_cases()) {
-            if (c.name.find(a.tune.only) != std::string::npos) cases.push_back(std::move(c));
-        }
-        if (cases.empty())
-            throw UserError(
-                "no model of the suite is there, or none has the name of --only; `./run models` fetches them");
-    }
-    for (bench::ModelCase &c : cases) c.options.rules->rounding = rounding_of(a.rounding);
-    if (!a.options.database.empty()) {
-        for (bench::ModelCase &c : cases)
-            c.options.source = tuned_schedules(a.options.database, {.threads = a.threads[0]});
-    }
-    return cases;
-}
-
-void run_model_start(const BenchArguments &a, const Target &) {
-    if (!a.page.empty() || !a.shape.empty() || a.threads != std::vector<int>{1})
-        throw UserError("the start of models is measured without --page and --shape, and with one thread");
-    std::vector<bench::ModelStartRow> rows;
-    {
-        Progress progress(std::cerr, progress_style(2, a.quiet), "starting", 0);
-        for (const bench::ModelCase &c : chosen_models(a)) {
-            progress.line(c.name);
-            try {
-                rows.push_back(bench::measure_model_start(c, a.options));
-            } catch (const PlacedError &e) { // the other models of the suite are still measured
-                rows.emplace_back();
-                rows.back().name = c.name, rows.back().failure = e.message_without_places();
-            }
-        }
-    }
-    Json all = Json::array();
-    for (const bench::ModelStartRow &r : rows) all.push_back(r.json());
-    const bench::PythonCall call = bench::measure_python_call();
-    all.push_back(call.json());
-    if (a.json != "-") std::cout << bench::model_start_text(rows, call);
-    write_json(a.json, all);
-}
-
-void run_models(const BenchArguments &a, const Target &) {
-    if (!a.page.empty() || !a.shape.empty() || a.threads.size() != 1)
-        throw UserError("models are timed without --page and --shape, and with one number of threads");
-    const bool one = is_model(a.suites.front());
-    const std::vector<bench::ModelCase> cases = chosen_models(a);
-    std::vector<bench::ModelBenchRow> rows;
-    {
-        Progress progress(std::cerr, progress_style(2, a.quiet), "timing", 0);
-        for (const bench::ModelCase &c : cases) {
-            progress.line(c.name);
-            try {
-                rows.push_back(bench::bench_model(c, a.threads[0], a.options, one || !a.json.empty()));
-            } catch (const PlacedError &e) { // the other models of the suite are still measured
-                if (one) throw;
-                rows.emplace_back();
-                rows.back().name = c.name, rows.back().failure = e.message_without_places();
-            }
-        }
-    }
-    Json all = Json::array();
-    for (const bench::ModelBenchRow &r : rows) all.push_back(r.json());
-    if (a.json != "-") std::cout << bench::model_suite_text(rows, one);
     write_json(a.json, all);
 }
 
@@ -259,6 +174,8 @@ const OwnSuite own_suites[] = {
 // Runs a suite that runs alone, if one is named; returns whether it did.
 bool run_alone(const BenchArguments &a, const Target &target) {
     const auto named = [&](const char *name) { return std::count(a.suites.begin(), a.suites.end(), name) > 0; };
+    if ((!a.report.empty() || !a.trace.empty()) && (a.suites.empty() || !is_model(a.suites.front())))
+        throw UserError("--report and --trace are of one model: kumiko bench model.onnx --report page.html");
     for (const LoneSuite &suite : lone_suites) {
         if (!named(suite.name)) continue;
         if (a.suites.size() != 1)
@@ -438,8 +355,16 @@ void add_bench(CLI::App &app) {
         ->add_option("--page", a->page,
                      "write a page with tables and plots; suites on it that are not measured now keep their numbers")
         ->type_name("FILE.md");
+    command
+        ->add_option("--report", a->report,
+                     "of a model: write a page with its graph, times of its steps beside other programs and the "
+                     "roofline, memory, and what was fused")
+        ->type_name("FILE.html");
+    command->add_option("--trace", a->trace, "of a model: write a trace of one run for ui.perfetto.dev")
+        ->type_name("FILE");
     add_json_option(*command, a->json);
     add_examples(*command,
+                 "  kumiko bench model.onnx --size batch=1 --report page.html --trace trace.json\n"
                  "  kumiko bench gemm-f32 --tuned tuning.db --threads 1,2 --json gemm.json\n  kumiko bench rows "
                  "--shape op=softmax,m=64,n=1000\nSuites:" +
                      names);

@@ -7,7 +7,9 @@
 #include "dsl/types.h"
 #include "graph/build/compiled_model.h"
 #include "graph/build/stages.h"
+#include "graph/report/page.h"
 #include "runtime/kumiko_runtime.h"
+#include "support/atomic_file.h"
 #include "support/duration.h"
 #include "support/error.h"
 #include "support/names.h"
@@ -275,7 +277,7 @@ void show_model(const ShowModel &a) {
     if (a.stage.empty()) {
         if (!a.sizes.empty() || !a.constants.empty() || !a.bounds.empty() || !a.output.empty() || !a.rounding.empty())
             throw UserError("--size, --constant, --bound, --rounding and --output are for a stage of a model; give "
-                            "--stage fixed, simplified, fused or planned");
+                            "--stage fixed, simplified, fused or planned, or --report for a page");
     } else {
         if (a.stage == "fixed" && !a.rounding.empty())
             throw UserError("--rounding chooses rules, and the stage \"fixed\" is before them; legal is "
@@ -291,6 +293,26 @@ void show_model(const ShowModel &a) {
         if (!a.output.empty()) model.save(a.output);
     }
     std::cout << model.text();
+}
+
+void report_model(const ShowModel &a, const std::string &file) {
+    require_folder_of(file);
+    const graph::Model model = graph::Model::load(a.path);
+    model.check();
+    graph::CompileModelOptions options;
+    options.sizes = sizes_of(a.sizes), options.constants = constants_of(a.constants, model);
+    options.bounds = bounds_of(a.bounds), options.rules->rounding = rounding_of(a.rounding);
+    const Target target = Target::host();
+    const graph::FixedGraph graph = graph::make_graph(model, options);
+    graph::Program program =
+        graph::make_program(graph, options.groups, options.states, graph::estimated_seconds(target));
+    const std::vector<graph::PreparedKernel> kernels = graph::prepare(program, target);
+    graph::ModelReport report = graph::report_model(graph, options.groups, program,
+                                                    graph::report_kernels(program, kernels, target.machine, 1, 0));
+    report.sizes = a.sizes;
+    write_file_atomically(file, graph::model_page(report));
+    std::cout << fmt::format("{}: {} nodes as {} step{}; `kumiko bench {} --report FILE.html` adds their times\n", file,
+                             graph.nodes.size(), program.steps.size(), program.steps.size() == 1 ? "" : "s", a.path);
 }
 
 void run_model(const RunModel &a) {

@@ -51,6 +51,8 @@ struct ShowModel {
 };
 // Prints the model's opsets, inputs, nodes with inferred types, and outputs.
 void show_model(const ShowModel &arguments);
+// Writes a page about the model, compiled with default schedules but not run, to the file.
+void report_model(const ShowModel &arguments, const std::string &file);
 
 struct RunModel {
     std::string path;

@@ -25,7 +25,7 @@ namespace {
 struct ShowArguments {
     OpArguments op;
     ScheduleArguments schedule;
-    std::string stage = "nest", target = "host", pass, json, output, rounding;
+    std::string stage = "nest", target = "host", pass, json, output, rounding, report;
     std::vector<std::string> model_sizes, model_constants, model_bounds;
     bool times = false, why = false;
 };
@@ -204,15 +204,20 @@ void show_stage_of_model(const ShowArguments &a, bool staged) {
     if (staged && !is_stage_of_model(a.stage))
         throw UserError(
             fmt::format("a model has no stage \"{}\"; there are: {}", a.stage, fmt::join(stages_of_model, ", ")));
-    show_model(
-        {a.op.name, staged ? a.stage : "", a.model_sizes, a.model_constants, a.model_bounds, a.rounding, a.output});
+    if (staged && !a.report.empty())
+        throw UserError("--report shows the whole model, and --stage one stage of it; give one of them");
+    if (!a.report.empty() && !a.output.empty())
+        throw UserError("--output is for a stage of a model; --report names the file of the page");
+    const ShowModel model = {
+        a.op.name, staged ? a.stage : "", a.model_sizes, a.model_constants, a.model_bounds, a.rounding, a.output};
+    a.report.empty() ? show_model(model) : report_model(model, a.report);
 }
 
 void show_op(const ShowArguments &a) {
     if (is_stage_of_model(a.stage) || !a.rounding.empty() || !a.model_sizes.empty() || !a.model_constants.empty() ||
-        !a.model_bounds.empty() || !a.output.empty())
+        !a.model_bounds.empty() || !a.output.empty() || !a.report.empty())
         throw UserError(fmt::format(
-            "the stages {}, --size, --constant, --bound, --rounding and --output are for models (FILE.onnx)",
+            "the stages {}, --size, --constant, --bound, --rounding, --output and --report are for models (FILE.onnx)",
             fmt::join(stages_of_model, ", ")));
     show(a);
 }
@@ -249,13 +254,18 @@ void add_show(CLI::App &app) {
     add_bound_option(*command, a->model_bounds);
     add_rounding_option(*command, a->rounding);
     command->add_option("-o,--output", a->output, "of a model: file for the stage, as ONNX");
+    command
+        ->add_option("--report", a->report,
+                     "of a model: write a page with its graph, kernels, memory, and what was fused")
+        ->type_name("FILE.html");
     add_json_option(*command, a->json);
     add_examples(*command, "  kumiko show matmul --shape m=512,n=512,k=512 --stage nest\n"
                            "  kumiko show gelu --shape n=4096 --type bf16 --stage asm --target x86-64-avx512\n"
                            "  kumiko show softmax --shape m=M,n=128 --stage ir\n"
                            "  kumiko show softmax --shape m=64,n=1000 --why\n"
                            "  kumiko show model.onnx\n"
-                           "  kumiko show model.onnx --stage simplified --size batch=1 -o simplified.onnx");
+                           "  kumiko show model.onnx --stage simplified --size batch=1 -o simplified.onnx\n"
+                           "  kumiko show model.onnx --size batch=1 --report page.html");
     command->callback([a, stage] { is_model(a->op.name) ? show_stage_of_model(*a, stage->count() > 0) : show_op(*a); });
 }
 

@@ -12,8 +12,8 @@
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-set(rooms graph/build graph/rules graph/fuse graph/infer graph/eval graph/formulas graph/onnx graph/ir graph/plan
-          driver autotune autotune/measurer targets/chip targets/chip/move targets/chip/micro
+set(rooms graph/report graph/build graph/rules graph/fuse graph/infer graph/eval graph/formulas graph/onnx graph/ir
+          graph/plan driver autotune autotune/measurer targets/chip targets/chip/move targets/chip/micro
           targets/chip/layout targets/halide targets/cpu targets/lower schedules/library schedules ops machine dsl sim runtime support)
 add_library(kumiko_shared SHARED ${CMAKE_BINARY_DIR}/pch/anchor.cpp)
 set(archives)

@@ -110,12 +110,14 @@ class ProgramRun {
 public:
     ProgramRun(const Program &program, const std::vector<Kernel> &kernels, const void *const *inputs,
                void *const *outputs, void *arena, void *state, const CompiledModel::Made *made = nullptr,
-               const CompiledModel::Called *called = nullptr)
+               const CompiledModel::Called *called = nullptr, const CompiledModel::StepHook *hook = nullptr)
         : program_(program), kernels_(kernels), inputs_(inputs), outputs_(outputs), arena_(arena), state_(state),
-          made_(made), called_(called) {}
+          made_(made), called_(called), hook_(hook) {}
 
     int run(const Step &step) {
+        if (hook_) (*hook_)(step, false);
         const int status = run_alone(step);
+        if (hook_) (*hook_)(step, true);
         for (size_t n = 0; !status && made_ && n < step.made.size(); n++) {
             const auto &[tensor, location] = step.made[n];
             Buffer<> stored = Buffer<>::wrap(tensor.type, address(location), tensor.extents);
@@ -230,23 +232,27 @@ private:
     void *const arena_, *const state_;
     const CompiledModel::Made *const made_;     // or null
     const CompiledModel::Called *const called_; // or null
+    const CompiledModel::StepHook *const hook_; // or null
     std::vector<int64_t> counters_;             // of loops, by depth
 };
 
-} // namespace
-
-int CompiledModel::run_step(size_t n, const void *const *inputs, void *const *outputs, void *arena, void *state) const {
-    const Program &p = contents_->program;
-    return ProgramRun(p, contents_->kernels, inputs, outputs, arena, state).run(p.steps[n]);
-}
-
-int CompiledModel::run_raw(const void *const *inputs, void *const *outputs, void *arena, void *state) const {
-    const Program &p = contents_->program;
-    ProgramRun run(p, contents_->kernels, inputs, outputs, arena, state);
-    for (const Step &step : p.steps) {
+int run_all(ProgramRun run, const std::vector<Step> &steps) {
+    for (const Step &step : steps) {
         if (const int status = run.run(step)) return status;
     }
     return KUMIKO_OK;
+}
+
+} // namespace
+
+int CompiledModel::run_raw(const void *const *inputs, void *const *outputs, void *arena, void *state) const {
+    return run_all({contents_->program, contents_->kernels, inputs, outputs, arena, state}, contents_->program.steps);
+}
+
+int CompiledModel::run_raw(const void *const *inputs, void *const *outputs, void *arena, void *state,
+                           const StepHook &hook) const {
+    return run_all({contents_->program, contents_->kernels, inputs, outputs, arena, state, nullptr, nullptr, &hook},
+                   contents_->program.steps);
 }
 
 ModelState::ModelState(const Program &program)

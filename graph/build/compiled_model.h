@@ -85,9 +85,9 @@ public:
     // arena of program().arena_bytes and states of program().state_bytes, both aligned to 64 bytes.
     // Returns 0 or a code of kumiko_status.
     int run_raw(const void *const *inputs, void *const *outputs, void *arena, void *state = nullptr) const;
-    // Runs one step. All steps of program(), in their order, are a run.
-    int run_step(size_t step, const void *const *inputs, void *const *outputs, void *arena,
-                 void *state = nullptr) const;
+    // The same, and calls the hook before and after each step, those in lists of others included.
+    using StepHook = std::function<void(const Step &step, bool after)>;
+    int run_raw(const void *const *inputs, void *const *outputs, void *arena, void *state, const StepHook &hook) const;
     // The kernel of program().kernels with this number.
     const Kernel &kernel(size_t n) const;
 

@@ -83,6 +83,8 @@ private:
     std::vector<size_t> order_;
 };
 
+} // namespace
+
 std::string place_text(const Location &l, const Program &program) {
     const std::string within = l.within ? fmt::format(" + {}", l.within) : "";
     switch (l.kind) {
@@ -98,8 +100,6 @@ std::string place_text(const Location &l, const Program &program) {
         return fmt::format("arena {}", l.start());
     }
 }
-
-} // namespace
 
 Model fused_model(const FixedGraph &graph, const GroupOptions &options) {
     const auto [all, values] = to_graph(graph);

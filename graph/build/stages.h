@@ -17,4 +17,7 @@ Model fused_model(const FixedGraph &graph, const GroupOptions &options = {});
 // Model::of_graph and make_program.
 Model planned_model(const FixedGraph &graph, const GroupOptions &options = {}, const OpSeconds &seconds = nullptr);
 
+// The place of a value: "arena 4096", a byte, "input x", "output y + 64", "constant" or "state 0".
+std::string place_text(const Location &location, const Program &program);
+
 } // namespace kumiko::graph

@@ -336,8 +336,9 @@ private:
         if (direct) return stop.why;
         // A node inside of the region that was tried.
         const std::string own = refusal(reader, graph_.value(value).extents);
-        return dependence(reader) != Dependence::Pointwise ? own
-                                                           : fmt::format("all readers would have to join, but {}", stop.why);
+        return dependence(reader) != Dependence::Pointwise
+                   ? own
+                   : fmt::format("all readers would have to join, but {}", stop.why);
     }
 
     const FixedGraph &graph_;

@@ -3,6 +3,7 @@
 #include "dsl/types.h"
 #include "graph/onnx/model.h"
 #include "support/error.h"
+#include "support/json.h"
 #include "support/temporary_folder.h"
 
 #include <doctest/doctest.h>
@@ -84,7 +85,7 @@ TEST_CASE("stages of a model are shown and written") {
              "kumiko: a model has no stage \"asm\"; there are: fixed, simplified, fused, planned\n");
     CHECK_EQ(run(folder, "show m.onnx --size N=1").second,
              "kumiko: --size, --constant, --bound, --rounding and --output are for a "
-             "stage of a model; give --stage fixed, simplified, fused or planned\n");
+             "stage of a model; give --stage fixed, simplified, fused or planned, or --report for a page\n");
     CHECK(run(folder, "show m.onnx --stage simplified --rounding near").second.find("exact,close,fast") !=
           std::string::npos);
     CHECK_EQ(run(folder, "show m.onnx --stage fixed --size N=4 --rounding fast").second,
@@ -93,9 +94,8 @@ TEST_CASE("stages of a model are shown and written") {
     CHECK(run(folder, "build m.onnx --size N=4 --weights fil").second.find("where a model's weights are") !=
           std::string::npos);
     CHECK_EQ(run(folder, "show relu --shape n=8 --stage fixed").second,
-             "kumiko: the stages fixed, simplified, fused, planned, --size, --constant, --bound, --rounding and "
-             "--output are for "
-             "models (FILE.onnx)\n");
+             "kumiko: the stages fixed, simplified, fused, planned, --size, --constant, --bound, --rounding, --output "
+             "and --report are for models (FILE.onnx)\n");
     const std::string fused = run(folder, "show m.onnx --stage fused --size N=4 -o f.onnx").second;
     CHECK(fused.find("  y: float[4,2] = MatMul_Relu_0(x, w/scaled)\n") != std::string::npos);
     CHECK(fused.find("function MatMul_Relu_0(x, w/scaled) => (y)\n  s = MatMul(x, w/scaled)\n  y = Relu(s)\n") !=
@@ -278,6 +278,43 @@ TEST_CASE("a model with sizes that depend on data is shown in stages, run and co
     const auto [same, compared] = run(folder, "run m.onnx --bound last=5 --against onnxruntime" + inputs);
     CHECK_MESSAGE(same == 0, compared);
     CHECK_MESSAGE(compared.find(" values agree with ONNX Runtime ") != std::string::npos, compared);
+}
+
+TEST_CASE("a model has a page, with times after a benchmark, and a trace") {
+    const TemporaryFolder folder;
+    save_model(folder);
+    const auto file = [&](const std::string &name) {
+        std::ifstream in(folder.path() / name);
+        return std::string(std::istreambuf_iterator<char>(in), {});
+    };
+    const auto has = [](const std::string &text, const std::string &part) {
+        return text.find(part) != std::string::npos;
+    };
+    CHECK_EQ(run(folder, "show m.onnx --size N=4 --report page.html"),
+             std::pair(0, std::string("page.html: 3 nodes as 1 step; `kumiko bench m.onnx --report FILE.html` adds "
+                                      "their times\n")));
+    CHECK(has(file("page.html"), "<title>m.onnx</title>"));
+    CHECK(has(file("page.html"), "<h3>Step 0: MatMul Add Relu</h3>"));
+    CHECK_FALSE(has(file("page.html"), "a run, 1 thread"));
+    const std::string bench = "bench m.onnx --size N=4 --seconds 0.01 --no-peers --quiet ";
+    const auto [status, out] = run(folder, bench + "--report page.html --trace trace.json");
+    CHECK_EQ(status, 0);
+    CHECK(has(out, "MatMul Add Relu"));
+    CHECK(has(file("page.html"), "a run, 1 thread"));
+    const Json trace = parse_json(file("trace.json"), "trace.json");
+    std::vector<std::string> steps;
+    for (const Json &e : trace.at("traceEvents")) {
+        if (e.at("ph") == "X") steps.push_back(e.at("name"));
+    }
+    CHECK_EQ(steps, std::vector<std::string>{"MatMul Add Relu"});
+    CHECK_EQ(run(folder, "show m.onnx --stage fused --size N=4 --report page.html").second,
+             "kumiko: --report shows the whole model, and --stage one stage of it; give one of them\n");
+    CHECK_EQ(run(folder, "show m.onnx --size N=4 --report no/page.html").first, 1);
+    CHECK_EQ(run(folder, bench + "--trace no/trace.json").first, 1);
+    CHECK_EQ(run(folder, "bench models --report page.html").second,
+             "kumiko: --report and --trace are of one model: kumiko bench model.onnx --report page.html\n");
+    CHECK_EQ(run(folder, "bench rows --trace trace.json").second,
+             "kumiko: --report and --trace are of one model: kumiko bench model.onnx --report page.html\n");
 }
 
 TEST_CASE("arrays of NumPy") {

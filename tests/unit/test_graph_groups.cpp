@@ -197,9 +197,10 @@ TEST_CASE("each value between groups has the reason why it is stored") {
              "a: MatMul -> Relu: it is an output of the graph, which is stored\n");
     CHECK_EQ(boundaries_of("(float[4] x, float[4, 4] w) => (float[4, 4] y)", "a = Exp(x) y = Add(a, w)"),
              "a: Exp -> Add: Add computes [4,4] and not [4]\n");
-    CHECK_EQ(boundaries_of("(float[4, 4] x, " + weights + ") => (float[4, 4] y)",
-                           "a = Transpose<perm = [1, 0]>(x) y = ReduceSum<keepdims = 1>(a)"),
-             "a: Transpose -> ReduceSum: Transpose would move elements again for each time that ReduceSum reads them\n");
+    CHECK_EQ(
+        boundaries_of("(float[4, 4] x, " + weights + ") => (float[4, 4] y)",
+                      "a = Transpose<perm = [1, 0]>(x) y = ReduceSum<keepdims = 1>(a)"),
+        "a: Transpose -> ReduceSum: Transpose would move elements again for each time that ReduceSum reads them\n");
     CHECK_EQ(boundaries_of("(float[4, 4] x) => (float[4, 4] y, float[4, 4] z)",
                            "a = Transpose<perm = [1, 0]>(x) y = Relu(a) z = Exp(a)"),
              "a: Transpose -> Relu: 2 nodes read it, each of which would compute it again\n"
