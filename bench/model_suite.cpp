@@ -239,6 +239,10 @@ ModelBenchRow bench_model(const ModelCase &model, int threads, const BenchOption
     const graph::Model loaded = graph::Model::load(model.file);
     const graph::CompiledModel compiled = graph::CompiledModel::compile(loaded, model.options);
     row.compile_seconds = seconds_since(begin);
+    const auto tell = [&](const std::string &phase) {
+        if (model.options.progress) model.options.progress(phase, 0, 0);
+    };
+    tell("loading peers");
     const graph::Program &program = compiled.program();
     row.nodes = loaded.graph().nodes.size(), row.kernels = program.kernels.size();
     row.arena_bytes = program.arena_bytes, row.arena_bound = program.arena_bound;
@@ -265,6 +269,7 @@ ModelBenchRow bench_model(const ModelCase &model, int threads, const BenchOption
     TimerOptions timer;
     timer.budget_seconds = std::max(1.0, options.budget_seconds);
     timer.pause_seconds = threads > 1 && !peers.empty() ? 0.005 : 0; // until peers' threads sleep
+    tell("timing");
     const std::vector<Timing> times = time_interleaved(work, timer);
     row.seconds = times[0].median, row.spread = times[0].spread();
     const std::vector<graph::StepSeconds> steps = ours.time_steps();

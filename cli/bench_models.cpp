@@ -93,9 +93,14 @@ void run_models(const BenchArguments &a, const Target &) {
     const std::vector<bench::ModelCase> cases = chosen_models(a);
     std::vector<bench::ModelBenchRow> rows;
     {
-        Progress progress(std::cerr, progress_style(2, a.quiet), "timing", 0);
-        for (const bench::ModelCase &c : cases) {
-            progress.line(c.name);
+        Progress progress(std::cerr, progress_style(2, a.quiet), "timing", int64_t(cases.size()),
+                          [] { return terminal_columns(2); });
+        for (bench::ModelCase c : cases) {
+            if (one) c.options.progress = phases_of(progress);
+            if (!one)
+                c.options.progress = [&, name = c.name](const std::string &phase, size_t, size_t) {
+                    progress.update(int64_t(rows.size()), name + ": " + phase);
+                };
             try {
                 rows.push_back(bench::bench_model(c, a.threads[0], a.options, one || !a.json.empty(),
                                                   profiled ? &profile : nullptr));
@@ -105,6 +110,7 @@ void run_models(const BenchArguments &a, const Target &) {
                 rows.back().name = c.name, rows.back().failure = e.message_without_places();
             }
         }
+        if (!one) progress.update(int64_t(rows.size()));
     }
     Json all = Json::array();
     for (const bench::ModelBenchRow &r : rows) all.push_back(r.json());

@@ -68,7 +68,7 @@ std::string identifier_of(const std::string &file) {
     return graph::c_identifier(std::filesystem::path(file).stem().string());
 }
 
-LibraryDescription describe_models(const BuildArguments &a) {
+LibraryDescription describe_models(const BuildArguments &a, Progress &progress) {
     LibraryDescription library;
     library.name = a.name.empty() ? identifier_of(a.files[0]) : a.name;
     if (!a.targets.empty()) library.targets = a.targets;
@@ -98,6 +98,7 @@ LibraryDescription describe_models(const BuildArguments &a) {
         options.model.states = states_of(arguments_for(a.states, names.inputs, single), model);
         options.model.bounds = bounds_of(arguments_for(a.bounds, names.nodes, single));
         options.model.pack = !a.plain_weights;
+        options.model.progress = phases_of(progress);
         options.weights_file = a.weights == "file";
         if (a.threads) options.threads = *a.threads ? *a.threads : kumiko_num_threads();
         if (!a.database.empty())
@@ -107,9 +108,9 @@ LibraryDescription describe_models(const BuildArguments &a) {
     return library;
 }
 
-LibraryDescription describe(const BuildArguments &a) {
+LibraryDescription describe(const BuildArguments &a, Progress &progress) {
     const auto models = std::count_if(a.files.begin(), a.files.end(), is_model);
-    if (models == static_cast<std::ptrdiff_t>(a.files.size())) return describe_models(a);
+    if (models == static_cast<std::ptrdiff_t>(a.files.size())) return describe_models(a, progress);
     if (a.files.size() > 1)
         throw UserError("several files are one library only if all are models, with names that end in .onnx; a list "
                         "of kernels is alone");
@@ -127,15 +128,16 @@ void build(const BuildArguments &a) {
     if (a.shared && a.weights == "file")
         throw UserError("--shared makes functions for Python, which have no argument for weights in a file; legal is "
                         "--weights object");
-    LibraryDescription library = describe(a);
+    Progress progress(std::cerr, progress_style(2, a.quiet), "reading " + a.files[0], 0,
+                      [] { return terminal_columns(2); });
+    LibraryDescription library = describe(a, progress);
     if (!a.targets.empty()) library.targets = a.targets;
     if (!a.database.empty()) library.database = a.database;
     if (a.cold && library.database.empty())
         throw UserError(
             "--cold selects schedules of a tuning database, and none is given: name it with --db, or as \"tuned\" in " +
             a.files[0]);
-    Progress progress(std::cerr, progress_style(2, a.quiet), "building " + library.name,
-                      static_cast<int64_t>(library.kernels.size()), [] { return terminal_columns(2); });
+    progress.begin_phase("building " + library.name, static_cast<int64_t>(library.kernels.size()));
     LibraryOptions options;
     options.self_test = a.self_test;
     options.shared = a.shared;

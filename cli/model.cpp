@@ -22,6 +22,7 @@
 #include <functional>
 #include <iostream>
 #include <map>
+#include <memory>
 #include <sstream>
 
 namespace kumiko::cli {
@@ -269,6 +270,14 @@ std::map<std::string, Buffer<>> constants_of(const std::vector<std::string> &arg
     return constants;
 }
 
+graph::CompileProgress phases_of(Progress &progress) {
+    const auto current = std::make_shared<std::string>();
+    return [&progress, current](const std::string &phase, size_t done, size_t pieces) {
+        if (phase != *current) progress.begin_phase(*current = phase, int64_t(pieces));
+        progress.update(int64_t(done));
+    };
+}
+
 bool is_model(const std::string &name) { return ends_with(name, ".onnx"); }
 
 void show_model(const ShowModel &a) {
@@ -302,15 +311,17 @@ void report_model(const ShowModel &a, const std::string &file) {
     graph::CompileModelOptions options;
     options.sizes = sizes_of(a.sizes), options.constants = constants_of(a.constants, model);
     options.bounds = bounds_of(a.bounds), options.rules->rounding = rounding_of(a.rounding);
+    Progress progress(std::cerr, progress_style(2), "reading " + a.path, 0, [] { return terminal_columns(2); });
+    options.progress = phases_of(progress);
     const Target target = Target::host();
     const graph::FixedGraph graph = graph::make_graph(model, options);
-    graph::Program program =
-        graph::make_program(graph, options.groups, options.states, graph::estimated_seconds(target));
-    const std::vector<graph::PreparedKernel> kernels = graph::prepare(program, target);
-    graph::ModelReport report = graph::report_model(graph, options.groups, program,
-                                                    graph::report_kernels(program, kernels, target.machine, 1, 0));
+    graph::Program program = graph::make_model_program(graph, options, target);
+    const std::vector<graph::PreparedKernel> kernels = graph::prepare_model(program, options, target);
+    graph::ModelReport report =
+        graph::report_model(graph, options.groups, program, graph::report_kernels(program, kernels, target));
     report.sizes = a.sizes;
     write_file_atomically(file, graph::model_page(report));
+    progress.finish();
     std::cout << fmt::format("{}: {} nodes as {} step{}; `kumiko bench {} --report FILE.html` adds their times\n", file,
                              graph.nodes.size(), program.steps.size(), program.steps.size() == 1 ? "" : "s", a.path);
 }

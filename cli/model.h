@@ -1,9 +1,10 @@
 // ONNX models on the command line.
 #pragma once
 
-#include "graph/build/states.h"
+#include "graph/build/compiled_model.h"
 #include "graph/onnx/model.h"
 #include "graph/rules/rules.h"
+#include "support/progress.h"
 
 #include <map>
 #include <string>
@@ -39,6 +40,9 @@ void add_bound_option(CLI::App &command, std::vector<std::string> &bounds);
 graph::StatePairs states_of(const std::vector<std::string> &arguments, const graph::Model &model);
 // From "NODE=N". Throws UserError.
 std::map<std::string, int64_t> bounds_of(const std::vector<std::string> &arguments);
+
+// Shows the phases of compiling a model. The progress must outlive the function.
+graph::CompileProgress phases_of(Progress &progress);
 
 struct ShowModel {
     std::string path;

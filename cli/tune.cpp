@@ -170,6 +170,9 @@ std::vector<Task> tasks_of(TuneArguments &a, const Target &target, std::vector<s
         options.sizes = sizes_of(a.sizes), options.constants = constants_of(a.constants, model);
         options.bounds = bounds_of(a.bounds);
         options.rules->rounding = rounding_of(a.rounding);
+        Progress progress(std::cerr, progress_style(2, a.options.quiet), "reading " + a.op.name, 0,
+                          [] { return terminal_columns(2); });
+        options.progress = phases_of(progress);
         for (const graph::ModelTask &t : graph::tuning_tasks(model, options, target))
             tasks.push_back({fmt::format("{} ({} call{})", t.name, t.calls, t.calls == 1 ? "" : "s"),
                              t.op,

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <exception>
 
 #if defined(__unix__) || defined(__APPLE__)
 #include <sys/ioctl.h>
@@ -39,12 +40,16 @@ Progress::Progress(std::ostream &out, ProgressStyle style, std::string title, in
                    std::function<int()> columns)
     : out_(out), style_(style), title_(std::move(title)), total_(total), columns_(std::move(columns)) {}
 
-Progress::~Progress() { finish(note_); }
+Progress::~Progress() {
+    if (style_ == ProgressStyle::Plain && std::uncaught_exceptions() > exceptions_) return;
+    finish(note_);
+}
 
 double Progress::seconds_left() const {
     if (total_ <= 0 || done_ <= known_) return -1;
-    const double passed = watch_.seconds(), each = passed / static_cast<double>(done_ - known_);
-    return std::min(each * static_cast<double>(std::max<int64_t>(0, total_ - done_)), std::max(0.0, most_ - passed));
+    const double each = phase_watch_.seconds() / static_cast<double>(done_ - known_);
+    return std::min(each * static_cast<double>(std::max<int64_t>(0, total_ - done_)),
+                    std::max(0.0, most_ - watch_.seconds()));
 }
 
 // Usable characters per line. Some terminals wrap when the last column is written.
@@ -73,7 +78,7 @@ std::string Progress::state(bool bar) const {
             out += " [" + std::string(full, '#') + std::string(width - full, '-') + "]";
         }
         out += " " + std::to_string(done_) + "/" + std::to_string(total_);
-    } else {
+    } else if (done_ > 0 || !phases_) {
         out += " " + std::to_string(done_);
     }
     if (!note_.empty()) out += "  " + note_;
@@ -88,6 +93,7 @@ std::string Progress::state(bool bar) const {
 }
 
 void Progress::draw() {
+    drawn_ = true;
     if (style_ == ProgressStyle::Bar) {
         std::string text = fitting();
         const size_t width = characters_in(text);
@@ -99,6 +105,18 @@ void Progress::draw() {
     } else {
         out_ << state(false) << "\n" << std::flush;
     }
+}
+
+void Progress::begin_phase(const std::string &title, int64_t total) {
+    if (finished_) return;
+    title_ = title, total_ = total;
+    done_ = known_ = 0;
+    phases_ = true;
+    phase_watch_.restart();
+    if (style_ == ProgressStyle::Bar)
+        update(0);
+    else
+        note_.clear(), drawn_at_ = watch_.seconds();
 }
 
 void Progress::update(int64_t done, const std::string &note) {
@@ -127,7 +145,8 @@ void Progress::finish(const std::string &note) {
     if (finished_) return;
     finished_ = true;
     note_ = note;
-    if (style_ != ProgressStyle::Quiet) draw();
+    const bool brief = style_ == ProgressStyle::Plain && phases_ && !drawn_;
+    if (style_ != ProgressStyle::Quiet && !brief) draw();
 }
 
 } // namespace kumiko

@@ -9,6 +9,7 @@
 #include "support/progress_style.h"
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <limits>
 #include <ostream>
@@ -29,7 +30,8 @@ public:
     // bar is dropped, then the end. If `columns` is null or returns 0, the length is unlimited.
     Progress(std::ostream &out, ProgressStyle style, std::string title, int64_t total,
              std::function<int()> columns = nullptr);
-    ~Progress(); // finishes
+    // Finishes. If an exception ends the work, a Plain progress prints nothing more.
+    ~Progress();
     Progress(const Progress &) = delete;
     Progress &operator=(const Progress &) = delete;
 
@@ -38,6 +40,10 @@ public:
     void update(int64_t done, const std::string &note = "");
     void advance(const std::string &note = "") { update(done_ + 1, note); }
     void set_total(int64_t total) { total_ = total; }
+    // Begins the next phase of the work on the same line: nothing of it is done, and it has a pace
+    // of its own. A Plain progress prints a line of a phase after 2 s, and nothing if no phase takes
+    // so long. The final state has the seconds of all phases.
+    void begin_phase(const std::string &title, int64_t total);
     // Sets the steps that were done earlier; they do not count for the pace.
     void set_known(int64_t done) { known_ = done_ = done; }
     // An upper limit on the total time.
@@ -62,10 +68,11 @@ private:
     int64_t total_, done_ = 0, known_ = 0;
     double most_ = std::numeric_limits<double>::infinity();
     std::function<int()> columns_;
-    Stopwatch watch_;
+    Stopwatch watch_, phase_watch_;
     double drawn_at_ = -1e9;
     size_t drawn_width_ = 0;
-    bool finished_ = false;
+    bool finished_ = false, phases_ = false, drawn_ = false;
+    const int exceptions_ = std::uncaught_exceptions();
 };
 
 } // namespace kumiko

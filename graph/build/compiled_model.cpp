@@ -81,6 +81,7 @@ void pack_weights(FixedGraph &graph) {
 } // namespace
 
 FixedGraph make_graph(const Model &model, const CompileModelOptions &options) {
+    if (options.progress) options.progress("simplifying the graph", 0, 0);
     FixedGraph graph =
         fix_sizes(model, {options.sizes, options.constants, run_by_kernels(), options.bounds, options.bound});
     if (options.rules) simplify(graph, *options.rules);
@@ -88,13 +89,39 @@ FixedGraph make_graph(const Model &model, const CompileModelOptions &options) {
     return graph;
 }
 
+Program make_model_program(const FixedGraph &graph, const CompileModelOptions &options, const Target &target) {
+    OpSeconds seconds;
+    if (options.layouts) seconds = estimated_seconds(target);
+    if (!options.progress) return make_program(graph, options.groups, options.states, seconds);
+    options.progress("choosing layouts", 0, 0);
+    const auto tried = std::make_shared<size_t>(0);
+    OpSeconds counted;
+    if (seconds) {
+        counted = [&options, seconds, tried](const Op &op) {
+            options.progress("choosing layouts", (*tried)++, 0);
+            return seconds(op);
+        };
+    }
+    return make_program(graph, options.groups, options.states, counted);
+}
+
+std::vector<PreparedKernel> prepare_model(Program &program, const CompileModelOptions &options, const Target &target) {
+    PrepareOptions own{.pack = options.pack, .source = options.source};
+    if (options.progress)
+        own.progress = [&options](size_t done, size_t kernels) {
+            options.progress("choosing schedules", done, kernels);
+        };
+    return prepare(program, target, own);
+}
+
 CompiledModel CompiledModel::compile(const Model &model, const CompileModelOptions &options) {
     auto made = std::make_shared<Contents>();
-    made->program = make_program(make_graph(model, options), options.groups, options.states,
-                                 options.layouts ? estimated_seconds(Target::host()) : nullptr);
-    const std::vector<PreparedKernel> kernels =
-        prepare(made->program, Target::host(), {.pack = options.pack, .source = options.source});
-    for (const PreparedKernel &kernel : kernels) made->kernels.push_back(kumiko::compile(kernel.schedule));
+    made->program = make_model_program(make_graph(model, options), options, Target::host());
+    const std::vector<PreparedKernel> kernels = prepare_model(made->program, options, Target::host());
+    for (const PreparedKernel &kernel : kernels) {
+        if (options.progress) options.progress("compiling kernels", made->kernels.size(), kernels.size());
+        made->kernels.push_back(kumiko::compile(kernel.schedule));
+    }
     CompiledModel compiled;
     compiled.contents_ = std::move(made);
     return compiled;

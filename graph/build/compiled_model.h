@@ -13,6 +13,10 @@
 
 namespace kumiko::graph {
 
+// Reports a phase of the work, "choosing schedules", and how many of its pieces are done; `pieces`
+// is 0 if their number is not known.
+using CompileProgress = std::function<void(const std::string &phase, size_t done, size_t pieces)>;
+
 struct CompileModelOptions {
     std::map<std::string, int64_t> sizes;      // as FixOptions::sizes
     std::map<std::string, Buffer<>> constants; // as FixOptions::constants
@@ -26,6 +30,7 @@ struct CompileModelOptions {
     bool layouts = true;             // choose the order of axes of values; else all are row-major
     bool pack = true;                // as PrepareOptions::pack
     ScheduleSource source = nullptr; // as PrepareOptions::source
+    CompileProgress progress = nullptr;
 };
 
 // What a model with states keeps from one run to the next.
@@ -101,5 +106,9 @@ private:
 RunOp run_by_kernels();
 // The graph from which a program is made: with fixed sizes, after the rules. Throws as fix_sizes.
 FixedGraph make_graph(const Model &model, const CompileModelOptions &options);
+// The program of that graph for a target. Throws as make_program.
+Program make_model_program(const FixedGraph &graph, const CompileModelOptions &options, const Target &target);
+// Its schedules and packed constants. Throws as prepare.
+std::vector<PreparedKernel> prepare_model(Program &program, const CompileModelOptions &options, const Target &target);
 
 } // namespace kumiko::graph

@@ -248,10 +248,8 @@ void add_model(LibraryDescription &library, const Model &model, const ModelLibra
     std::vector<TargetProgram> programs;
     for (const std::string &name : options.targets) {
         const Target target = Target::named(name);
-        Program program = make_program(graph, options.model.groups, options.model.states,
-                                       options.model.layouts ? estimated_seconds(target) : nullptr);
-        const std::vector<PreparedKernel> prepared =
-            prepare(program, target, {.pack = options.model.pack, .source = options.model.source});
+        Program program = make_model_program(graph, options.model, target);
+        const std::vector<PreparedKernel> prepared = prepare_model(program, options.model, target);
         const bool several = options.targets.size() > 1;
         TargetProgram p{several ? target.cpu.name : "", {}, {}, {}};
         p.kernels = add_kernels(library, program, prepared, several ? name : "");
@@ -274,9 +272,8 @@ void add_model(LibraryDescription &library, const Model &model, const ModelLibra
 }
 
 std::vector<ModelTask> tuning_tasks(const Model &model, const CompileModelOptions &options, const Target &target) {
-    Program program = make_program(make_graph(model, options), options.groups, options.states,
-                                   options.layouts ? estimated_seconds(target) : nullptr);
-    const std::vector<PreparedKernel> prepared = prepare(program, target, {.pack = options.pack});
+    Program program = make_model_program(make_graph(model, options), options, target);
+    const std::vector<PreparedKernel> prepared = prepare_model(program, options, target);
     std::vector<ModelTask> tasks;
     for (size_t n = 0; n < prepared.size(); n++) tasks.push_back({"", program.kernels[n], prepared[n].packed, 0});
     for_each_step(program.steps, [&](const Step &step) {

@@ -167,7 +167,11 @@ private:
 std::vector<PreparedKernel> prepare(Program &program, const Target &target, const PrepareOptions &options) {
     Preparation preparation(program, target, options);
     std::vector<PreparedKernel> kernels;
-    for (size_t n = 0; n < program.kernels.size(); n++) kernels.push_back(preparation.choose(n));
+    for (size_t n = 0; n < program.kernels.size(); n++) {
+        if (options.progress) options.progress(n, program.kernels.size());
+        kernels.push_back(preparation.choose(n));
+    }
+    if (options.progress) options.progress(program.kernels.size(), program.kernels.size());
     preparation.finish();
     return kernels;
 }

@@ -5,6 +5,8 @@
 #include "graph/build/program.h"
 #include "schedules/schedule.h"
 
+#include <functional>
+
 namespace kumiko::graph {
 
 struct PrepareOptions {
@@ -13,6 +15,8 @@ struct PrepareOptions {
     bool pack = true;
     // Tuned schedules, which go before the default ones; null: none.
     ScheduleSource source = nullptr;
+    // Called before the schedule of each kernel is chosen, and at the end.
+    std::function<void(size_t done, size_t kernels)> progress = nullptr;
 };
 
 struct PreparedKernel {

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -205,14 +206,6 @@ private:
     std::map<std::string, ProgramTensor> tensors_; // by name
 };
 
-ReportKernel measure_work(const Op &op, const Machine &machine, int threads, double clock_hz) {
-    const Work work = count_work(op, {});
-    ReportKernel made;
-    made.operations = work.operations, made.bytes = work.bytes;
-    made.bound = bound_seconds(work, machine, threads, clock_hz);
-    return made;
-}
-
 } // namespace
 
 std::string step_title(const Step &step) {
@@ -230,18 +223,22 @@ std::vector<ReportKernel> report_kernels(const CompiledModel &model, int threads
     const Machine machine = Machine::host();
     std::vector<ReportKernel> all;
     for (size_t k = 0; k < model.program().kernels.size(); k++) {
-        all.push_back(measure_work(model.program().kernels[k], machine, threads, clock_hz));
-        all.back().stages = model.kernel(k).report().stages;
+        const Work work = count_work(model.program().kernels[k], {});
+        all.push_back({model.kernel(k).report().stages, "", work.operations, work.bytes,
+                       bound_seconds(work, machine, threads, clock_hz)});
     }
     return all;
 }
 
 std::vector<ReportKernel> report_kernels(const Program &program, const std::vector<PreparedKernel> &kernels,
-                                         const Machine &machine, int threads, double clock_hz) {
+                                         const Target &target) {
+    const OpSeconds seconds = estimated_seconds(target);
     std::vector<ReportKernel> all;
     for (size_t k = 0; k < program.kernels.size(); k++) {
-        all.push_back(measure_work(program.kernels[k], machine, threads, clock_hz));
-        all.back().stages = summaries(kernels[k].schedule), all.back().origin = kernels[k].from.origin;
+        const Work work = count_work(program.kernels[k], {});
+        const double estimate = seconds(program.kernels[k]);
+        all.push_back({summaries(kernels[k].schedule), kernels[k].from.origin, work.operations, work.bytes, 0,
+                       std::isfinite(estimate) ? estimate : 0});
     }
     return all;
 }

@@ -15,8 +15,9 @@ struct ReportKernel {
     std::string origin;
     // Of a call, as Work (autotune/work.h).
     double operations = 0, bytes = 0;
-    // Seconds of a call by the roofline (bound_seconds); 0: unknown.
-    double bound = 0;
+    // Seconds of a call: by the roofline (bound_seconds), and as the default schedule is estimated
+    // to take (estimated_seconds). 0: unknown.
+    double bound = 0, estimate = 0;
 };
 
 // A value that a step reads or makes.
@@ -79,11 +80,11 @@ struct ModelReport {
 ModelReport report_model(const FixedGraph &graph, const GroupOptions &groups, const Program &program,
                          std::vector<ReportKernel> kernels);
 
-// Kernels of a model that was compiled, and of one that was only prepared. `clock_hz`: for the
-// roofline on the host; 0: unknown.
+// Kernels of a model that was compiled. `clock_hz`: for the roofline on the host; 0: unknown.
 std::vector<ReportKernel> report_kernels(const CompiledModel &model, int threads, double clock_hz);
+// Kernels of a model that was only prepared, with estimates instead of the roofline. Lowers each.
 std::vector<ReportKernel> report_kernels(const Program &program, const std::vector<PreparedKernel> &kernels,
-                                         const Machine &machine, int threads, double clock_hz);
+                                         const Target &target);
 
 // The buffers of the arena that the program's own steps use, by their first step. A buffer that
 // contains others is listed without them.

@@ -14,7 +14,7 @@ namespace kumiko::graph {
 
 double PageSubject::sum_seconds() const {
     double sum = 0;
-    for (const size_t s : report.lists.at(0).steps) sum += times->steps.at(s).seconds;
+    for (const size_t s : report.lists.at(0).steps) sum += seconds(s);
     return sum;
 }
 
@@ -44,6 +44,9 @@ std::string rate(double operations, double seconds) {
 
 } // namespace
 
+double PageSubject::seconds(size_t step) const {
+    return times ? times->steps.at(step).seconds : total(*this, step, &ReportKernel::estimate);
+}
 double PageSubject::operations(size_t step) const { return total(*this, step, &ReportKernel::operations); }
 double PageSubject::bytes(size_t step) const {
     return total(*this, step, &ReportKernel::bytes) + runs_of(*this, step) * 2 * double(report.steps[step].moved_bytes);
@@ -72,6 +75,8 @@ std::string facts_part(const PageSubject &s) {
         h += html_fact(fmt::format("a run, {} thread{}", s.times->threads, s.times->threads == 1 ? "" : "s"),
                        duration_text(s.times->seconds));
         for (const ModelTimes::Peer &p : s.times->peers) h += html_fact(p.name, duration_text(p.seconds));
+    } else {
+        h += html_fact("estimate, 1 thread", duration_text(s.sum_seconds()));
     }
     double operations = 0;
     for (size_t n = 0; n < r.steps.size(); n++) operations += s.operations(n);
@@ -92,8 +97,9 @@ std::string facts_part(const PageSubject &s) {
 std::string table_part(const PageSubject &s) {
     const ModelReport &r = s.report;
     std::vector<std::string> heads = {"step", "operators", "last node"}, numbers = {"kernel"};
+    numbers.insert(numbers.end(), {s.times ? "time" : "estimate", "share"});
     if (s.times) {
-        numbers.insert(numbers.end(), {"time", "share", "runs"});
+        numbers.push_back("runs");
         for (const ModelTimes::Peer &p : s.times->peers) numbers.push_back(p.name);
     }
     numbers.insert(numbers.end(), {"FLOP", "bytes"});
@@ -101,7 +107,7 @@ std::string table_part(const PageSubject &s) {
     heads.insert(heads.end(), numbers.begin(), numbers.end());
     std::string h = "<h2 id=\"steps\">Steps</h2>\n<div class=\"scroll\"><table class=\"sortable\">\n" +
                     table_head(heads, 3) + "<tbody>\n";
-    const double sum = s.times ? s.sum_seconds() : 0;
+    const double sum = s.sum_seconds();
     for (const ReportList &list : r.lists) {
         for (const size_t n : list.steps) {
             const ReportStep &step = r.steps[n];
@@ -114,10 +120,10 @@ std::string table_part(const PageSubject &s) {
                                          : number_cell(double(step.kernel), std::to_string(step.kernel));
             const double operations = s.operations(n), bytes = s.bytes(n);
             const ModelTimes::Step *time = s.times ? &s.times->steps[n] : nullptr;
+            h += number_cell(s.seconds(n), duration_text(s.seconds(n))) +
+                 number_cell(s.seconds(n), fmt::format("{:.1f} %", sum > 0 ? 100 * s.seconds(n) / sum : 0));
             if (time) {
-                h += number_cell(time->seconds, duration_text(time->seconds)) +
-                     number_cell(time->seconds, fmt::format("{:.1f} %", sum > 0 ? 100 * time->seconds / sum : 0)) +
-                     number_cell(time->runs, fmt::format("{:g}", time->runs));
+                h += number_cell(time->runs, fmt::format("{:g}", time->runs));
                 for (size_t p = 0; p < s.times->peers.size(); p++) {
                     const double peer = p < time->peers.size() ? time->peers[p] : 0;
                     h += number_cell(peer, peer > 0 ? duration_text(peer) : "");
@@ -137,7 +143,10 @@ std::string table_part(const PageSubject &s) {
         }
     }
     h += "</tbody></table></div>\n<p class=\"soft\">Bytes are those of all inputs and outputs of the kernel, once each";
-    if (s.times) {
+    if (!s.times) {
+        h += ". Estimates are those of default schedules, by a model of loops and caches. They rank steps, and may be "
+             "wrong by a factor of two, of depthwise convolutions by up to eight";
+    } else {
         h += ". Times are medians of whole runs, and those of a loop or branch contain the steps of its lists. The "
              "roofline is max(FLOP ÷ peak, bytes ÷ (one vector for each cycle)), with the peak that this machine "
              "reached with multiply-adds from registers in the same session, and operands of fewer bits in "

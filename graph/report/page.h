@@ -23,8 +23,8 @@ struct ModelTimes {
     std::vector<Peer> peers;
 };
 
-// The page as HTML, without external resources. Without scripts it shows all but the drawing's
-// zoom, sorted tables, and the details of a selected step. `times`: null if nothing was measured.
+// The page as HTML, without external resources. Without scripts it shows all of this, but neither
+// zooms nor sorts. `times`: null if nothing was measured.
 std::string model_page(const ModelReport &report, const ModelTimes *times = nullptr);
 
 } // namespace kumiko::graph

@@ -51,9 +51,9 @@ std::string list_svg(const PageSubject &s, const ReportList &list, size_t number
     const Drawing drawing = draw_layers(boxes, lines, sizes);
     constexpr double margin = 12;
     std::string h = fmt::format("<svg class=\"graph\" id=\"graph{}\" viewBox=\"{} {} {:.0f} {:.0f}\" role=\"img\" "
-                                "aria-label=\"graph of the steps{}\"{}>\n",
+                                "aria-label=\"graph of the steps{}\">\n",
                                 number, -margin, -margin, drawing.width + 2 * margin, drawing.height + 2 * margin,
-                                html_escaped(list.title.empty() ? "" : " of " + list.title), number ? " hidden" : "");
+                                html_escaped(list.title.empty() ? "" : " of " + list.title));
     for (size_t l = 0; l < lines.size(); l++) {
         const ReportLine &line = list.lines[l];
         const auto end = [&](size_t box) { return box < list.steps.size() ? fmt::format("{}", list.steps[box]) : ""; };
@@ -64,9 +64,7 @@ std::string list_svg(const PageSubject &s, const ReportList &list, size_t number
             html_escaped(line.value.name), html_escaped(value_text(line.value)));
     }
     double most = 0;
-    if (s.times) {
-        for (const size_t n : list.steps) most = std::max(most, s.times->steps[n].seconds);
-    }
+    for (const size_t n : list.steps) most = std::max(most, s.seconds(n));
     for (size_t b = 0; b < boxes; b++) {
         const auto [x, y] = drawing.boxes[b];
         const std::string rect = fmt::format("x=\"{:.0f}\" y=\"{:.0f}\" width=\"{}\" height=\"{}\" rx=\"6\"/>", x, y,
@@ -81,7 +79,7 @@ std::string list_svg(const PageSubject &s, const ReportList &list, size_t number
         }
         const size_t n = list.steps[b];
         const ReportStep &step = s.report.steps[n];
-        const double seconds = s.times ? s.times->steps[n].seconds : 0;
+        const double seconds = s.seconds(n);
         h += fmt::format("<g class=\"box\" data-step=\"{}\"><rect {}", n, rect);
         if (most > 0) h += fmt::format("<rect class=\"heat\" style=\"opacity:{:.2f}\" {}", 0.65 * seconds / most, rect);
         const size_t kept = step.title.size() <= title_characters ? step.title.size() : title_characters - 1;
@@ -94,7 +92,7 @@ std::string list_svg(const PageSubject &s, const ReportList &list, size_t number
         } else if (step.moved_bytes > 0) {
             h += text_line(x + 8, y + 45, "", bytes_text(double(step.moved_bytes)));
         }
-        if (s.times)
+        if (seconds > 0)
             h += fmt::format("<text class=\"time\" x=\"{:.0f}\" y=\"{:.0f}\">{}</text>", x + sizes.width - 8, y + 45,
                              duration_text(seconds));
         h += fmt::format("<title>step {}: {}\n{}</title></g>\n", n, html_escaped(step.title),
@@ -124,6 +122,7 @@ std::string time_rows(const PageSubject &s, size_t n) {
             h += row("rate", fmt::format("{:.3g} GFLOP/s", operations / t.seconds * 1e-9));
         if (bytes > 0 && t.seconds > 0) h += row("bytes moved", fmt::format("{:.3g} GB/s", bytes / t.seconds * 1e-9));
     }
+    if (!s.times && s.seconds(n) > 0) h += row("estimate", duration_text(s.seconds(n)));
     if (operations > 0) h += row("FLOP", count_text(operations));
     if (bytes > 0) h += row("bytes", bytes_text(bytes));
     if (s.report.steps[n].constant_bytes > 0) h += row("weights", bytes_text(double(s.report.steps[n].constant_bytes)));

@@ -11,6 +11,8 @@ struct PageSubject {
     const ModelTimes *times;
 
     double sum_seconds() const; // of the steps of the model's list
+    // Of all runs of a step, measured or estimated; 0: unknown.
+    double seconds(size_t step) const;
     // Of all runs of a step in one run of the model.
     double operations(size_t step) const;
     double bytes(size_t step) const;

@@ -4,8 +4,9 @@ namespace kumiko::graph {
 
 const char *const page_rules = R"(
 body { max-width: 80rem } h1 { overflow-wrap: anywhere }
-.view { border: 1px solid var(--line); border-radius: 6px; height: 34rem; max-height: 75vh; overflow: hidden }
-svg.graph { display: block; width: 100%; height: 100%; touch-action: none; cursor: grab }
+.view { border: 1px solid var(--line); border-radius: 6px } svg.graph { display: block }
+.sheet .view { height: 34rem; max-height: 75vh; overflow: hidden }
+.sheet svg.graph { width: 100%; height: 100%; touch-action: none; cursor: grab }
 svg.graph[hidden] { display: none }
 .box { cursor: pointer } .box rect, .end rect { fill: var(--box); stroke: var(--soft); stroke-width: 1 }
 .end rect { fill: var(--page); stroke-dasharray: 4 3 }
@@ -68,8 +69,9 @@ function show_text() {
   if (selected !== null && box_of(selected).closest('svg') === graph) return around(...middle(box_of(selected)), 1);
   const a = whole.get(graph), fit = Math.min(view.clientWidth / a.w, view.clientHeight / a.h);
   if (fit >= 0.8) return around(a.x + a.w / 2, a.y + a.h / 2, Math.min(fit, 1.2));
-  const first = graph.querySelector('.box') || graph.querySelector('.end');
-  around(middle(first)[0], a.y + view.clientHeight / 2, 1);
+  const middles = all('.box, .end', graph).map(middle), top = Math.min(...middles.map(m => m[1]));
+  const first = middles.filter(m => m[1] === top);
+  around(first.reduce((sum, m) => sum + m[0], 0) / first.length, a.y + view.clientHeight / 2, 1);
 }
 function open_graph(g) {
   graph = g;

@@ -203,6 +203,23 @@ TEST_CASE("the page is well-formed, names all groups, loads nothing, and escapes
     }
 }
 
+TEST_CASE("the page of a model that was not run has estimates") {
+    const FixedGraph graph = fix_sizes(branching());
+    Program program = make_program(graph);
+    const std::vector<PreparedKernel> prepared = prepare(program, Target::host());
+    const ModelReport r = report_model(graph, {}, program, report_kernels(program, prepared, Target::host()));
+    for (const ReportKernel &k : r.kernels) {
+        CHECK_GT(k.estimate, 0);
+        CHECK_EQ(k.origin, "default");
+        CHECK_FALSE(k.stages.empty());
+    }
+    const std::string page = model_page(r);
+    CHECK_EQ(fault_of_html(page), "");
+    CHECK(has(page, "<div>estimate, 1 thread<b>"));
+    CHECK(has(page, "<tr><th>estimate</th><td>"));
+    CHECK_FALSE(has(page, "roofline"));
+}
+
 TEST_CASE("the page has the times of steps and peers, and their share of the roofline") {
     Run run(branching());
     const ModelReport r = run.report();

@@ -1,7 +1,9 @@
 // Text of durations, amounts, tables and progress.
 #include "support/duration.h"
+#include "support/error.h"
 #include "support/progress.h"
 #include "support/table.h"
+#include "tests/unit/count.h"
 
 #include <doctest/doctest.h>
 
@@ -67,6 +69,41 @@ TEST_CASE("the time left is estimated from this session's steps, and has an uppe
     CHECK(p.seconds_left() >= 0);
     p.set_most(0);
     CHECK(p.seconds_left() == 0);
+}
+
+TEST_CASE("phases of work share a line, and each has its own pace") {
+    std::ostringstream bar, plain;
+    {
+        Progress p(bar, ProgressStyle::Bar, "reading", 0);
+        p.begin_phase("rewriting", 0);
+        p.begin_phase("compiling", 3);
+        CHECK(p.seconds_left() < 0); // nothing of the phase is done
+        p.update(2, "kernel");
+        CHECK(p.seconds_left() >= 0);
+        p.begin_phase("linking", 2);
+        CHECK(p.seconds_left() < 0);
+        p.update(2);
+    }
+    CHECK(bar.str().starts_with("\rrewriting"));
+    CHECK(bar.str().find("\rlinking [########################] 2/2  ") != std::string::npos);
+    CHECK_EQ(count(bar.str(), "\n"), 1);
+    { // short phases are not shown
+        Progress p(plain, ProgressStyle::Plain, "reading", 0);
+        p.begin_phase("rewriting", 0);
+        p.begin_phase("compiling", 3);
+        p.update(2);
+    }
+    CHECK_EQ(plain.str(), "");
+}
+
+TEST_CASE("a plain progress of failed work prints nothing after it") {
+    std::ostringstream plain;
+    try {
+        Progress p(plain, ProgressStyle::Plain, "work", 4);
+        throw UserError("failed");
+    } catch (const UserError &) {
+    }
+    CHECK_EQ(plain.str(), "");
 }
 
 TEST_CASE("a bar fits into the terminal's width") {
