@@ -195,7 +195,7 @@ private:
         const auto computes = [](const Step &s) { return s.kind == Step::Kind::Call && s.group != no_group; };
         if (!computes(from) || !computes(to) || reasons.empty()) return "";
         const auto found = reasons.find(key(from.group, to.group, value));
-        return found != reasons.end() ? found->second : "a view, or a part of the value, is read";
+        return found != reasons.end() ? found->second : "it is read as a view or a part, as by a Reshape or Split";
     }
 
     const FixedGraph &graph_;

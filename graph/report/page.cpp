@@ -28,9 +28,12 @@ double total(const PageSubject &s, size_t step, double ReportKernel::*what) {
     return kernel == SIZE_MAX ? 0 : runs_of(s, step) * s.report.kernels.at(kernel).*what;
 }
 
-std::string table_head(const std::vector<std::string> &heads, size_t numbers) {
-    std::string row = html_row(heads, numbers, "th");
-    return "<thead>" + row + "</thead>";
+// Heads of columns; those from `numbers` to `texts` − 1 have numbers.
+std::string table_head(const std::vector<std::string> &heads, size_t numbers, size_t texts = SIZE_MAX) {
+    std::string h = "<thead><tr>";
+    for (size_t n = 0; n < heads.size(); n++)
+        h += fmt::format("<th{}>{}</th>", n >= numbers && n < texts ? " class=\"n\"" : "", html_escaped(heads[n]));
+    return h + "</tr></thead>";
 }
 
 // A cell with the number by which the column is sorted.
@@ -94,53 +97,55 @@ std::string facts_part(const PageSubject &s) {
                "of sums of products.</p>\n";
 }
 
-std::string table_part(const PageSubject &s) {
-    const ModelReport &r = s.report;
-    std::vector<std::string> heads = {"step", "operators", "last node"}, numbers = {"kernel"};
-    numbers.insert(numbers.end(), {s.times ? "time" : "estimate", "share"});
-    if (s.times) {
-        numbers.push_back("runs");
-        for (const ModelTimes::Peer &p : s.times->peers) numbers.push_back(p.name);
-    }
-    numbers.insert(numbers.end(), {"FLOP", "bytes"});
-    if (s.times) numbers.insert(numbers.end(), {"GFLOP/s", "roofline", "of it"});
-    heads.insert(heads.end(), numbers.begin(), numbers.end());
-    std::string h = "<h2 id=\"steps\">Steps</h2>\n<div class=\"scroll\"><table class=\"sortable\">\n" +
-                    table_head(heads, 3) + "<tbody>\n";
-    const double sum = s.sum_seconds();
-    for (const ReportList &list : r.lists) {
-        for (const size_t n : list.steps) {
-            const ReportStep &step = r.steps[n];
-            h += fmt::format("<tr><td class=\"n\" data-v=\"{0}\"><a href=\"#step{0}\">{0}</a></td><td>{1}</td><td "
-                             "title=\"{2}\">{3}</td>",
-                             n, html_escaped(shortened(step.title, 60)),
-                             html_escaped(step.nodes.empty() ? "" : step.nodes.back()),
-                             html_escaped(step.nodes.empty() ? "" : shortened(step.nodes.back(), 32)));
-            h += step.kernel == SIZE_MAX ? number_cell(-1, "")
-                                         : number_cell(double(step.kernel), std::to_string(step.kernel));
-            const double operations = s.operations(n), bytes = s.bytes(n);
-            const ModelTimes::Step *time = s.times ? &s.times->steps[n] : nullptr;
-            h += number_cell(s.seconds(n), duration_text(s.seconds(n))) +
-                 number_cell(s.seconds(n), fmt::format("{:.1f} %", sum > 0 ? 100 * s.seconds(n) / sum : 0));
-            if (time) {
-                h += number_cell(time->runs, fmt::format("{:g}", time->runs));
-                for (size_t p = 0; p < s.times->peers.size(); p++) {
-                    const double peer = p < time->peers.size() ? time->peers[p] : 0;
-                    h += number_cell(peer, peer > 0 ? duration_text(peer) : "");
-                }
-            }
-            h += number_cell(operations, operations > 0 ? count_text(operations) : "") +
-                 number_cell(bytes, bytes > 0 ? bytes_text(bytes) : "");
-            if (time) {
-                const double bound = s.bound(n);
-                h += number_cell(operations / std::max(time->seconds, 1e-12), rate(operations, time->seconds)) +
-                     number_cell(bound, bound > 0 ? duration_text(bound) : "") +
-                     number_cell(bound / std::max(time->seconds, 1e-12),
-                                 bound > 0 && time->seconds > 0 ? fmt::format("{:.0f} %", 100 * bound / time->seconds)
-                                                                : "");
-            }
-            h += "</tr>\n";
+namespace {
+
+// `sum`: seconds of all steps.
+std::string step_row(const PageSubject &s, size_t n, double sum) {
+    const ReportStep &step = s.report.steps[n];
+    std::string h = fmt::format("<tr><td class=\"n\" data-v=\"{0}\"><a href=\"#step{0}\">{0}</a></td><td>{1}</td>", n,
+                                html_escaped(shortened(step.title, 60)));
+    const double operations = s.operations(n), bytes = s.bytes(n);
+    const ModelTimes::Step *time = s.times ? &s.times->steps[n] : nullptr;
+    h += number_cell(s.seconds(n), duration_text(s.seconds(n))) +
+         number_cell(s.seconds(n), fmt::format("{:.1f} %", sum > 0 ? 100 * s.seconds(n) / sum : 0));
+    if (time) {
+        h += number_cell(time->runs, fmt::format("{:g}", time->runs));
+        for (size_t p = 0; p < s.times->peers.size(); p++) {
+            const double peer = p < time->peers.size() ? time->peers[p] : 0;
+            h += number_cell(peer, peer > 0 ? duration_text(peer) : "");
         }
+    }
+    h += number_cell(operations, operations > 0 ? count_text(operations) : "") +
+         number_cell(bytes, bytes > 0 ? bytes_text(bytes) : "");
+    if (time) {
+        const double bound = s.bound(n);
+        h += number_cell(operations / std::max(time->seconds, 1e-12), rate(operations, time->seconds)) +
+             number_cell(bound, bound > 0 ? duration_text(bound) : "") +
+             number_cell(bound / std::max(time->seconds, 1e-12),
+                         bound > 0 && time->seconds > 0 ? fmt::format("{:.0f} %", 100 * bound / time->seconds) : "");
+    }
+    const std::string node = step.nodes.empty() ? "" : step.nodes.back();
+    const bool calls = step.kernel != SIZE_MAX;
+    return h + number_cell(calls ? double(step.kernel) : -1, calls ? std::to_string(step.kernel) : "") +
+           fmt::format("<td title=\"{}\">{}</td></tr>\n", html_escaped(node), html_escaped(shortened(node, 32)));
+}
+
+} // namespace
+
+std::string table_part(const PageSubject &s) {
+    std::vector<std::string> heads = {"step", "operators", s.times ? "time" : "estimate", "share"};
+    if (s.times) {
+        heads.push_back("runs");
+        for (const ModelTimes::Peer &p : s.times->peers) heads.push_back(p.name);
+    }
+    heads.insert(heads.end(), {"FLOP", "bytes"});
+    if (s.times) heads.insert(heads.end(), {"GFLOP/s", "roofline", "of it"});
+    heads.insert(heads.end(), {"kernel", "last node"});
+    std::string h = "<h2 id=\"steps\">Steps</h2>\n<div class=\"scroll\"><table class=\"sortable\">\n" +
+                    table_head(heads, 2, heads.size() - 1) + "<tbody>\n";
+    const double sum = s.sum_seconds();
+    for (const ReportList &list : s.report.lists) {
+        for (const size_t n : list.steps) h += step_row(s, n, sum);
     }
     h += "</tbody></table></div>\n<p class=\"soft\">Bytes are those of all inputs and outputs of the kernel, once each";
     if (!s.times) {

@@ -14,7 +14,7 @@ namespace kumiko::graph {
 
 namespace {
 
-constexpr size_t box_characters = 29, title_characters = 24; // of a line of text in a box
+constexpr size_t box_characters = 29, title_characters = 22; // of a line of text in a box
 
 std::string value_text(const ReportValue &v) {
     return fmt::format("{} · {}{}", v.text, bytes_text(double(v.bytes)), v.channels_last ? " · channels last" : "");
