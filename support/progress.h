@@ -41,8 +41,8 @@ public:
     void advance(const std::string &note = "") { update(done_ + 1, note); }
     void set_total(int64_t total) { total_ = total; }
     // Begins the next phase of the work on the same line: nothing of it is done, and it has a pace
-    // of its own. A Plain progress prints a line of a phase after 2 s, and nothing if no phase takes
-    // so long. The final state has the seconds of all phases.
+    // of its own. A Plain progress prints a line of a phase after 2 s, and nothing if no phase
+    // takes so long. The final state has the seconds of all phases.
     void begin_phase(const std::string &title, int64_t total);
     // Sets the steps that were done earlier; they do not count for the pace.
     void set_known(int64_t done) { known_ = done_ = done; }

@@ -114,6 +114,7 @@ private:
                   const FixedGraph *graph, const Step *around) {
         ReportList list;
         list.title = title;
+        if (around) list.around = number_.at(around);
         for (const Step &s : steps) list.steps.push_back(number_.at(&s));
         std::map<std::string, std::string> reasons;
         if (graph) {

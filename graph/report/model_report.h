@@ -52,6 +52,7 @@ std::string step_title(const Step &step);
 // Steps that run one after another.
 struct ReportList {
     std::string title;             // "" for the model's
+    size_t around = SIZE_MAX;      // the step that has the list; SIZE_MAX for the model's
     std::vector<size_t> steps;     // positions in ModelReport::steps
     std::vector<ReportValue> ends; // inputs and outputs of the list
     std::vector<ReportLine> lines;

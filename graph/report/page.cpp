@@ -85,7 +85,7 @@ std::string facts_part(const PageSubject &s) {
     for (size_t n = 0; n < r.steps.size(); n++) operations += s.operations(n);
     h += html_fact("nodes, steps, kernels",
                    fmt::format("{}, {}, {}", r.nodes, r.lists.at(0).steps.size(), r.kernels.size()));
-    h += html_fact("arithmetic", count_text(operations) + "FLOP");
+    h += html_fact("arithmetic", count_text(operations) + (operations < 1e3 ? " FLOP" : "FLOP"));
     h += html_fact("weights", bytes_text(double(r.constant_bytes)));
     h += html_fact("arena", bytes_text(double(r.arena_bytes)));
     if (r.state_bytes > 0) h += html_fact("states", bytes_text(double(r.state_bytes)));

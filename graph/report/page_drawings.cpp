@@ -134,6 +134,10 @@ std::string step_details(const PageSubject &s, size_t n, const std::string &read
     std::string h =
         fmt::format("<section class=\"step\" id=\"step{0}\"><h3>Step {0}: {1}</h3>\n", n, html_escaped(step.title));
     if (!step.remark.empty()) h += "<p>This step " + html_escaped(step.remark) + ".</p>\n";
+    for (const ReportList &list : s.report.lists) {
+        if (list.around == n)
+            h += fmt::format("<p><a href=\"#step{}\">{}</a></p>\n", list.steps.at(0), html_escaped(list.title));
+    }
     h += "<table>\n";
     if (step.kernel != SIZE_MAX) {
         const std::string &origin = s.report.kernels[step.kernel].origin;

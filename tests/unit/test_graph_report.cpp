@@ -111,6 +111,7 @@ TEST_CASE("a report has the steps of all lists, the values between them, and rea
     REQUIRE_EQ(r.lists.size(), 5); // the model, then, else, before the iterations, an iteration
     CHECK_EQ(r.lists[1].title, "If d: then");
     CHECK_EQ(r.lists[4].title, "Loop z: an iteration");
+    CHECK_EQ(r.steps[r.lists[4].around].title, "Loop");
     CHECK_EQ(r.buffers.size() > 0, true);
     size_t listed = 0;
     for (const ReportList &list : r.lists) {
@@ -236,6 +237,24 @@ TEST_CASE("the page has the times of steps and peers, and their share of the roo
     CHECK(has(page, "<tr><th>rate</th><td>0.0102 GFLOP/s</td></tr>")); // 1024 FLOP in 100 us
     // The loop's kernel ran three times.
     CHECK(has(page, "<tr><th>runs</th><td>3</td></tr>"));
+    // Its step leads to its iterations.
+    CHECK(has(page, fmt::format("<a href=\"#step{}\">Loop z: an iteration</a>", r.lists[4].steps[0])));
+}
+
+TEST_CASE("compiling reports its phases") {
+    std::vector<std::string> phases;
+    size_t kernels = 0;
+    CompileModelOptions options;
+    options.progress = [&](const std::string &phase, size_t done, size_t pieces) {
+        if (phases.empty() || phases.back() != phase) phases.push_back(phase);
+        if (pieces > 0) CHECK_LE(done, pieces);
+        if (phase == "choosing schedules") kernels = pieces;
+        if (phase == "compiling kernels") CHECK_EQ(pieces, kernels);
+    };
+    const CompiledModel compiled = CompiledModel::compile(branching(), options);
+    CHECK_EQ(phases, std::vector<std::string>{"simplifying the graph", "choosing layouts", "choosing schedules",
+                                              "compiling kernels"});
+    CHECK_EQ(kernels, compiled.program().kernels.size());
 }
 
 TEST_CASE("a trace of a run is JSON with slices that do not overlap") {
