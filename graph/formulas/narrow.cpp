@@ -27,8 +27,8 @@ Element decoded_magnitude(const Element &magnitude, const NarrowFloat &f) {
     const Element subnormal =
         as_bits(Element(cast(f32, magnitude) * number(f32, std::ldexp(1.0, 1 - f.bias - f.mantissa))));
     const Element value = select(magnitude < bits(1 << f.mantissa), subnormal, normal);
-    const Element special = select(magnitude == bits(f.infinity == f.nan ? -1.0 : f.infinity), bits(infinity_of_f32),
-                                   bits(nan_of_f32));
+    const Element special =
+        select(magnitude == bits(f.infinity == f.nan ? -1.0 : f.infinity), bits(infinity_of_f32), bits(nan_of_f32));
     return select(magnitude > bits(f.largest), special, value);
 }
 
