@@ -281,6 +281,26 @@ Op Op::with_stages(const std::vector<Stage> &stages) const {
     return result;
 }
 
+Op Op::with_sizes(const std::vector<Input> &inputs, const std::vector<Input> &earlier, const std::vector<Stage> &stages,
+                  std::source_location where) const {
+    auto changed = std::make_shared<Contents>(*contents_);
+    changed->inputs = inputs, changed->earlier = earlier, changed->stages = stages;
+    std::set<std::string> axis_names;
+    for (const Input &in : inputs) {
+        for (const Axis &a : in.axes) axis_names.insert(a.name());
+    }
+    for (const Stage &s : stages) {
+        for (const auto *axes : {&s.axes, &s.reduction_axes}) {
+            for (const Axis &a : *axes) axis_names.insert(a.name());
+        }
+    }
+    changed->requirements = requirements_of(inputs, earlier, stages, {}, {}, where);
+    changed->sizes = SizeCollector(name(), axis_names, where).collect(inputs, stages);
+    Op result = *this;
+    result.contents_ = std::move(changed);
+    return result;
+}
+
 namespace {
 
 // A tensor that a part of the op reads, as an input of that part.

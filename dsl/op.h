@@ -145,6 +145,10 @@ public:
 
     // The same inputs and outputs, computed by other stages; producers come before consumers.
     Op with_stages(const std::vector<Stage> &stages) const;
+    // The same formula with other numbers in extents, strides and expressions, which may be
+    // expressions of sizes. Throws UserError as the constructor does.
+    Op with_sizes(const std::vector<Input> &inputs, const std::vector<Input> &earlier, const std::vector<Stage> &stages,
+                  std::source_location where = std::source_location::current()) const;
     // An op that computes only `stage`. The tensors that it reads become inputs; for a padding
     // stage, the tensor that it pads becomes the input. `stage` may be rewritten but must read only
     // tensors of this op. Throws Unsupported for a tensor of 2^31 or more elements.

@@ -80,29 +80,30 @@ void pack_weights(FixedGraph &graph) {
 
 } // namespace
 
-FixedGraph make_graph(const Model &model, const CompileModelOptions &options) {
+FixedGraph make_graph(const Model &model, const CompileModelOptions &options,
+                      const std::shared_ptr<std::map<std::string, bool>> &folded) {
     if (options.progress) options.progress("simplifying the graph", 0, 0);
     FixedGraph graph =
-        fix_sizes(model, {options.sizes, options.constants, run_by_kernels(), options.bounds, options.bound});
+        fix_sizes(model, {options.sizes, options.constants, run_by_kernels(), options.bounds, options.bound, folded});
     if (options.rules) simplify(graph, *options.rules);
     pack_weights(graph);
     return graph;
 }
 
-Program make_model_program(const FixedGraph &graph, const CompileModelOptions &options, const Target &target) {
-    OpSeconds seconds;
-    if (options.layouts) seconds = estimated_seconds(target);
-    if (!options.progress) return make_program(graph, options.groups, options.states, seconds);
-    options.progress("choosing layouts", 0, 0);
+OpSeconds layout_seconds(const CompileModelOptions &options, const Target &target) {
+    if (!options.layouts) return nullptr;
+    const OpSeconds seconds = estimated_seconds(target);
+    if (!options.progress) return seconds;
     const auto tried = std::make_shared<size_t>(0);
-    OpSeconds counted;
-    if (seconds) {
-        counted = [&options, seconds, tried](const Op &op) {
-            options.progress("choosing layouts", (*tried)++, 0);
-            return seconds(op);
-        };
-    }
-    return make_program(graph, options.groups, options.states, counted);
+    return [progress = options.progress, seconds, tried](const Op &op) {
+        progress("choosing layouts", (*tried)++, 0);
+        return seconds(op);
+    };
+}
+
+Program make_model_program(const FixedGraph &graph, const CompileModelOptions &options, const Target &target) {
+    if (options.progress) options.progress("choosing layouts", 0, 0);
+    return make_program(graph, options.groups, options.states, layout_seconds(options, target));
 }
 
 std::vector<PreparedKernel> prepare_model(Program &program, const CompileModelOptions &options, const Target &target) {
@@ -115,8 +116,12 @@ std::vector<PreparedKernel> prepare_model(Program &program, const CompileModelOp
 }
 
 CompiledModel CompiledModel::compile(const Model &model, const CompileModelOptions &options) {
+    return compile(make_model_program(make_graph(model, options), options, Target::host()), options);
+}
+
+CompiledModel CompiledModel::compile(Program program, const CompileModelOptions &options) {
     auto made = std::make_shared<Contents>();
-    made->program = make_model_program(make_graph(model, options), options, Target::host());
+    made->program = std::move(program);
     const std::vector<PreparedKernel> kernels = prepare_model(made->program, options, Target::host());
     for (const PreparedKernel &kernel : kernels) {
         if (options.progress) options.progress("compiling kernels", made->kernels.size(), kernels.size());

@@ -52,6 +52,8 @@ class CompiledModel {
 public:
     // Throws as fix_sizes, make_program and compile.
     static CompiledModel compile(const Model &model, const CompileModelOptions &options = {});
+    // `options`: pack and source.
+    static CompiledModel compile(Program program, const CompileModelOptions &options = {});
 
     const Program &program() const;
     // Called with each tensor that a step stores, by its name in the model. Values inside of a
@@ -104,8 +106,12 @@ private:
 // A function that compiles an op for this machine and runs it. It keeps the kernels of all ops that
 // it has run: bodies of loops run often.
 RunOp run_by_kernels();
-// The graph from which a program is made: with fixed sizes, after the rules. Throws as fix_sizes.
-FixedGraph make_graph(const Model &model, const CompileModelOptions &options);
+// The graph from which a program is made: with fixed sizes, after the rules. `folded`: as
+// FixOptions::folded. Throws as fix_sizes.
+FixedGraph make_graph(const Model &model, const CompileModelOptions &options,
+                      const std::shared_ptr<std::map<std::string, bool>> &folded = nullptr);
+// Estimates for make_program; null if layouts are not chosen. Calls options.progress for each.
+OpSeconds layout_seconds(const CompileModelOptions &options, const Target &target);
 // The program of that graph for a target. Throws as make_program.
 Program make_model_program(const FixedGraph &graph, const CompileModelOptions &options, const Target &target);
 // Its schedules and packed constants. Throws as prepare.

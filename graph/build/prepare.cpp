@@ -125,6 +125,9 @@ private:
             inputs.push_back(n);
         }
         if (packs.empty()) return false;
+        for (const Nest &pack : packs) {
+            if (!pack.sizes.empty()) return false; // its form depends on sizes
+        }
         for (const Step *step : calls_.at(kernel)) {
             for (const size_t n : inputs) {
                 const Location &l = step->arguments[n];

@@ -42,16 +42,25 @@ struct Target {
     Place place;
 };
 
+// What the builders of a program's lists share.
+struct Builders {
+    std::map<std::string, size_t> kernel_of = {}; // by the op's hash
+    bool share_kernels = true;
+    ProgramChoices chosen = {};
+    const ProgramChoices *given = nullptr; // choices to take
+};
+
 // Makes the steps of a graph, which is the model's or one of control flow.
 class ListBuilder {
 public:
     // `depth`: number of loops around the list. `share`: the inputs of a Concat are stored in its
     // result, and the results of Split and Slice in their input.
-    ListBuilder(Program &program, std::map<std::string, size_t> &kernel_of, const FixedGraph &graph,
-                const GroupOptions &options, int depth, const Layouts &layouts, bool share)
-        : made_(program), kernel_of_(kernel_of), graph_(graph), options_(options), depth_(depth),
-          first_own_(program.buffers.size()), layouts_(layouts), share_(share) {
-        groups_ = group_nodes(graph, options);
+    ListBuilder(Program &program, Builders &builders, const FixedGraph &graph, const GroupOptions &options, int depth,
+                const Layouts &layouts, bool share)
+        : made_(program), builders_(builders), number_(builders.chosen.lists.size()), graph_(graph), options_(options),
+          depth_(depth), first_own_(program.buffers.size()), layouts_(layouts), share_(share) {
+        groups_ = builders.given ? builders.given->lists.at(number_).groups : group_nodes(graph, options);
+        builders.chosen.lists.push_back({groups_, {}});
         layouts_.reads.resize(groups_.size());
         for (const auto &[value, order] : layouts.copied) {
             const KnownValue &v = graph.value(value);
@@ -158,7 +167,8 @@ private:
     }
 
     size_t kernel_of(const Op &op) {
-        const auto [kernel, fresh] = kernel_of_.emplace(op.hash(), made_.kernels.size());
+        const std::string key = builders_.share_kernels ? op.hash() : std::to_string(made_.kernels.size());
+        const auto [kernel, fresh] = builders_.kernel_of.emplace(key, made_.kernels.size());
         if (fresh) made_.kernels.push_back(op);
         return kernel->second;
     }
@@ -525,7 +535,7 @@ private:
 
     StepList list_of(const FixedGraph &graph, int depth, const std::vector<Place> &inputs,
                      const std::vector<Target> &outputs) {
-        return ListBuilder(made_, kernel_of_, graph, options_, depth, {}, false).run(inputs, outputs);
+        return ListBuilder(made_, builders_, graph, options_, depth, {}, false).run(inputs, outputs);
     }
 
     // Adds a step with lists. The task writes the node's outputs and reads its inputs.
@@ -618,7 +628,7 @@ private:
             const bool backward = form.backward.at(form.slices + r - form.states) != 0;
             outputs.push_back({Target::Kind::Direct, slice_of(results[r], bytes, form.trips, backward)});
         }
-        ListBuilder body(made_, kernel_of_, graph, options_, depth_ + 1, {}, false);
+        ListBuilder body(made_, builders_, graph, options_, depth_ + 1, {}, false);
         StepList iteration = body.run(inputs, outputs);
         if (form.tested) loop.again = body.place(graph.outputs[0]).location;
         step.lists = {std::move(before), std::move(iteration)};
@@ -690,14 +700,16 @@ private:
                 }
             }
         }
-        const TaskOrder chosen = choose_order(tasks, buffers);
+        const std::vector<int> order =
+            builders_.given ? builders_.given->lists.at(number_).order : choose_order(tasks, buffers).order;
+        builders_.chosen.lists.at(number_).order = order;
         StepList ordered;
         const auto take = [&](size_t n) {
             ordered.steps.push_back(std::move(list_.steps[n]));
             ordered.tasks.push_back(std::move(list_.tasks[n]));
             ordered.tasks.back().after.clear(); // the steps are in order
         };
-        for (const int n : chosen.order) take(size_t(n));
+        for (const int n : order) take(size_t(n));
         for (size_t n = count; n < list_.steps.size(); n++) take(n);
         list_ = std::move(ordered);
     }
@@ -706,7 +718,8 @@ private:
     int64_t peak_of(const Step &step) const;
 
     Program &made_;
-    std::map<std::string, size_t> &kernel_of_; // by the op's hash
+    Builders &builders_;
+    const size_t number_; // of the list in ProgramChoices::lists
     static constexpr size_t whole_value = SIZE_MAX;
 
     FixedGraph graph_; // and the values in their second orders
@@ -829,10 +842,9 @@ namespace {
 
 // `shares`: set to whether values share memory.
 Program make_program(const FixedGraph &graph, const GroupOptions &options, const StatePairs &states,
-                     const Layouts &layouts, bool share, bool &shares) {
+                     const Layouts &layouts, bool share, bool &shares, Builders builders, ProgramChoices &chosen) {
     Program made;
     made.name = graph.name;
-    std::map<std::string, size_t> kernel_of;
     std::map<std::string, Place> places_of_next;
     std::vector<Place> inputs;
     std::vector<Target> outputs;
@@ -879,27 +891,51 @@ Program make_program(const FixedGraph &graph, const GroupOptions &options, const
         made.sized.push_back({number[s.output], s.axis, number[s.size]});
         made.model_outputs = std::min(made.model_outputs, number[s.size]);
     }
-    ListBuilder builder(made, kernel_of, graph, options, 0, layouts, share);
+    ListBuilder builder(made, builders, graph, options, 0, layouts, share);
     StepList list = builder.run(inputs, outputs);
     shares = builder.shares();
+    chosen = {layouts, share, std::move(builders.chosen.lists)};
     made.steps = std::move(list.steps), made.tasks = std::move(list.tasks);
     place(made);
     return made;
+}
+
+Program make_program(const FixedGraph &graph, const GroupOptions &options, const StatePairs &states,
+                     const OpSeconds &seconds, const Builders &builders, ProgramChoices &chosen) {
+    check_states(graph, states);
+    Layouts layouts;
+    if (seconds) layouts = choose_layouts(graph, group_nodes(graph, options), seconds);
+    bool shares = false;
+    Program shared = make_program(graph, options, states, layouts, true, shares, builders, chosen);
+    if (!shares) return shared;
+    // A whole is live from its first part to its last use, so the arena may be larger.
+    ProgramChoices other;
+    Program copied = make_program(graph, options, states, layouts, false, shares, builders, other);
+    if (shared.arena_bytes <= copied.arena_bytes) return shared;
+    chosen = std::move(other);
+    return copied;
 }
 
 } // namespace
 
 Program make_program(const FixedGraph &graph, const GroupOptions &options, const StatePairs &states,
                      const OpSeconds &seconds) {
+    ProgramChoices chosen;
+    return make_program(graph, options, states, seconds, Builders{}, chosen);
+}
+
+Program make_program(const FixedGraph &graph, const GroupOptions &options, const StatePairs &states,
+                     const OpSeconds &seconds, ProgramChoices &chosen) {
+    return make_program(graph, options, states, seconds, Builders{.share_kernels = false}, chosen);
+}
+
+Program make_program(const FixedGraph &graph, const GroupOptions &options, const StatePairs &states,
+                     const ProgramChoices &choices) {
     check_states(graph, states);
-    Layouts layouts;
-    if (seconds) layouts = choose_layouts(graph, group_nodes(graph, options), seconds);
     bool shares = false;
-    Program shared = make_program(graph, options, states, layouts, true, shares);
-    if (!shares) return shared;
-    // A whole is live from its first part to its last use, so the arena may be larger.
-    Program copied = make_program(graph, options, states, layouts, false, shares);
-    return shared.arena_bytes <= copied.arena_bytes ? shared : copied;
+    ProgramChoices chosen;
+    return make_program(graph, options, states, choices.layouts, choices.share, shares,
+                        Builders{.share_kernels = false, .given = &choices}, chosen);
 }
 
 void for_each_step(std::vector<Step> &steps, const std::function<void(Step &step)> &f) {
@@ -924,10 +960,13 @@ void for_each_location(Step &step, const std::function<void(Location &location)>
     }
 }
 
-void place(Program &program, const std::vector<int64_t> &workspaces) {
+ProgramArena place(Program &program, const std::vector<int64_t> &workspaces) {
     Linear linear(workspaces);
     linear.add(program.steps, program.tasks);
-    const ArenaPlan plan = plan_arena(arena_buffers(linear.tasks, program.buffers, first_numbers(linear.tasks.size())));
+    ProgramArena blocks;
+    blocks.buffers = arena_buffers(linear.tasks, program.buffers, first_numbers(linear.tasks.size()));
+    const ArenaPlan plan = plan_arena(blocks.buffers);
+    blocks.below = blocks_below(blocks.buffers, plan);
     program.arena_bytes = plan.bytes, program.arena_bound = plan.bound;
     for_each_step(program.steps, [&](Step &step) {
         for_each_location(step, [&](Location &l) {
@@ -936,9 +975,12 @@ void place(Program &program, const std::vector<int64_t> &workspaces) {
         const auto task = linear.task_of.find(&step);
         if (task == linear.task_of.end()) return;
         const bool has_workspace = linear.tasks[task->second].workspace > 0;
-        step.workspace = has_workspace ? plan.offsets[program.buffers.size() + task->second] : -1;
+        const size_t block = program.buffers.size() + task->second;
+        step.workspace = has_workspace ? plan.offsets[block] : -1;
+        if (has_workspace) blocks.workspaces[&step] = block;
     });
     check_program(program, workspaces);
+    return blocks;
 }
 
 } // namespace kumiko::graph

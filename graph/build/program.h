@@ -113,6 +113,18 @@ struct Program {
     int64_t arena_bound = 0; // the most bytes that are live at one step, of this order
 };
 
+// What make_program chooses by the sizes of values. Programs that take the choices of another one
+// have its steps, if their graphs have the same nodes.
+struct ProgramChoices {
+    struct List {
+        std::vector<Group> groups;
+        std::vector<int> order; // of steps
+    };
+    Layouts layouts;
+    bool share = false;      // parts are computed in place of copies
+    std::vector<List> lists; // the model's, then those of control flow, in the order of their nodes
+};
+
 // Throws as group_nodes and make_group_op.
 // `states`: names of inputs and outputs that are states. They are none of the program's inputs and
 // outputs. Throws as check_states.
@@ -123,6 +135,12 @@ struct Program {
 // of control flow, states, and values whose size depends on data are row-major and share no parts.
 Program make_program(const FixedGraph &graph, const GroupOptions &options = {}, const StatePairs &states = {},
                      const OpSeconds &seconds = nullptr);
+// The same, and its choices. Equal kernels are listed once for each call.
+Program make_program(const FixedGraph &graph, const GroupOptions &options, const StatePairs &states,
+                     const OpSeconds &seconds, ProgramChoices &chosen);
+// The same with these choices.
+Program make_program(const FixedGraph &graph, const GroupOptions &options, const StatePairs &states,
+                     const ProgramChoices &choices);
 
 // Calls f with each step, those in lists of others included, in their order.
 void for_each_step(std::vector<Step> &steps, const std::function<void(Step &step)> &f);
@@ -130,9 +148,16 @@ void for_each_step(const std::vector<Step> &steps, const std::function<void(cons
 // Calls f with each location of a step, without those of its lists.
 void for_each_location(Step &step, const std::function<void(Location &location)> &f);
 
+// The blocks of an arena: those of Program::buffers, in their order, then workspaces.
+struct ProgramArena {
+    std::vector<ArenaBuffer> buffers;
+    std::vector<std::vector<size_t>> below; // blocks_below (graph/plan/arena.h)
+    std::map<const Step *, size_t> workspaces;
+};
+
 // Places the tensors and a workspace for each call of a kernel in the arena, in the order of the
 // steps. The lists of a step follow one another. A tensor that a loop uses and that is not its own
 // is live during the whole loop. `workspaces`: bytes for each kernel; empty: none.
-void place(Program &program, const std::vector<int64_t> &workspaces = {});
+ProgramArena place(Program &program, const std::vector<int64_t> &workspaces = {});
 
 } // namespace kumiko::graph

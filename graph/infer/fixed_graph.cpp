@@ -225,7 +225,9 @@ bool GraphFixer::fold(const GroupOp &group) {
         inputs.push_back(*v.value);
     }
     for (const std::string &name : group.outputs) after += made_.bytes(name);
-    if (after > std::max(before, max_folded_bytes)) return false;
+    bool computed = after <= std::max(before, max_folded_bytes);
+    if (options_.folded) computed = options_.folded->emplace(group.outputs.at(0), computed).first->second;
+    if (!computed) return false;
     const bool large = options_.run && steps_of(*group.op) > max_interpreted_steps;
     const std::vector<Buffer<>> results = run_group(group, inputs, large ? options_.run : nullptr);
     for (size_t o = 0; o < results.size(); o++) define_constant(group.outputs[o], results[o]);

@@ -45,6 +45,9 @@ struct FixOptions {
     // collect a result of each iteration.
     std::map<std::string, int64_t> bounds = {};
     int64_t bound = 0; // the same of other loops; 0: none
+    // Nodes of constants, by their first output: whether they are computed now. Those that are not
+    // listed are added, so that graphs of other sizes can have the same nodes. Null: none.
+    std::shared_ptr<std::map<std::string, bool>> folded = nullptr;
 };
 
 // A node whose inputs are constants is computed now if the result is not larger than they are, or

@@ -9,6 +9,7 @@
 // bound is not reached, an exact search follows (graph/plan/search.h).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -50,6 +51,11 @@ struct ArenaPlan {
 // bytes together exceed 2^62. Cost for n blocks: at most n^2 visits for each of 6 keys and 2 fits.
 // Keys are left out once 2^28 visits are spent or the bound is reached.
 ArenaPlan plan_arena(const std::vector<ArenaBuffer> &buffers, int64_t search_steps = int64_t(1) << 28);
+
+// For each block, the blocks that are live in a common step and lie below it: all of them, or
+// enough that the others are below these. Blocks that keep this order overlap for no bytes. Empty
+// for aliases and blocks of 0 bytes.
+std::vector<std::vector<size_t>> blocks_below(const std::vector<ArenaBuffer> &buffers, const ArenaPlan &plan);
 
 // Checks a plan without any code of the planner: each buffer is inside of the arena and aligned,
 // each alias is at its offset in its buffer, and no two buffers that are live in one step overlap
