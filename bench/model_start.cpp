@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
-#include <numeric>
 #include <sstream>
 
 namespace kumiko::bench {
@@ -81,21 +80,18 @@ ARRAYS
 // C that allocates the arrays and fills the inputs: floats in [-1, 1), integers of 0 and 1.
 std::string arrays_of(const LibraryModel &model) {
     std::string text;
-    const auto elements = [](const LibraryTensor &t) {
-        return std::accumulate(t.extents.begin(), t.extents.end(), int64_t(1), std::multiplies<>());
-    };
     for (const LibraryTensor &t : model.inputs) {
         const std::string type = c_element_type(t.type);
         const bool real = type == "float" || type == "double";
         text += fmt::format("    {0} *{1} = array({2} * sizeof({0}));\n"
                             "    for (long n = 0; n < {2}L; n++) {1}[n] = ({0}){3};\n    io.{1} = {1};\n",
-                            type, t.name, elements(t),
+                            type, t.name, t.elements(),
                             real                                      ? "((double)(n * 7919 % 65536) / 32768 - 1)"
                             : t.type.is_float() || t.type.is_bfloat() ? "0"
                                                                       : "(n * 7919 % 3 == 1)");
     }
     for (const LibraryTensor &t : model.outputs)
-        text += fmt::format("    io.{0} = array({1} * sizeof({2}));\n", t.name, elements(t), c_element_type(t.type));
+        text += fmt::format("    io.{0} = array({1} * sizeof({2}));\n", t.name, t.elements(), c_element_type(t.type));
     return text;
 }
 

@@ -207,8 +207,7 @@ void compare_outputs(const graph::Model &model, const std::vector<Buffer<>> &inp
 std::vector<Buffer<>> compare_with_f64(const graph::Model &model, const graph::CompileModelOptions &options,
                                        const std::vector<Buffer<>> &inputs) {
     const graph::CompiledModel compiled = graph::CompiledModel::compile(model, options);
-    const Program plain = graph::make_program(graph::make_graph(model, options), options.groups, options.states,
-                                              options.layouts ? graph::estimated_seconds(Target::host()) : nullptr);
+    const Program plain = graph::make_model_program(graph::make_graph(model, options), options, Target::host());
     std::vector<Buffer<>> open; // without constants
     for (size_t n = 0; n < inputs.size(); n++) {
         if (!options.constants.count(model.graph().inputs[n].name)) open.push_back(inputs[n]);

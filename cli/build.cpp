@@ -93,7 +93,11 @@ LibraryDescription describe_models(const BuildArguments &a, Progress &progress) 
         options.name = single ? library.name : identifier_of(a.files[n]);
         options.targets = library.targets;
         options.model.rules->rounding = rounding_of(a.rounding);
-        options.model.sizes = sizes_of(arguments_for(a.sizes, names.sizes, single));
+        std::vector<std::string> sizes = arguments_for(a.sizes, names.sizes, single);
+        const auto ranges =
+            std::stable_partition(sizes.begin(), sizes.end(), [](const auto &s) { return !is_range(s); });
+        options.ranges = ranges_of({ranges, sizes.end()});
+        options.model.sizes = sizes_of({sizes.begin(), ranges});
         options.model.constants = constants_of(arguments_for(a.constants, names.inputs, single), model);
         options.model.states = states_of(arguments_for(a.states, names.inputs, single), model);
         options.model.bounds = bounds_of(arguments_for(a.bounds, names.nodes, single));

@@ -17,12 +17,14 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <functional>
 #include <iostream>
 #include <map>
 #include <memory>
+#include <regex>
 #include <sstream>
 
 namespace kumiko::cli {
@@ -142,7 +144,10 @@ std::string shape_text(const Buffer<> &b) {
 }
 
 void add_size_options(CLI::App &command, std::vector<std::string> &sizes, std::vector<std::string> &constants) {
-    command.add_option("--size", sizes, "a number for an open size of a model's inputs, as batch=1; may be repeated")
+    command
+        .add_option("--size", sizes,
+                    "a number for an open size of a model's inputs, as batch=1, or for `build` a range, as batch=1..64 "
+                    "or rows=32..512:32; may be repeated")
         ->type_name("NAME=N");
     add_constant_option(command, constants);
 }
@@ -187,7 +192,35 @@ std::map<std::string, int64_t> numbers_of(const std::vector<std::string> &argume
 
 } // namespace
 
+bool is_range(const std::string &argument) {
+    const size_t equals = argument.rfind('=');
+    return equals != std::string::npos && argument.find("..", equals) != std::string::npos;
+}
+
+std::vector<graph::OpenSize> ranges_of(const std::vector<std::string> &arguments) {
+    static const std::regex form("(.+)=([0-9]{1,10})\\.\\.([0-9]{1,10})(:([0-9]{1,10}))?");
+    std::vector<graph::OpenSize> ranges;
+    for (const std::string &argument : arguments) {
+        std::smatch found;
+        if (!std::regex_match(argument, found, form))
+            throw UserError(
+                fmt::format("--size {}: expected NAME=LO..HI or NAME=LO..HI:STEP, such as batch=1..64", argument));
+        const auto known = [&](const graph::OpenSize &s) { return s.name == found[1]; };
+        if (std::any_of(ranges.begin(), ranges.end(), known))
+            throw UserError(fmt::format("--size {}: the size is stated twice", argument));
+        ranges.push_back(
+            {found[1], std::stoll(found[2]), std::stoll(found[3]), found[5].matched ? std::stoll(found[5]) : 1});
+    }
+    return ranges;
+}
+
 std::map<std::string, int64_t> sizes_of(const std::vector<std::string> &arguments) {
+    for (const std::string &argument : arguments) {
+        if (is_range(argument))
+            throw UserError(fmt::format("--size {}: ranges are for `kumiko build`, which makes a library for all sizes "
+                                        "of a range; legal is NAME=N, such as batch=1",
+                                        argument));
+    }
     return numbers_of(arguments, "--size", "batch=1");
 }
 

@@ -1,7 +1,7 @@
 // ONNX models on the command line.
 #pragma once
 
-#include "graph/build/compiled_model.h"
+#include "graph/build/open_program.h"
 #include "graph/onnx/model.h"
 #include "graph/rules/rules.h"
 #include "support/progress.h"
@@ -30,6 +30,10 @@ void add_rounding_option(CLI::App &command, std::string &rounding);
 graph::Rounding rounding_of(const std::string &argument);
 // From "NAME=N". Throws UserError.
 std::map<std::string, int64_t> sizes_of(const std::vector<std::string> &arguments);
+// Whether it is a range, "NAME=LO..HI" or "NAME=LO..HI:STEP".
+bool is_range(const std::string &argument);
+// From ranges. Throws UserError.
+std::vector<graph::OpenSize> ranges_of(const std::vector<std::string> &arguments);
 // From "NAME=1,2,3", in the input's type, or "NAME=FILE.npy". Throws UserError.
 std::map<std::string, Buffer<>> constants_of(const std::vector<std::string> &arguments, const graph::Model &model);
 

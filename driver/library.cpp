@@ -150,7 +150,7 @@ PackagedVariant lower_variant(const LibraryKernel &k, const std::string &symbol,
     LowerOptions lowering;
     lowering.kernel_name = symbol;
     v.nest = lower(schedule, lowering);
-    if (k.internal) bound_workspaces(v.nest);
+    if (k.internal) bound_workspaces(v.nest, k.ranges);
     v.nest.sizes = in_declared_order(k, v.nest.sizes);
     for (Nest &pack : v.nest.packs) pack.sizes = in_declared_order(k, pack.sizes);
     return v;
@@ -265,6 +265,15 @@ Entry entry_of(const LibraryModel &model, const std::vector<Target> &targets) {
     return entry;
 }
 
+// The same of the function that returns the arena's bytes.
+Entry arena_entry_of(const LibraryModel &model, const std::vector<Target> &targets) {
+    Entry entry{model.name + "_arena_bytes", {{"sizes", true}}, {}};
+    entry.counts = true, entry.with_packed_form = false;
+    for (const Target &t : targets)
+        entry.variants.push_back({entry.name + "." + t.cpu.name, {0}, {}, t.cpu.required_features()});
+    return entry;
+}
+
 // Compiles the models' functions, and states their stacks.
 void compile_models(LibraryDescription &library, const std::vector<PackagedKernel> &kernels,
                     const std::vector<Target> &targets, Members &members) {
@@ -274,9 +283,11 @@ void compile_models(LibraryDescription &library, const std::vector<PackagedKerne
         for (const Sequence &s : sequences)
             members.emplace_back(model.name + "_run" + (s.target.empty() ? "" : "." + s.target) + ".o",
                                  compile_sequence(s, cpu, library.name).bytes);
-        if (sequences.size() > 1)
-            members.emplace_back(model.name + "_run.o",
-                                 compile_entries({entry_of(model, targets)}, cpu, library.name).bytes);
+        if (sequences.size() > 1) {
+            std::vector<Entry> entries = {entry_of(model, targets)};
+            if (!model.sizes.empty()) entries.push_back(arena_entry_of(model, targets));
+            members.emplace_back(model.name + "_run.o", compile_entries(entries, cpu, library.name).bytes);
+        }
         if (!model.data.empty() && !model.weights_file)
             members.emplace_back(model.name + "_data.o", compile_data(sequences.at(0).data, model.data, cpu).bytes);
     }

@@ -33,6 +33,7 @@
 #include "support/boxed_json.h"
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -75,6 +76,8 @@ struct LibraryKernel {
     bool any_shape = false;
     // Called by a model of the library only: not declared in the header, and not in the self-test.
     bool internal = false;
+    // Of an internal kernel: the least and the largest value of its sizes.
+    std::map<std::string, std::pair<int64_t, int64_t>> ranges = {};
 
     // All sizes for the self-test: test_sizes, otherwise 48; leading dimensions are a little larger
     // than dense.

@@ -250,16 +250,24 @@ std::string test_of(const LibraryDescription &library, const PackagedKernel &k) 
                                 released);
 }
 
-int64_t elements_of(const LibraryTensor &t) {
-    int64_t n = 1;
-    for (const int64_t e : t.extents) n *= e;
-    return n;
+// The variables of the sizes that are tested.
+std::vector<int64_t> tested_variables(const LibraryModel &m) {
+    std::vector<int64_t> sizes;
+    for (const LibrarySize &s : m.sizes) sizes.push_back(s.tested);
+    return variables_of(m, sizes);
+}
+
+int64_t tested_arena_bytes(const LibraryModel &m) {
+    if (m.sizes.empty()) return m.arena_bytes;
+    int64_t most = 0;
+    for (const LibraryProgram &p : m.programs) most = std::max(most, arena_bytes_of(p, tested_variables(m)));
+    return most;
 }
 
 int64_t bytes_of(const LibraryModel &m) {
-    int64_t sum = m.arena_bytes + 128;
+    int64_t sum = tested_arena_bytes(m) + 128;
     for (const auto *tensors : {&m.inputs, &m.outputs}) {
-        for (const LibraryTensor &t : *tensors) sum += elements_of(t) * t.type.bytes() + 128;
+        for (const LibraryTensor &t : *tensors) sum += t.bytes(tested_variables(m)) + 128;
     }
     return sum;
 }
@@ -272,8 +280,8 @@ std::vector<Buffer<>> inputs_of(const LibraryModel &m, bool zeros) {
     for (size_t n = 0; n < m.inputs.size(); n++) {
         const LibraryTensor &t = m.inputs[n];
         const Type type = stored_type(t.type);
-        Buffer<> made(type, t.extents);
-        fill(made.data(), elements_of(t), type, static_cast<uint32_t>(n));
+        Buffer<> made(type, t.extents_at(tested_variables(m)));
+        fill(made.data(), t.elements(tested_variables(m)), type, static_cast<uint32_t>(n));
         for_each_element(made.raw_buffer(), [&](const std::vector<int64_t> &, uint8_t *p) {
             if (may_hold_indices(type))
                 write_element(type, p, zeros ? 0 : std::fmod(std::abs(read_element(type, p)), 2));
@@ -298,7 +306,7 @@ std::string test_of(const LibraryDescription &library, const LibraryModel &m) {
     const auto allocate = [&](const LibraryTensor &t) {
         const std::string type = c_element_type(t.type), name = fmt::format("t{}", count++);
         body += fmt::format("    {0} *{1} = ({0} *)allocate({2}LL * sizeof({0}));\n", type, name,
-                            std::max<int64_t>(elements_of(t), 1));
+                            std::max<int64_t>(t.elements(tested_variables(m)), 1));
         released += fmt::format("    release({});\n", name);
         pointers += (pointers.empty() ? "" : ", ") + name;
         return name;
@@ -306,10 +314,11 @@ std::string test_of(const LibraryDescription &library, const LibraryModel &m) {
     for (size_t n = 0; n < m.inputs.size(); n++) {
         const LibraryTensor &t = m.inputs[n];
         const std::string name = allocate(t);
-        body += fmt::format("    fill_{}({}, {}LL, {});\n", kind(stored_type(t.type)), name, elements_of(t), n);
+        body += fmt::format("    fill_{}({}, {}LL, {});\n", kind(stored_type(t.type)), name,
+                            t.elements(tested_variables(m)), n);
         if (!may_hold_indices(stored_type(t.type))) continue;
-        body += fmt::format("    for (long long i = 0; {0} && i < {1}LL; i++) {0}[i] &= {2};\n", name, elements_of(t),
-                            zeros ? 0 : 1);
+        body += fmt::format("    for (long long i = 0; {0} && i < {1}LL; i++) {0}[i] &= {2};\n", name,
+                            t.elements(tested_variables(m)), zeros ? 0 : 1);
     }
     for (size_t n = 0; n < m.outputs.size(); n++) {
         const LibraryTensor &t = m.outputs[n];
@@ -333,10 +342,18 @@ std::string test_of(const LibraryDescription &library, const LibraryModel &m) {
         pointers += (pointers.empty() ? "" : ", ") + std::string("weights ? aligned(weights) : weights");
         released += "    release(weights);\n";
     }
+    std::string arena_bytes = std::to_string(m.arena_bytes);
+    if (!m.sizes.empty()) {
+        std::vector<int64_t> sizes;
+        for (const LibrarySize &s : m.sizes) sizes.push_back(s.tested);
+        body = fmt::format("    const {}_sizes sizes = {{{}}};\n", m.name, fmt::join(sizes, ", ")) + body;
+        pointers += (pointers.empty() ? "" : ", ") + std::string("&sizes");
+        arena_bytes = m.name + "_arena_bytes(&sizes)";
+    }
     return tables + fmt::format(R"(static int test_{0}_run(void) {{
     int rc = 0, wrong = 0;
-    void *arena = allocate({1} + 64);
-{2}    {0}_io io = {{{3}}};
+{2}    void *arena = allocate({1} + 64);
+    {0}_io io = {{{3}}};
     if (arena && !rc) rc = {0}_run(&io, aligned(arena), NULL);
     if (rc) {{
         write_text("{0}_run: code ");
@@ -350,7 +367,7 @@ std::string test_of(const LibraryDescription &library, const LibraryModel &m) {
 }}
 
 )",
-                                m.name, m.arena_bytes, body, pointers, library.name, checks, released);
+                                m.name, arena_bytes, body, pointers, library.name, checks, released);
 }
 
 // Of models: an address in a block of 63 bytes more.

@@ -326,16 +326,44 @@ std::string end_of(const std::string &library) {
                        library);
 }
 
-// Dense, of constant extents.
-FfiTensor dense(const LibraryTensor &t, bool output) {
+// An extent over the sizes of a model. One that equals a size is its variable, so that the size is
+// read from the array.
+Expr extent_of(const LibraryModel &m, const Polynomial &p) {
+    const Halide::Type i64 = Halide::Int(64);
+    std::vector<Expr> variables;
+    for (size_t s = 0; s < m.sizes.size(); s++) {
+        const LibrarySize &size = m.sizes[s];
+        const Expr whole = halide_ir::Variable::make(i64, size.field), step = halide_ir::make_const(i64, size.step);
+        if (p == size.step * Polynomial::variable(s) + size.least % size.step) return whole;
+        variables.push_back(size.step == 1 ? whole : whole / step);
+    }
+    Expr sum;
+    for (const auto &[exponents, coefficient] : p.terms()) {
+        Expr term = halide_ir::make_const(i64, coefficient);
+        for (size_t v = 0; v < exponents.size(); v++) {
+            for (int n = 0; n < exponents[v]; n++) term = term * variables.at(v);
+        }
+        sum = sum.defined() ? sum + term : term;
+    }
+    return sum.defined() ? sum : halide_ir::make_const(i64, 0);
+}
+
+FfiTensor dense(const LibraryModel &m, const LibraryTensor &t, bool output) {
     FfiTensor made{t.origin, t.type, output, {}, {}};
-    for (const int64_t e : t.extents) made.extents.push_back(Expr(static_cast<int32_t>(e)));
-    for (const int64_t s : dense_strides(t.extents)) made.strides.push_back(halide_ir::make_const(Halide::Int(64), s));
+    for (const Polynomial &e : t.extents) made.extents.push_back(extent_of(m, e));
+    made.strides.resize(t.extents.size());
+    Polynomial stride = 1;
+    for (size_t d = t.extents.size(); d-- > 0;) {
+        // A stride is never read as a size: it would be that of an array that is not dense.
+        const Expr e = extent_of(m, stride);
+        made.strides[d] = e.as<halide_ir::Variable>() ? halide_ir::Mul::make(e, halide_ir::make_one(e.type())) : e;
+        stride = stride * t.extents[d];
+    }
     return made;
 }
 
 // The memory of all states, as an array of bytes.
-FfiTensor state_tensor(const LibraryModel &m) { return dense({"state", "state", u8, {m.state_bytes}}, true); }
+FfiTensor state_tensor(const LibraryModel &m) { return dense(m, {"state", "state", u8, {m.state_bytes}}, true); }
 
 // The functions <model>_state_bytes() and <model>_reset(state).
 std::string state_functions(const LibraryModel &m, const std::string &prefix) {
@@ -353,10 +381,12 @@ std::string state_functions(const LibraryModel &m, const std::string &prefix) {
 
 std::string model_function(const LibraryDescription &library, const LibraryModel &m, const std::string &name) {
     std::vector<FfiTensor> tensors;
-    for (const LibraryTensor &t : m.inputs) tensors.push_back(dense(t, false));
+    for (const LibraryTensor &t : m.inputs) tensors.push_back(dense(m, t, false));
     if (m.state_bytes > 0) tensors.push_back(state_tensor(m));
-    for (const LibraryTensor &t : m.outputs) tensors.push_back(dense(t, true));
-    std::string text = "\n" + checks(name, tensors, {}, true);
+    for (const LibraryTensor &t : m.outputs) tensors.push_back(dense(m, t, true));
+    std::vector<std::string> sizes;
+    for (const LibrarySize &s : m.sizes) sizes.push_back(s.field);
+    std::string text = "\n" + checks(name, tensors, sizes, true);
     text += fmt::format("    {}_io io = {{0}};\n", m.name);
     size_t n = 0;
     const auto set = [&](const std::string &field) {
@@ -369,15 +399,24 @@ std::string model_function(const LibraryDescription &library, const LibraryModel
         set("state");
     }
     for (const LibraryTensor &t : m.outputs) set(t.name);
+    std::string bytes = std::to_string(std::max<int64_t>(m.arena_bytes, 64));
+    if (!sizes.empty()) {
+        text += fmt::format("    {}_sizes sizes = {{0}};\n    io.sizes = &sizes;\n", m.name);
+        for (const std::string &s : sizes) text += fmt::format("    sizes.{} = {};\n", s, variable(s));
+        text += fmt::format("    const int64_t bytes = {}_arena_bytes(&sizes);\n"
+                            "    if (bytes < 0) return fail(\"ValueError\", \"%s\", {}_error());\n",
+                            m.name, library.name);
+        bytes = "greatest(bytes, 64)";
+    }
     // The library's cache of workspaces makes repeated calls cheap; calls of several threads get
     // different ones.
     text +=
-        fmt::format("    void *arena = {0}_malloc({1});\n"
-                    "    if (!arena) return fail(\"MemoryError\", \"%s: an arena of {1} bytes cannot be allocated\", "
-                    "function);\n"
+        fmt::format("    void *arena = {0}_malloc((size_t){1});\n"
+                    "    if (!arena) return fail(\"MemoryError\", \"%s: an arena of %lld bytes cannot be allocated\", "
+                    "function, (long long){1});\n"
                     "    const int code = {2}_run(&io, arena, NULL);\n"
                     "    {0}_free(arena);\n",
-                    library.name, std::max<int64_t>(m.arena_bytes, 64), m.name);
+                    library.name, bytes, m.name);
     return text + end_of(library.name);
 }
 
@@ -480,7 +519,7 @@ std::string shared_library(const LibraryDescription &library, const std::vector<
         if (!k.kernel->internal) exported += k.symbol + "; " + k.symbol + "_*; ";
     }
     for (const LibraryModel &m : library.models)
-        exported += fmt::format("{0}_run; {0}_reset; {0}_check_weights; ", m.name);
+        exported += fmt::format("{0}_run; {0}_arena_bytes; {0}_reset; {0}_check_weights; ", m.name);
     write("exported", exported + "local: *; };\n");
     const std::string command = fmt::format(
         "{0} -std=c11 -O2 -fPIC -shared -Wno-unused '-I{1}' '{1}/ffi.c' -Wl,--whole-archive "

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "driver/library.h"
-#include "graph/build/compiled_model.h"
+#include "graph/build/open_program.h"
 
 namespace kumiko::graph {
 
@@ -14,10 +14,12 @@ struct ModelLibraryOptions {
     int threads = 8;
     bool weights_file = false; // as LibraryModel::weights_file
     CompileModelOptions model;
+    // Sizes that each call chooses. States may not depend on them.
+    std::vector<OpenSize> ranges = {};
 };
 
-// A library with the function <name>_run (driver/library_model.h). Throws as fix_sizes and
-// make_program, and UserError for a name that is no C identifier.
+// A library with the function <name>_run (driver/library_model.h). Throws as fix_sizes,
+// make_program and make_open_program, and UserError for a name that is no C identifier.
 LibraryDescription describe_library(const Model &model, const ModelLibraryOptions &options);
 
 // Adds a further model to a library. Kernels with equal formulas and schedules are shared.

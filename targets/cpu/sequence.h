@@ -1,6 +1,11 @@
 // A C function that calls kernels one after another: the driver of a model's library. It allocates
 // nothing and keeps no state, so any number of threads may call it at once.
+//
+// Its numbers may follow from sizes that the caller passes. They are polynomials whose variables
+// are the sizes divided by their steps, rounded down.
 #pragma once
+
+#include "support/polynomial.h"
 
 #include <cstdint>
 #include <optional>
@@ -19,40 +24,43 @@ struct SequencePointer {
         Data,   // read-only bytes of the library, or of the file of weights
         Arena,  // memory that the caller passes
     } base = Base::Arena;
-    size_t tensor = 0;  // Base::Tensor: its number
-    int64_t offset = 0; // bytes
+    size_t tensor = 0;     // Base::Tensor: its number
+    Polynomial offset = 0; // bytes
     // Bytes from one iteration of a loop to the next. The loop is named by the number of loops
     // around it; -1: none.
-    int64_t stride = 0;
+    Polynomial stride = 0;
     int loop = -1;
+    // Base::Arena: the offset is from the begin of this block of SequenceSizes::blocks; -1: of the
+    // arena.
+    int block = -1;
 };
 
 // Indices that must be in range: kumiko_check_indices (runtime/kumiko_runtime.h).
 struct SequenceCheck {
     int bits = 64; // of an index, 32 or 64
-    int64_t count = 0;
-    std::vector<int64_t> extents;
+    Polynomial count = 0;
+    std::vector<Polynomial> extents;
     std::string text;
 };
 
 // A tensor that a step computes, for hooks (runtime/kumiko_context.h).
 struct SequenceTensor {
     std::string name, type; // in the model; of the elements: "f32"
-    std::vector<int64_t> extents;
+    std::vector<Polynomial> extents;
     SequencePointer place; // not Base::Data
 };
 
 // The function kumiko_select_<function> of the runtime (runtime/kumiko_runtime.h).
 struct SequenceSelection {
     std::string function;
-    std::vector<int64_t> parameters;
+    std::vector<Polynomial> parameters;
 };
 
 // What ends a loop. Missing pointers: not a condition.
 struct SequenceLoop {
-    int depth = 0;      // number of loops around it
-    int64_t trips = -1; // iterations at most; -1: `count` or the conditions decide
-    int64_t most = 0;   // more are the error KUMIKO_BAD_COUNT with this text
+    int depth = 0;         // number of loops around it
+    Polynomial trips = -1; // iterations at most; -1: `count` or the conditions decide
+    int64_t most = 0;      // more are the error KUMIKO_BAD_COUNT with this text
     std::string text;
     std::optional<SequencePointer> count;     // i64, iterations at most
     std::optional<SequencePointer> condition; // bool, of the first iteration
@@ -61,15 +69,17 @@ struct SequenceLoop {
     std::optional<SequencePointer> number;    // i64, receives the number of each iteration
 };
 
-// A call of a function int SYMBOL(void *, …, void *workspace, const kumiko_context *), a check of
+// A call of a function int SYMBOL(void *, …, int64_t, …, void *workspace, const kumiko_context *),
+// whose numbers are the variables of `sizes`, a check of
 // the indices in arguments[0], a copy of bytes from arguments[0] to arguments[1], a selection, a
 // branch or a loop. A branch runs lists[0] if the bool in arguments[0] is not 0, else lists[1]. A
 // loop runs lists[0] once, then lists[1] for each iteration.
 struct SequenceStep {
     std::string symbol; // of the function; "": another kind of step
     std::vector<SequencePointer> arguments;
-    int64_t workspace = -1; // of a call: bytes from the arena's begin; -1: a null pointer is passed
-    int64_t bytes = 0;      // of a copy
+    std::vector<size_t> sizes = {};
+    std::optional<SequencePointer> workspace = {}; // of a call; unset: a null pointer is passed
+    Polynomial bytes = 0;                          // of a copy
     std::optional<SequenceCheck> check = {};
     // Of the model, for hooks: names and operators of the step's nodes.
     std::vector<std::string> nodes = {}, operators = {};
@@ -89,6 +99,28 @@ struct SequenceWeights {
     uint64_t bytes = 0, hash = 0; // of the file, of its data
 };
 
+// A size that the caller passes: least, least + step, …, at most `most`.
+struct SequenceSize {
+    std::string name; // for messages
+    int64_t least = 0, most = 0, step = 1;
+};
+
+// The sizes, in an array of int64_t that the caller passes as a tensor, and the arena's blocks,
+// which follow from them. A block begins where all blocks below it have ended, at a multiple of 64
+// bytes.
+struct SequenceSizes {
+    struct Block {
+        Polynomial bytes;
+        std::vector<size_t> below;
+    };
+    size_t tensor = 0;
+    std::vector<SequenceSize> all;
+    std::vector<Block> blocks;
+    // int64_t NAME(const int64_t *sizes): the bytes of the arena; -1, with a text, if a size is not
+    // legal.
+    std::string arena_bytes;
+};
+
 // A function void NAME(void *memory) that sets bytes to zero.
 struct SequenceReset {
     std::string name;
@@ -104,6 +136,7 @@ struct Sequence {
     std::string data;                            // symbol of the read-only bytes; "" for none
     std::optional<SequenceWeights> weights = {}; // in place of `data`
     std::optional<SequenceReset> reset = {};
+    std::optional<SequenceSizes> sizes = {};
     bool arena = false; // whether the steps use it
     std::vector<SequenceStep> steps;
 };

@@ -15,7 +15,11 @@ namespace {
 
 class BoundWorkspaces : public IRMutator {
 public:
-    explicit BoundWorkspaces(const std::string &kernel) : kernel_(kernel) {}
+    BoundWorkspaces(const std::string &kernel, const std::map<std::string, std::pair<int64_t, int64_t>> &ranges)
+        : kernel_(kernel) {
+        for (const auto &[size, range] : ranges)
+            ranges_.push(size, Interval(make_const(Int(32), range.first), make_const(Int(32), range.second)));
+    }
 
 private:
     using IRMutator::visit;
@@ -32,7 +36,10 @@ private:
         return IRMutator::visit(op);
     }
     Stmt visit(const LetStmt *op) override {
-        ScopedBinding<Interval> bound(ranges_, op->name, bounds_of_expr_in_scope(op->value, ranges_));
+        // Extents follow from scalars only.
+        const bool index = op->value.type().is_scalar() && op->value.type().is_int();
+        ScopedBinding<Interval> bound(ranges_, op->name,
+                                      index ? bounds_of_expr_in_scope(op->value, ranges_) : Interval::everything());
         return IRMutator::visit(op);
     }
     Stmt visit(const Allocate *op) override {
@@ -99,6 +106,8 @@ int64_t workspace_bytes(const Stmt &body, int threads) {
     return need.most;
 }
 
-void bound_workspaces(Nest &nest) { nest.body = BoundWorkspaces(nest.name).mutate(nest.body); }
+void bound_workspaces(Nest &nest, const std::map<std::string, std::pair<int64_t, int64_t>> &ranges) {
+    nest.body = BoundWorkspaces(nest.name, ranges).mutate(nest.body);
+}
 
 } // namespace kumiko

@@ -13,11 +13,16 @@
 
 #include "targets/lower/nest.h"
 
+#include <map>
+#include <string>
+#include <utility>
+
 namespace kumiko {
 
-// Replaces the sizes of all workspaces by numbers that are upper bounds. Throws Unsupported, naming
-// the workspace, if a size has no bound: it then depends on a symbolic size.
-void bound_workspaces(Nest &nest);
+// Replaces the sizes of all workspaces by numbers that are upper bounds. `ranges`: the least and
+// the largest value of sizes. Throws Unsupported, naming the workspace, if a size has no bound: it
+// then depends on a size without a range, or on data.
+void bound_workspaces(Nest &nest, const std::map<std::string, std::pair<int64_t, int64_t>> &ranges = {});
 
 // Bytes that the workspaces in a statement need, a multiple of 64. Their sizes are numbers.
 int64_t workspace_bytes(const Halide::Internal::Stmt &body, int threads);

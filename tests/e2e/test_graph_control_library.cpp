@@ -30,12 +30,6 @@ std::string bytes_of(const Buffer<> &b) {
     return {static_cast<const char *>(dense.data()), dense.size_in_bytes()};
 }
 
-int64_t bytes_of(const LibraryTensor &t) {
-    int64_t n = t.type.bytes();
-    for (const int64_t e : t.extents) n *= e;
-    return n;
-}
-
 constexpr const char *common = R"(
 #include <pthread.h>
 #include <stdint.h>
@@ -70,17 +64,17 @@ std::string checker(const LibraryModel &m) {
     std::string after, release = "        free(arena);\n";
     int64_t in = 0, out = 0;
     for (const LibraryTensor &t : m.inputs) {
-        text += fmt::format("        io.{} = from_file(\"{}.in\", {}, {});\n", t.name, m.name, in, bytes_of(t));
+        text += fmt::format("        io.{} = from_file(\"{}.in\", {}, {});\n", t.name, m.name, in, t.bytes());
         release += fmt::format("        free((void *)io.{});\n", t.name);
-        in += bytes_of(t);
+        in += t.bytes();
     }
     for (const LibraryTensor &t : m.outputs) {
-        text += fmt::format("        io.{} = array({});\n", t.name, bytes_of(t));
+        text += fmt::format("        io.{} = array({});\n", t.name, t.bytes());
         after += fmt::format("        void *want{0} = from_file(\"{1}.out\", {2}, {3});\n"
                              "        if (memcmp(want{0}, io.{4}, {3})) printf(\"{1}: {4} differs\\n\");\n",
-                             out, m.name, out, bytes_of(t), t.name);
+                             out, m.name, out, t.bytes(), t.name);
         release += fmt::format("        free(want{});\n        free(io.{});\n", out, t.name);
-        out += bytes_of(t);
+        out += t.bytes();
     }
     return text +
            fmt::format("        if ({0}_run(&io, arena, NULL)) printf(\"{0}: %s\\n\", flow_error());\n", m.name) +

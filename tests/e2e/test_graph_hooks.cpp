@@ -347,7 +347,7 @@ TEST_CASE("iterations of nested parallel loops have workspaces of their own") {
     std::vector<int64_t> given;
     model.place = [&](LibraryModel &m, const std::vector<int64_t> &workspaces) {
         given = workspaces;
-        m.programs[0].steps[0].workspace = 0, m.arena_bytes = workspaces[0];
+        m.programs[0].steps[0].workspace = SequencePointer{}, m.arena_bytes = workspaces[0];
     };
     library.models = {model};
     const fs::path folder = scratch("graph_hooks", "nested");

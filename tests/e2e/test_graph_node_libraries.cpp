@@ -66,18 +66,14 @@ int main(void) {
         std::string macro = m.name;
         std::transform(macro.begin(), macro.end(), macro.begin(), [](unsigned char c) { return std::toupper(c); });
         std::string fields, writes;
-        const auto bytes = [](const LibraryTensor &t) {
-            int64_t n = t.type.bytes();
-            for (const int64_t e : t.extents) n *= e;
-            return n;
-        };
         text += fmt::format("    {{\n        {0}_io io;\n        file = open_file(\"{0}.in\", \"rb\");\n", m.name);
         for (const LibraryTensor &t : m.inputs)
-            text += fmt::format("        io.{} = read_array(file, {});\n", t.name, bytes(t));
+            text += fmt::format("        io.{} = read_array(file, {});\n", t.name, t.bytes());
         for (const LibraryTensor &t : m.outputs) {
-            text += fmt::format("        io.{} = array({});\n", t.name, bytes(t));
-            std::string written = std::to_string(bytes(t));
-            if (t.sized_axis >= 0) written += fmt::format(" / {} * *io.{}", t.extents[size_t(t.sized_axis)], t.size);
+            text += fmt::format("        io.{} = array({});\n", t.name, t.bytes());
+            std::string written = std::to_string(t.bytes());
+            if (t.sized_axis >= 0)
+                written += fmt::format(" / {} * *io.{}", *t.extents[size_t(t.sized_axis)].constant(), t.size);
             writes += fmt::format("        fwrite(io.{}, 1, (size_t)({}), file);\n", t.name, written);
         }
         text += fmt::format("        fclose(file);\n        void *arena = array({1}_ARENA_BYTES);\n"
