@@ -90,6 +90,9 @@ private:
 
     // ---- Control flow (control_flow.cpp)
     struct Loop;
+    struct LoopState;
+    struct LoopSlice;
+    struct LoopStack;
     void add_if(const Node &node);
     // An If whose condition depends on data.
     void add_branches(const Node &node);
@@ -99,12 +102,28 @@ private:
     void add_scan_of_batches(const Node &node);
     // Adds a loop: as a node with a graph of its own, or its iterations one after another.
     void add(Loop &loop);
+    // The most iterations: of the node, or as stated.
+    void limit_iterations(Loop &loop);
+    // What the body says about a further iteration. `graph`: the body's, which loses the condition
+    // if it is known. Throws UserError for a loop without an end.
+    void take_condition(Loop &loop, FixedGraph &graph);
+    // The graph of a loop, for the shapes of its initial states (loop_bodies.cpp).
+    FixedGraph fix_body(const Loop &loop, const std::string &prefix);
     // Adds the node of a loop whose graph has fixed sizes.
-    void finish_loop(const Loop &loop, const FixedGraph &fixed);
+    void finish_loop(const Loop &loop, FixedGraph graph);
+    struct LoopNode;
+    void add_state(LoopNode &made, const LoopState &state, const std::string &unnamed);
+    void add_stack(LoopNode &made, const Loop &loop, const LoopStack &stack);
     // Adds the nodes of each iteration, whose number is known.
     void unroll(const Loop &loop);
-    // The graph of a loop, for the shapes of its initial states.
-    FixedGraph fix_body(const Loop &loop, const std::string &prefix);
+    // Adds those of iteration i. Returns the names of the body's outputs.
+    std::vector<std::string> add_iteration(const Loop &loop, int64_t i, const std::string &prefix,
+                                           const std::vector<std::string> &states);
+    // Adds a node in place of a part of `like`.
+    void add_node(const Node &like, const std::string &op, const std::vector<std::string> &inputs,
+                  const std::string &output, const std::string &attribute, const Attribute &value);
+    // Gives the value's axis 0 another position.
+    void move_axis(const Node &node, const std::string &value, int64_t axis, const std::string &result);
     // Ends an inner graph: sets its outputs, and adds the values that it reads of the enclosing
     // graph to its inputs.
     void end_inner(FixedGraph &made, const std::vector<std::string> &outputs, const Node &node);
