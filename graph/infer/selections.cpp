@@ -36,13 +36,68 @@ Along along(const Node &node, const Extents &extents) {
     return {extents, size_t(axis < 0 ? axis + rank : axis)};
 }
 
-} // namespace
-
 // A result. Its extent along one axis is at most that of `value`.
 struct Selected {
     KnownValue value;
     int axis = 0; // -1: its size is known
 };
+
+// A step that selects, and its results.
+struct Selection {
+    SelectionForm form;
+    std::vector<Selected> results;
+};
+
+Selection nonzero(const Node &node, const KnownValue &x) {
+    if (x.extents.empty()) throw Unsupported(node.label() + ": a tensor without axes; supported is at least one");
+    SelectionForm form{"nonzero", {kind_of(x.type), x.type.bytes(), int64_t(x.extents.size())}, 0};
+    form.parameters.insert(form.parameters.end(), x.extents.begin(), x.extents.end());
+    return {form, {{{i64, {int64_t(x.extents.size()), elements_of(x.extents)}}, 1}}};
+}
+
+Selection compress(const Node &node, const KnownValue &x, const KnownValue &condition) {
+    if (condition.type != boolean || condition.extents.size() != 1)
+        throw UserError(node.label() + ": its condition is no bool of one axis");
+    Along a = along(node, x.extents);
+    const int64_t named = std::min(condition.extents[0], a.extents[a.axis]);
+    const SelectionForm form{"compress", {a.outside(), a.extents[a.axis], a.inside() * x.type.bytes(), named}, 0};
+    a.extents[a.axis] = named;
+    return {form, {{{x.type, a.extents}, int(a.axis)}}};
+}
+
+Selection unique(const Node &node, const KnownValue &x) {
+    const Along a = along(node, x.extents);
+    const int64_t all = a.extents[a.axis];
+    return {{"unique",
+             {kind_of(x.type), x.type.bytes(), all, a.outside(), a.inside(), node.integer("sorted", 1)},
+             5 * 8 * all},
+            {{{x.type, a.extents}, int(a.axis)}, {{i64, {all}}, 0}, {{i64, {all}}, -1}, {{i64, {all}}, 0}}};
+}
+
+// NonMaxSuppression.
+Selection boxes(const Node &node, const std::vector<KnownValue> &inputs) {
+    const Extents &b = inputs.at(0).extents, &s = inputs.at(1).extents;
+    if (b.size() != 3 || b[2] != 4 || s.size() != 3 || s[0] != b[0] || s[2] != b[1] || inputs[0].type != f32 ||
+        inputs[1].type != f32)
+        throw UserError(node.label() + ": its inputs are not boxes [batches, boxes, 4] and scores [batches, "
+                                       "classes, boxes] of f32");
+    for (size_t n = 2; n < 5; n++) {
+        const Type legal = n == 2 ? i64 : f32;
+        if (node.has_input(n) &&
+            (inputs[n].type != legal || inputs[n].extents.size() > 1 || elements_of(inputs[n].extents) != 1))
+            throw UserError(fmt::format("{}: its input {}, \"{}\", is {}[{}]; legal is one element of {}", node.label(),
+                                        n, node.inputs[n], type_name(inputs[n].type), fmt::join(inputs[n].extents, ","),
+                                        type_name(legal)));
+    }
+    int64_t most = node.has_input(2) ? b[1] : 0;
+    if (node.has_input(2) && inputs[2].constant)
+        most = std::clamp<int64_t>(*static_cast<const int64_t *>(inputs[2].value->copy().data()), 0, b[1]);
+    SelectionForm form{"boxes", {b[0], s[1], b[1], node.integer("center_point_box", 0)}, 2 * 8 * b[1]};
+    for (size_t n = 2; n < 5; n++) form.parameters.push_back(node.has_input(n));
+    return {form, {{{i64, {b[0] * s[1] * most, 3}}, 0}}};
+}
+
+} // namespace
 
 bool GraphFixer::add_selection(const Node &node) {
     static const std::set<std::string> operators = {"NonZero", "Compress", "Unique", "NonMaxSuppression"};
@@ -54,52 +109,11 @@ bool GraphFixer::add_selection(const Node &node) {
         constant = constant && (i.empty() || inputs.back().constant);
     }
     if (constant) return false;
-    const KnownValue &x = inputs.at(0);
-    SelectionForm form;
-    std::vector<Selected> results;
+    Selection selection = node.op == "NonZero"    ? nonzero(node, inputs.at(0))
+                          : node.op == "Compress" ? compress(node, inputs.at(0), inputs.at(1))
+                          : node.op == "Unique"   ? unique(node, inputs.at(0))
+                                                  : boxes(node, inputs);
     Node made;
-    if (node.op == "NonZero") {
-        if (x.extents.empty()) throw Unsupported(node.label() + ": a tensor without axes; supported is at least one");
-        form = {"nonzero", {kind_of(x.type), x.type.bytes(), int64_t(x.extents.size())}, 0};
-        form.parameters.insert(form.parameters.end(), x.extents.begin(), x.extents.end());
-        results = {{{i64, {int64_t(x.extents.size()), elements_of(x.extents)}}, 1}};
-    } else if (node.op == "Compress") {
-        const KnownValue &condition = inputs.at(1);
-        if (condition.type != boolean || condition.extents.size() != 1)
-            throw UserError(node.label() + ": its condition is no bool of one axis");
-        Along a = along(node, x.extents);
-        const int64_t named = std::min(condition.extents[0], a.extents[a.axis]);
-        form = {"compress", {a.outside(), a.extents[a.axis], a.inside() * x.type.bytes(), named}, 0};
-        a.extents[a.axis] = named;
-        results = {{{x.type, a.extents}, int(a.axis)}};
-    } else if (node.op == "Unique") {
-        const Along a = along(node, x.extents);
-        const int64_t all = a.extents[a.axis];
-        form = {"unique",
-                {kind_of(x.type), x.type.bytes(), all, a.outside(), a.inside(), node.integer("sorted", 1)},
-                5 * 8 * all};
-        results = {{{x.type, a.extents}, int(a.axis)}, {{i64, {all}}, 0}, {{i64, {all}}, -1}, {{i64, {all}}, 0}};
-    } else {
-        const Extents &b = x.extents, &s = inputs.at(1).extents;
-        if (b.size() != 3 || b[2] != 4 || s.size() != 3 || s[0] != b[0] || s[2] != b[1] || x.type != f32 ||
-            inputs[1].type != f32)
-            throw UserError(node.label() + ": its inputs are not boxes [batches, boxes, 4] and scores [batches, "
-                                           "classes, boxes] of f32");
-        for (size_t n = 2; n < 5; n++) {
-            const Type legal = n == 2 ? i64 : f32;
-            if (node.has_input(n) &&
-                (inputs[n].type != legal || inputs[n].extents.size() > 1 || elements_of(inputs[n].extents) != 1))
-                throw UserError(fmt::format("{}: its input {}, \"{}\", is {}[{}]; legal is one element of {}",
-                                            node.label(), n, node.inputs[n], type_name(inputs[n].type),
-                                            fmt::join(inputs[n].extents, ","), type_name(legal)));
-        }
-        int64_t most = node.has_input(2) ? b[1] : 0;
-        if (node.has_input(2) && inputs[2].constant)
-            most = std::clamp<int64_t>(*static_cast<const int64_t *>(inputs[2].value->copy().data()), 0, b[1]);
-        form = {"boxes", {b[0], s[1], b[1], node.integer("center_point_box", 0)}, 2 * 8 * b[1]};
-        for (size_t n = 2; n < 5; n++) form.parameters.push_back(node.has_input(n));
-        results = {{{i64, {b[0] * s[1] * most, 3}}, 0}};
-    }
     made.attributes = node.attributes;
     made.name = node.name, made.op = node.op, made.domain = control_domain, made.opset = node.opset;
     const std::string prefix = new_prefix(node), size = unused_name(node.named_outputs().at(0) + "_size");
@@ -110,11 +124,12 @@ bool GraphFixer::add_selection(const Node &node) {
         if (!node.inputs[n].empty()) made.inputs.push_back(node.inputs[n]);
     }
     bool any = false;
-    for (size_t n = 0; n < results.size(); n++) {
+    for (size_t n = 0; n < selection.results.size(); n++) {
         const std::string given = n < node.outputs.size() ? node.outputs[n] : "";
         made.outputs.push_back(given.empty() ? fmt::format("{}result{}", prefix, n) : given);
-        KnownValue v = results[n].value;
-        if (results[n].axis >= 0) v.bounded = BoundedAxis{size_t(results[n].axis), size};
+        KnownValue v = selection.results[n].value;
+        const int axis = selection.results[n].axis;
+        if (axis >= 0) v.bounded = BoundedAxis{size_t(axis), size};
         made_.values[made.outputs.back()] = v;
         any = any || v.bytes() > 0;
     }
@@ -127,8 +142,8 @@ bool GraphFixer::add_selection(const Node &node) {
     }
     made.outputs.push_back(size);
     made_.values[size] = {i64, {}};
-    form.given = node.outputs;
-    form.store(made);
+    selection.form.given = node.outputs;
+    selection.form.store(made);
     made_.nodes.push_back(made);
     return true;
 }
