@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
 namespace kumiko::graph {
 
@@ -104,11 +105,12 @@ private:
         std::vector<int64_t> top, first, last;
         for (const OpenSize &s : sizes_) {
             top.push_back((s.most - rest_of(s)) / s.step);
-            const int64_t least = std::max(few, (s.least - rest_of(s)) / s.step);
-            first.push_back(least);
-            // A narrow range is sampled beyond its end.
-            const bool wide = top.back() - least >= int64_t(PolynomialFit::terms(1) + further) - 1;
-            last.push_back(wide ? std::min(top.back(), least + spread) : least + spread);
+            const auto enough = int64_t(PolynomialFit::terms(1) + further) - 1;
+            int64_t from = std::max(few, (s.least - rest_of(s)) / s.step);
+            // Of a narrow range smaller sizes are taken too; if those are too few, larger ones.
+            if (top.back() - from < enough) from = few;
+            first.push_back(from);
+            last.push_back(top.back() - from < enough ? from + spread : std::min(top.back(), from + spread));
         }
         points_ = {top};
         Random random(1);
@@ -140,7 +142,12 @@ private:
         const PolynomialFit fit(points_);
         OpenProgram made;
         made.sizes = sizes_;
-        for (const OpenSize &s : sizes_) made.symbols.emplace_back("size_" + identifier_of(s.name));
+        std::set<std::string> taken;
+        for (const OpenSize &s : sizes_) {
+            std::string symbol = "size_" + identifier_of(s.name);
+            while (!taken.insert(symbol).second) symbol += "_";
+            made.symbols.emplace_back(symbol);
+        }
         made.program = programs[0];
         std::vector<std::vector<int64_t>> numbers(programs.size());
         for (size_t n = 0; n < programs.size(); n++)

@@ -14,39 +14,37 @@ using namespace Halide::Internal;
 
 namespace {
 
-// An op whose expressions are mapped, in this order.
-class MappedOp {
-public:
-    explicit MappedOp(std::function<Expr(const Expr &)> map) : map_(std::move(map)) {}
+// What an op consists of, with its expressions mapped in this order.
+struct MappedOp {
+    using Map = std::function<Expr(const Expr &)>;
+    std::vector<Input> inputs, earlier;
+    std::vector<Stage> stages;
 
-    Op of(const Op &op) const {
-        const std::vector<Input> inputs = all(op.inputs()), earlier = all(op.earlier());
-        return op.with_sizes(inputs, earlier, all(op.stages()));
-    }
+    MappedOp(const Op &op, const Map &map)
+        : inputs(all(op.inputs(), map)), earlier(all(op.earlier(), map)), stages(all(op.stages(), map)) {}
 
 private:
-    Expr of(const Expr &e) const { return e.defined() ? map_(e) : e; }
-    Axis of(const Axis &a) const { return Axis(a.name(), of(a.extent())); }
-    Input of(Input in) const {
-        in.axes = all(in.axes), in.strides = all(in.strides);
+    static Expr of(const Expr &e, const Map &map) { return e.defined() ? map(e) : e; }
+    static Axis of(const Axis &a, const Map &map) { return Axis(a.name(), of(a.extent(), map)); }
+    static Input of(Input in, const Map &map) {
+        in.axes = all(in.axes, map), in.strides = all(in.strides, map);
         return in;
     }
-    Component of(Component c) const {
-        c.identity = of(c.identity), c.term = of(c.term), c.combined = of(c.combined);
+    static Component of(Component c, const Map &map) {
+        c.identity = of(c.identity, map), c.term = of(c.term, map), c.combined = of(c.combined, map);
         return c;
     }
-    Stage of(Stage s) const {
-        s.axes = all(s.axes), s.reduction_axes = all(s.reduction_axes), s.strides = all(s.strides);
-        s.value = of(s.value), s.components = all(s.components);
+    static Stage of(Stage s, const Map &map) {
+        s.axes = all(s.axes, map), s.reduction_axes = all(s.reduction_axes, map), s.strides = all(s.strides, map);
+        s.value = of(s.value, map), s.components = all(s.components, map);
         return s;
     }
     template<typename T>
-    std::vector<T> all(const std::vector<T> &from) const {
+    static std::vector<T> all(const std::vector<T> &from, const Map &map) {
         std::vector<T> made;
-        for (const T &one : from) made.push_back(of(one));
+        for (const T &one : from) made.push_back(of(one, map));
         return made;
     }
-    const std::function<Expr(const Expr &)> map_;
 };
 
 // Calls a function with each number in expressions, which may replace it. Subexpressions that
@@ -97,11 +95,10 @@ SampleNumbers numbers_of(const Op &op) {
             made.floats.push_back(value);
             return Expr(Variable::make(type, "float"));
         });
-    // The mapped op is not used: it would be checked.
-    MappedOp([&](const Expr &e) {
+    const MappedOp mapped(op, [&](const Expr &e) {
         made.expressions.push_back(blank.mutate(e));
         return e;
-    }).of(op);
+    });
     for (const auto *inputs : {&op.inputs(), &op.earlier()}) {
         for (const Input &in : *inputs)
             made.form += fmt::format("{} {} {} {}\n", in.name, type_name(in.type), in.inout, in.axes.size());
@@ -201,12 +198,14 @@ Op sized_op(const std::vector<Op> &samples, const PolynomialFit &fit, const std:
             next_float++;
             return float_of(type, values, fit, sizes);
         });
-    return MappedOp([&](const Expr &e) { return replaced.mutate(e); }).of(samples.at(0));
+    const MappedOp mapped(samples.at(0), [&](const Expr &e) { return replaced.mutate(e); });
+    return samples[0].with_sizes(mapped.inputs, mapped.earlier, mapped.stages);
 }
 
 Op at_sizes(const Op &op, const std::map<std::string, int64_t> &values) {
     AtSizes replace(values);
-    return MappedOp([&](const Expr &e) { return simplify(replace.mutate(e)); }).of(op);
+    const MappedOp mapped(op, [&](const Expr &e) { return simplify(replace.mutate(e)); });
+    return op.with_sizes(mapped.inputs, mapped.earlier, mapped.stages);
 }
 
 } // namespace kumiko::graph

@@ -63,6 +63,14 @@ TEST_CASE("products and reductions of an open batch") {
           {{"b", 1, 64}}, {{{"b", 1}}, {{"b", 2}}, {{"b", 17}}, {{"b", 64}}});
 }
 
+TEST_CASE("sizes without names, of several inputs, are different sizes") {
+    // "x:0" and "x_0" are the same identifier in C.
+    const Model m = model("(float[?,3] x, float[x_0,3] z) => (float[n,3] y) { y = Concat <axis = 0> (x, z) }");
+    const OpenProgram open = make_open_program(m, {}, {{"x:0", 1, 50}, {"x_0", 1, 50}});
+    CHECK_NE(open.symbols[0].name(), open.symbols[1].name());
+    CHECK_EQ(open.at({{"x:0", 2}, {"x_0", 40}}).outputs.at(0).extents, Extents{42, 3});
+}
+
 TEST_CASE("means divide by open sizes") {
     check("(float[b,s] x) => (float[b,1] y) { a = Constant <value = int64[1] {1}> () y = ReduceMean(x, a) }",
           {{"b", 1, 9}, {"s", 1, 100}}, {{{"b", 1}, {"s", 1}}, {{"b", 9}, {"s", 100}}, {{"b", 3}, {"s", 7}}});
