@@ -32,7 +32,7 @@ std::string text_of(const Expr &e) {
 const std::tuple<int, const char *, const char *> statuses[] = {
     {KUMIKO_OK, "OK", "done"},
     {KUMIKO_NULL_POINTER, "NULL_POINTER", "a tensor's pointer is null"},
-    {KUMIKO_BAD_SIZE, "BAD_SIZE", "a size is negative or above 2^31 - 1"},
+    {KUMIKO_BAD_SIZE, "BAD_SIZE", "a size is out of its range, at most 0 to 2^31 - 1"},
     {KUMIKO_FAILED_ASSUMPTION, "FAILED_ASSUMPTION", "what the kernel requires does not hold"},
     {KUMIKO_OUT_OF_MEMORY, "OUT_OF_MEMORY", "a workspace could not be had"},
     {KUMIKO_BAD_SHAPE, "BAD_SHAPE", "an output overlaps another tensor"},

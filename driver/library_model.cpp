@@ -151,8 +151,7 @@ std::string model_declarations(const std::string &library, const LibraryModel &m
         arena = fmt::format("#define {}_ARENA_BYTES {} /* of the arena, with the workspaces of kernels */\n", big,
                             m.arena_bytes);
     if (!m.sizes.empty()) {
-        arena =
-            fmt::format("#define {}_MOST_ARENA_BYTES {} /* of the arena at the largest sizes */\n", big, m.arena_bytes);
+        arena = fmt::format("#define {}_ARENA_BYTES_MOST {} /* enough for all sizes */\n", big, m.arena_bytes);
         sizes =
             fmt::format("/* The sizes that a call chooses. Shapes follow from them; quotients are rounded down. */\n"
                         "typedef struct {}_sizes {{\n",

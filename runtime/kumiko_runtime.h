@@ -76,7 +76,7 @@ extern "C" {
 enum kumiko_status {
     KUMIKO_OK = 0,
     KUMIKO_NULL_POINTER = 1,      /* a tensor pointer is null */
-    KUMIKO_BAD_SIZE = 2,          /* a size or symbolic extent is negative or above 2^31 - 1 */
+    KUMIKO_BAD_SIZE = 2,          /* a size or symbolic extent is out of its range */
     KUMIKO_FAILED_ASSUMPTION = 3, /* an assume(...) of the schedule does not hold */
     KUMIKO_OUT_OF_MEMORY = 4,     /* a workspace could not be allocated */
     KUMIKO_BAD_TYPE = 5,          /* an element type differs from the kernel's */

@@ -47,6 +47,17 @@ int64_t Polynomial::value(const std::vector<int64_t> &variables) const {
     return sum;
 }
 
+int64_t Polynomial::bound(const std::vector<int64_t> &least, const std::vector<int64_t> &most) const {
+    int64_t sum = 0;
+    for (const auto &[exponents, coefficient] : terms_) {
+        Polynomial term;
+        term.add(exponents, coefficient);
+        const int64_t value = term.value(coefficient < 0 ? least : most);
+        if (__builtin_add_overflow(sum, value, &sum)) throw UserError("a number that follows from sizes exceeds 2^63");
+    }
+    return sum;
+}
+
 std::string Polynomial::text(const std::vector<std::string> &names) const {
     std::string made;
     for (auto term = terms_.rbegin(); term != terms_.rend(); ++term) {
@@ -160,6 +171,14 @@ PolynomialFit::PolynomialFit(std::vector<std::vector<int64_t>> points)
         throw InternalError(fmt::format("{} points determine {} of {} terms", points_.size(), rows.size(), n));
     inverse_.resize(n);
     for (size_t r = 0; r < n; r++) inverse_[pivots[r]].assign(rows[r].begin() + int64_t(n), rows[r].end());
+}
+
+std::vector<int64_t> PolynomialFit::largest() const {
+    std::vector<int64_t> most = points_.at(0);
+    for (const auto &point : points_) {
+        for (size_t v = 0; v < most.size(); v++) most[v] = std::max(most[v], point[v]);
+    }
+    return most;
 }
 
 std::optional<Polynomial> PolynomialFit::through(const std::vector<int64_t> &values) const {

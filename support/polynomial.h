@@ -22,6 +22,8 @@ public:
     std::optional<int64_t> constant() const;
     // Throws UserError if the value does not fit 64 bits.
     int64_t value(const std::vector<int64_t> &variables) const;
+    // An upper bound of the value of variables from 0 ≤ least to most.
+    int64_t bound(const std::vector<int64_t> &least, const std::vector<int64_t> &most) const;
     // "2 * batch * seq + 1", with these names of variables.
     std::string text(const std::vector<std::string> &names) const;
 
@@ -46,6 +48,8 @@ public:
     // The polynomial with these values, one for each point. nullopt if no polynomial with integer
     // coefficients below 2^60 has all of them.
     std::optional<Polynomial> through(const std::vector<int64_t> &values) const;
+    // The largest value of each variable at the points.
+    std::vector<int64_t> largest() const;
 
 private:
     std::vector<std::vector<int64_t>> points_;

@@ -80,11 +80,21 @@ void pack_weights(FixedGraph &graph) {
 
 } // namespace
 
-FixedGraph make_graph(const Model &model, const CompileModelOptions &options,
-                      const std::shared_ptr<std::map<std::string, bool>> &folded) {
+namespace {
+
+void add_extents(const FixedGraph &graph, std::map<std::string, Extents> &all) {
+    for (const auto &[name, value] : graph.values) all[name] = value.extents;
+    for (const auto &inner : graph.graphs) add_extents(*inner, all);
+}
+
+} // namespace
+
+FixedGraph make_graph(const Model &model, const CompileModelOptions &options, GraphSample *sample) {
     if (options.progress) options.progress("simplifying the graph", 0, 0);
-    FixedGraph graph =
-        fix_sizes(model, {options.sizes, options.constants, run_by_kernels(), options.bounds, options.bound, folded});
+    FixOptions fix{options.sizes, options.constants, run_by_kernels(), options.bounds, options.bound};
+    if (sample) fix.folded = sample->folded;
+    FixedGraph graph = fix_sizes(model, fix);
+    if (sample) add_extents(graph, sample->extents);
     if (options.rules) simplify(graph, *options.rules);
     pack_weights(graph);
     return graph;

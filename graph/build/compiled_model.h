@@ -106,10 +106,13 @@ private:
 // A function that compiles an op for this machine and runs it. It keeps the kernels of all ops that
 // it has run: bodies of loops run often.
 RunOp run_by_kernels();
-// The graph from which a program is made: with fixed sizes, after the rules. `folded`: as
-// FixOptions::folded. Throws as fix_sizes.
-FixedGraph make_graph(const Model &model, const CompileModelOptions &options,
-                      const std::shared_ptr<std::map<std::string, bool>> &folded = nullptr);
+// What graphs of several sizes are made and compared by.
+struct GraphSample {
+    std::shared_ptr<std::map<std::string, bool>> folded; // FixOptions::folded
+    std::map<std::string, Extents> extents;              // of all values, before the rules
+};
+// The graph from which a program is made: with fixed sizes, after the rules. Throws as fix_sizes.
+FixedGraph make_graph(const Model &model, const CompileModelOptions &options, GraphSample *sample = nullptr);
 // Estimates for make_program; null if layouts are not chosen. Calls options.progress for each.
 OpSeconds layout_seconds(const CompileModelOptions &options, const Target &target);
 // The program of that graph for a target. Throws as make_program.

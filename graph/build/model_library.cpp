@@ -29,7 +29,8 @@ public:
     NumberedProgram(Program &program, const std::vector<Polynomial> &numbers) : program_(program) {
         if (numbers.empty()) return;
         size_t next = 0;
-        for_each_number(program, [&](int64_t &number) { polynomials_.emplace(&number, numbers.at(next++)); });
+        for_each_number(
+            program, [&](int64_t &number, const std::string &) { polynomials_.emplace(&number, numbers.at(next++)); });
     }
     Polynomial number(const int64_t &n) const {
         const auto found = polynomials_.find(&n);
@@ -78,12 +79,13 @@ public:
     std::vector<SequenceSizes::Block> blocks() const {
         std::vector<SequenceSizes::Block> made;
         if (!numbered_.has_sizes()) return made;
+        const std::vector<std::vector<size_t>> below = blocks_below(blocks_.buffers, blocks_.plan);
         for (size_t b = 0; b < blocks_.buffers.size(); b++) {
             const bool used = blocks_.buffers[b].inside < 0 && blocks_.buffers[b].bytes > 0;
             const Polynomial bytes = !used                         ? Polynomial(0)
                                      : b < program_.buffers.size() ? numbered_.number(program_.buffers[b].bytes)
                                                                    : Polynomial(blocks_.buffers[b].bytes);
-            made.push_back({bytes, blocks_.below[b]});
+            made.push_back({bytes, below[b]});
         }
         return made;
     }
@@ -262,6 +264,22 @@ std::vector<size_t> add_kernels(LibraryDescription &library, const Program &prog
     return numbers;
 }
 
+// Bytes that are enough for the last program at all sizes: a block may be largest at small ones.
+int64_t most_arena_bytes(const LibraryModel &m) {
+    std::vector<int64_t> least, most;
+    for (const LibrarySize &s : m.sizes) least.push_back(s.least / s.step), most.push_back(s.most / s.step);
+    LibraryProgram bounded;
+    for (const SequenceSizes::Block &b : m.programs.back().blocks) {
+        const int64_t bytes = b.bytes.bound(least, most);
+        if (bytes == 0 && b.bytes.terms().size() > 0)
+            throw Unsupported(fmt::format("{}: a value has no elements at the largest sizes; supported are ranges in "
+                                          "which all have some",
+                                          m.origin));
+        bounded.blocks.push_back({bytes, b.below});
+    }
+    return arena_bytes_of(bounded, {});
+}
+
 // Places the programs in the arena, whose size is the largest. `workspaces`: of the library's
 // kernels; empty: none.
 void take_plans(LibraryModel &m, const std::vector<TargetProgram> &programs, const std::vector<int64_t> &workspaces) {
@@ -275,7 +293,8 @@ void take_plans(LibraryModel &m, const std::vector<TargetProgram> &programs, con
         const NumberedProgram numbered(placed, p.numbers);
         const StepsBuilder builder(numbered, p.offsets, p.kernels, blocks);
         m.programs.push_back({p.target, builder.steps(placed.steps), builder.blocks()});
-        if (placed.arena_bytes >= m.arena_bytes) m.arena_bytes = placed.arena_bytes, m.arena_bound = placed.arena_bound;
+        const int64_t bytes = m.sizes.empty() ? placed.arena_bytes : most_arena_bytes(m);
+        if (bytes >= m.arena_bytes) m.arena_bytes = bytes, m.arena_bound = placed.arena_bound;
     }
 }
 
@@ -325,9 +344,6 @@ void describe_arrays(LibraryModel &made, const NumberedProgram &numbered, bool w
         made.outputs[s.output].size = made.outputs[s.size].name;
     }
     made.state_bytes = program.state_bytes;
-    if (!numbered.number(program.state_bytes).constant())
-        throw Unsupported(
-            fmt::format("{}: its states depend on a size; supported are states of fixed shapes", program.name));
     for (const ProgramState &s : program.states)
         made.states.push_back({s.tensor.name, s.next, s.tensor.type, s.tensor.extents, s.offset});
 }

@@ -17,16 +17,19 @@ namespace kumiko::graph {
 
 namespace {
 
-void for_each_number(Step &step, const std::function<void(int64_t &number)> &f) {
-    for_each_location(step, [&](Location &l) { f(l.within), f(l.stride); });
-    for (auto &[tensor, location] : step.made) std::for_each(tensor.extents.begin(), tensor.extents.end(), f);
-    f(step.bytes), f(step.count), f(step.loop.trips), f(step.loop.most);
-    std::for_each(step.parameters.begin(), step.parameters.end(), f);
-    std::for_each(step.extents.begin(), step.extents.end(), f);
+void for_each_number(Step &step, const ForNumber &f) {
+    const std::string owner = step.nodes.empty() ? "a step" : fmt::format("node \"{}\"", step.nodes[0]);
+    const auto list = [&](std::vector<int64_t> &numbers) {
+        for (int64_t &n : numbers) f(n, owner);
+    };
+    for_each_location(step, [&](Location &l) { f(l.within, owner), f(l.stride, owner); });
+    for (auto &[tensor, location] : step.made) list(tensor.extents);
+    for (int64_t *n : {&step.bytes, &step.count, &step.loop.trips, &step.loop.most}) f(*n, owner);
+    list(step.parameters), list(step.extents);
 }
 
 // The program without its numbers, as text: equal if the steps are.
-std::string form_of(const Program &program) {
+std::string form_of(const Program &program, bool kernels = true) {
     std::string form;
     const auto add = [&](const std::vector<PlanTask> &tasks) {
         for (const PlanTask &t : tasks)
@@ -35,7 +38,8 @@ std::string form_of(const Program &program) {
     add(program.tasks);
     for (const PlanBuffer &b : program.buffers) form += fmt::format("{} {} {}\n", b.name, b.inside, b.external);
     for_each_step(program.steps, [&](const Step &step) {
-        form += fmt::format("{} {} {} {}:", int(step.kind), fmt::join(step.nodes, " "), step.kernel, step.lists.size());
+        form += fmt::format("{} {} {} {}:", int(step.kind), fmt::join(step.nodes, " "), kernels ? step.kernel : 0,
+                            step.lists.size());
         Step copy = step;
         for_each_location(copy, [&](Location &l) { form += fmt::format(" {}/{}/{}", int(l.kind), l.index, l.loop); });
         form += '\n';
@@ -77,8 +81,10 @@ public:
                 throw UserError(fmt::format("size {} is given as a number and as a range", s.name));
         }
         choose_points();
-        const auto folded = std::make_shared<std::map<std::string, bool>>();
-        for (const std::vector<int64_t> &point : points_) graphs_.push_back(make_graph(model, at(point), folded));
+        for (const std::vector<int64_t> &point : points_) {
+            samples_.push_back({folded_, {}});
+            graphs_.push_back(make_graph(model, at(point), &samples_.back()));
+        }
     }
 
     OpenProgram run(const OpSeconds &seconds) {
@@ -93,15 +99,21 @@ public:
                                               model_.name(),
                                               first_difference(form_of(programs[0]), form_of(programs[n]))));
         }
-        return generalise(programs);
+        check_states(programs);
+        const PolynomialFit fit(points_);
+        const OpenProgram made = generalise(programs, fit);
+        check_small_sizes(made, choices, fit);
+        return made;
     }
 
 private:
-    // Variables at the largest sizes, then at small ones: numbers that fit a polynomial at these
-    // are the same polynomial everywhere.
+    static constexpr int64_t few = 4; // smaller extents, such as 1, are special
+
+    // Variables at the largest sizes, then at small ones, which determine polynomials and test
+    // them.
     void choose_points() {
-        constexpr int64_t few = 4, spread = 40; // small extents such as 1 are special
-        constexpr size_t further = 3;           // points that test the polynomials
+        constexpr int64_t spread = 40;
+        constexpr size_t further = 3; // points that test the polynomials
         std::vector<int64_t> top, first, last;
         for (const OpenSize &s : sizes_) {
             top.push_back((s.most - rest_of(s)) / s.step);
@@ -138,8 +150,18 @@ private:
         }
     }
 
-    OpenProgram generalise(std::vector<Program> &programs) const {
-        const PolynomialFit fit(points_);
+    void check_states(const std::vector<Program> &programs) const {
+        for (const Program &p : programs) {
+            for (size_t n = 0; n < p.states.size(); n++) {
+                if (p.states[n].tensor.extents == programs[0].states[n].tensor.extents) continue;
+                throw Unsupported(fmt::format("{}: the state \"{}\" depends on a size; supported are states of fixed "
+                                              "shapes",
+                                              model_.name(), p.states[n].tensor.name));
+            }
+        }
+    }
+
+    OpenProgram generalise(std::vector<Program> &programs, const PolynomialFit &fit) const {
         OpenProgram made;
         made.sizes = sizes_;
         std::set<std::string> taken;
@@ -150,23 +172,42 @@ private:
         }
         made.program = programs[0];
         std::vector<std::vector<int64_t>> numbers(programs.size());
+        std::vector<std::string> owners;
         for (size_t n = 0; n < programs.size(); n++)
-            graph::for_each_number(programs[n], [&](int64_t &number) { numbers[n].push_back(number); });
+            graph::for_each_number(programs[n], [&](int64_t &number, const std::string &owner) {
+                numbers[n].push_back(number);
+                if (n == 0) owners.push_back(owner);
+            });
         for (size_t i = 0; i < numbers[0].size(); i++) {
             std::vector<int64_t> values;
             for (const auto &of_program : numbers) values.push_back(of_program.at(i));
             const auto found = fit.through(values);
             if (!found)
-                throw Unsupported(fmt::format("{}: an extent or offset is {} for several sizes, which is no polynomial "
-                                              "of them; a step of a size may make it one: NAME=LO..HI:STEP",
-                                              model_.name(), fmt::join(values, ", ")));
+                throw Unsupported(fmt::format("{}: an extent or offset of {} is {}, which is no polynomial of the "
+                                              "sizes; a step of a size may make it one: NAME=LO..HI:STEP",
+                                              model_.name(), owners[i], examples(values)));
             made.numbers.push_back(*found);
         }
         share_kernels(programs, fit, made);
         take_constants(programs, made);
         take_texts(programs, made);
-        check_least(made);
         return made;
+    }
+
+    // "64 for seq=8, 128 for seq=16, …"
+    std::string examples(const std::vector<int64_t> &values) const {
+        constexpr size_t most = 3;
+        std::vector<std::string> texts;
+        for (size_t n = 1; n < values.size() && texts.size() < most; n++)
+            texts.push_back(fmt::format("{} for {}", values[n], sizes_text(points_[n])));
+        return fmt::format("{}", fmt::join(texts, ", "));
+    }
+
+    std::string sizes_text(const std::vector<int64_t> &point) const {
+        std::vector<std::string> texts;
+        for (size_t v = 0; v < sizes_.size(); v++)
+            texts.push_back(fmt::format("{}={}", sizes_[v].name, point[v] * sizes_[v].step + rest_of(sizes_[v])));
+        return fmt::format("{}", fmt::join(texts, " "));
     }
 
     // Texts of errors state the legal indices, which follow from sizes.
@@ -184,28 +225,62 @@ private:
         });
     }
 
-    // Small extents may be special: at the least sizes the outputs have to have the extents that
-    // the polynomials state.
-    void check_least(const OpenProgram &made) const {
-        const std::vector<int64_t> least = [&] {
-            std::vector<int64_t> variables;
-            for (const OpenSize &s : sizes_) variables.push_back(s.least / s.step);
-            return variables;
-        }();
-        const FixedGraph graph = make_graph(model_, at(least));
-        Program program = made.program;
-        size_t next = 0;
-        graph::for_each_number(program, [&](int64_t &number) { number = made.numbers[next++].value(least); });
-        for (const auto *tensors : {&program.inputs, &program.outputs}) {
-            for (const ProgramTensor &t : *tensors) {
-                const Extents &actual = graph.value(t.name).extents;
-                if (t.extents == actual) continue;
-                throw Unsupported(fmt::format("{}: \"{}\" is [{}] at the least sizes, where the other sizes have the "
-                                              "form [{}]; supported are ranges without such exceptions",
-                                              model_.name(), t.name, fmt::join(actual, ","),
-                                              fmt::join(t.extents, ",")));
+    // Small extents may be special, as in Slice to the third row. There all values that both graphs
+    // have must have the extents of the polynomials, and all numbers, if the nodes are the same.
+    void check_small_sizes(const OpenProgram &made, const ProgramChoices &choices, const PolynomialFit &fit) const {
+        for (const std::vector<int64_t> &point : small_points()) {
+            GraphSample sample{folded_, {}};
+            const FixedGraph graph = make_graph(model_, at(point), &sample);
+            check_extents(sample, point, fit);
+            if (form_of(graph) != form_of(graphs_[0])) continue;
+            Program program = make_program(graph, options_.groups, options_.states, choices);
+            if (form_of(program, false) != form_of(made.program, false)) continue;
+            size_t next = 0;
+            graph::for_each_number(program, [&](int64_t &number, const std::string &owner) {
+                const int64_t expected = made.numbers[next++].value(point);
+                if (number != expected) refuse_small(owner, point, std::to_string(number), std::to_string(expected));
+            });
+        }
+    }
+
+    std::vector<std::vector<int64_t>> small_points() const {
+        std::vector<int64_t> least;
+        for (const OpenSize &s : sizes_) least.push_back(s.least / s.step);
+        std::vector<std::vector<int64_t>> points = {least};
+        for (size_t v = 0; v < sizes_.size(); v++) {
+            for (int64_t x = least[v]; x < few && x <= points_[0][v]; x++) {
+                points.push_back(points_[1]);
+                points.back()[v] = x;
             }
         }
+        return points;
+    }
+
+    void check_extents(const GraphSample &small, const std::vector<int64_t> &point, const PolynomialFit &fit) const {
+        for (const auto &[name, actual] : small.extents) {
+            std::vector<Extents> all;
+            for (const GraphSample &s : samples_) {
+                const auto found = s.extents.find(name);
+                if (found != s.extents.end() && found->second.size() == actual.size()) all.push_back(found->second);
+            }
+            if (all.size() != samples_.size()) continue;
+            for (size_t d = 0; d < actual.size(); d++) {
+                std::vector<int64_t> extents;
+                for (const Extents &e : all) extents.push_back(e[d]);
+                const auto expected = fit.through(extents);
+                if (!expected || expected->value(point) == actual[d]) continue;
+                refuse_small(fmt::format("axis {} of \"{}\"", d, name), point, std::to_string(actual[d]),
+                             std::to_string(expected->value(point)));
+            }
+        }
+    }
+
+    [[noreturn]] void refuse_small(const std::string &what, const std::vector<int64_t> &point,
+                                   const std::string &actual, const std::string &expected) const {
+        throw Unsupported(
+            fmt::format("{}: a number of {} is {} for {}, where larger sizes would have {}; supported are "
+                        "ranges that begin with a larger size",
+                        model_.name(), what, actual, sizes_text(point), expected));
     }
 
     // Kernels that are equal for all sizes are one.
@@ -270,16 +345,18 @@ private:
     const std::vector<OpenSize> &sizes_;
     std::vector<std::vector<int64_t>> points_;
     std::vector<FixedGraph> graphs_;
+    std::vector<GraphSample> samples_; // of the graphs
+    const std::shared_ptr<std::map<std::string, bool>> folded_ = std::make_shared<std::map<std::string, bool>>();
 };
 
 } // namespace
 
-void for_each_number(Program &program, const std::function<void(int64_t &number)> &f) {
-    const auto extents = [&](ProgramTensor &t) { std::for_each(t.extents.begin(), t.extents.end(), f); };
+void for_each_number(Program &program, const ForNumber &f) {
+    const auto extents = [&](ProgramTensor &t) {
+        for (int64_t &e : t.extents) f(e, fmt::format("\"{}\"", t.name));
+    };
     for (auto *tensors : {&program.inputs, &program.outputs}) std::for_each(tensors->begin(), tensors->end(), extents);
-    for (ProgramState &s : program.states) extents(s.tensor), f(s.offset);
-    f(program.state_bytes);
-    for (PlanBuffer &b : program.buffers) f(b.bytes), f(b.inside_offset);
+    for (PlanBuffer &b : program.buffers) f(b.bytes, fmt::format("\"{}\"", b.name)), f(b.inside_offset, b.name);
     for_each_step(program.steps, [&](Step &step) { for_each_number(step, f); });
 }
 
@@ -309,7 +386,7 @@ Program OpenProgram::at(const std::map<std::string, int64_t> &values) const {
     const std::vector<int64_t> variables = this->variables(values);
     Program made = program;
     size_t next = 0;
-    for_each_number(made, [&](int64_t &number) { number = numbers.at(next++).value(variables); });
+    for_each_number(made, [&](int64_t &number, const std::string &) { number = numbers.at(next++).value(variables); });
     made.kernels = kernels_at(variables);
     place(made);
     return made;

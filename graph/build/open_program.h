@@ -29,8 +29,10 @@ struct OpenProgram {
     Program at(const std::map<std::string, int64_t> &values) const;
 };
 
-// Calls f with each number of a program that may depend on sizes, except offsets in the arena.
-void for_each_number(Program &program, const std::function<void(int64_t &number)> &f);
+// Calls f with each number of a program that may depend on sizes, except offsets in the arena, and
+// with what has it, for messages.
+using ForNumber = std::function<void(int64_t &number, const std::string &owner)>;
+void for_each_number(Program &program, const ForNumber &f);
 
 // Makes the program at several sizes with the choices of the largest ones, and finds the numbers
 // and formulas between them (PolynomialFit). `options.sizes`: the sizes that are numbers.

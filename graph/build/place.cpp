@@ -100,8 +100,7 @@ ProgramArena place(Program &program, const std::vector<int64_t> &workspaces) {
     linear.add(program.steps, program.tasks);
     ProgramArena blocks;
     blocks.buffers = arena_buffers(linear.tasks, program.buffers, first_numbers(linear.tasks.size()));
-    const ArenaPlan plan = plan_arena(blocks.buffers);
-    blocks.below = blocks_below(blocks.buffers, plan);
+    const ArenaPlan &plan = blocks.plan = plan_arena(blocks.buffers);
     program.arena_bytes = plan.bytes, program.arena_bound = plan.bound;
     for_each_step(program.steps, [&](Step &step) {
         for_each_location(step, [&](Location &l) {

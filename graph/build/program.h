@@ -151,7 +151,7 @@ void for_each_location(Step &step, const std::function<void(Location &location)>
 // The blocks of an arena: those of Program::buffers, in their order, then workspaces.
 struct ProgramArena {
     std::vector<ArenaBuffer> buffers;
-    std::vector<std::vector<size_t>> below; // blocks_below (graph/plan/arena.h)
+    ArenaPlan plan;
     std::map<const Step *, size_t> workspaces;
 };
 

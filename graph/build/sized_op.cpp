@@ -127,7 +127,7 @@ Expr float_of(Type type, const std::vector<double> &values, const PolynomialFit 
         }
         const auto number = integers.size() == values.size() ? fit.through(integers) : std::nullopt;
         if (!number) continue;
-        const Expr converted = cast(type, expression_of(*number, sizes));
+        const Expr converted = cast(type, expression_of(*number, sizes, Halide::Int(64)));
         return over == 0 ? converted : FloatImm::make(type, over) / converted;
     }
     throw Unsupported(fmt::format("a float is {} for several sizes, which is no polynomial of them and no quotient by "
@@ -151,21 +151,42 @@ private:
 
 } // namespace
 
-Expr expression_of(const Polynomial &number, const std::vector<Size> &sizes) {
+Expr expression_of(const Polynomial &number, const std::vector<Size> &sizes, Type type) {
     Expr sum;
     for (const auto &[exponents, coefficient] : number.terms()) {
         Expr term;
         for (size_t v = 0; v < exponents.size(); v++) {
-            for (int n = 0; n < exponents[v]; n++) term = term.defined() ? term * sizes.at(v) : Expr(sizes.at(v));
+            const Expr size = cast(type, sizes.at(v));
+            for (int n = 0; n < exponents[v]; n++) term = term.defined() ? term * size : size;
         }
-        if (coefficient < INT32_MIN || coefficient > INT32_MAX)
-            throw Unsupported(fmt::format("the number {} in an index; supported are 32 bits", coefficient));
-        const Expr factor = static_cast<int>(coefficient);
+        const Expr factor = make_const(type, coefficient);
         term = !term.defined() ? factor : coefficient == 1 ? term : term * factor;
         sum = sum.defined() ? sum + term : term;
     }
-    return sum.defined() ? sum : Expr(0);
+    return sum.defined() ? sum : make_const(type, 0);
 }
+
+namespace {
+
+// The polynomial as a number of this type, in i64 if the type is wider than i32. Throws Unsupported
+// if a part of its sum exceeds i32 at the largest sizes.
+Expr number_of(const Polynomial &number, const PolynomialFit &fit, const std::vector<Size> &sizes, Type type) {
+    if (type.bits() > 32) return cast(type, expression_of(number, sizes, Halide::Int(64)));
+    Polynomial positive;
+    for (const auto &[exponents, coefficient] : number.terms()) {
+        Polynomial term = std::abs(coefficient);
+        for (size_t v = 0; v < exponents.size(); v++) {
+            for (int n = 0; n < exponents[v]; n++) term = term * Polynomial::variable(v);
+        }
+        positive = positive + term;
+    }
+    if (positive.value(fit.largest()) > INT32_MAX)
+        throw Unsupported(fmt::format("a number of its formula reaches {} at the largest sizes; supported are 2^31 - 1",
+                                      positive.value(fit.largest())));
+    return cast(type, expression_of(number, sizes, Halide::Int(32)));
+}
+
+} // namespace
 
 Op sized_op(const std::vector<Op> &samples, const PolynomialFit &fit, const std::vector<Size> &sizes) {
     std::vector<SampleNumbers> numbers;
@@ -190,7 +211,7 @@ Op sized_op(const std::vector<Op> &samples, const PolynomialFit &fit, const std:
                                               "polynomial of them; a step of a size may make it one: NAME=LO..HI:STEP",
                                               fmt::join(values, ", ")));
             if (number->constant()) return make_const(type, value);
-            return cast(type, expression_of(*number, sizes));
+            return number_of(*number, fit, sizes, type);
         },
         [&](Type type, double) {
             std::vector<double> values;

@@ -6,8 +6,8 @@
 
 namespace kumiko::graph {
 
-// The int32 expression of a polynomial in these sizes.
-Expr expression_of(const Polynomial &number, const std::vector<Size> &sizes);
+// A polynomial in these sizes, computed in a type.
+Expr expression_of(const Polynomial &number, const std::vector<Size> &sizes, Type type);
 
 // Numbers of one formula that differ between ops are replaced by polynomials in `sizes`; floats may
 // also be quotients of a number by a polynomial, as in means. `samples`: one op for each point of

@@ -58,7 +58,7 @@ public:
     bool has_place(const std::string &value) const { return locations_.count(value) != 0; }
     bool shares() const { return shares_; } // whether values share memory
 
-    // After run(): of a value that the steps make or read.
+    // Of a value that steps make or read.
     Place place(const std::string &value);
     ProgramTensor tensor(const std::string &name) const;
     // The value in its second order.

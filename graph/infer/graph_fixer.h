@@ -88,7 +88,7 @@ private:
     void add_split(const Node &node);
     void add_map(const Node &node);
 
-    // ---- Control flow (control_flow.cpp)
+    // ---- Control flow (control_flow.cpp, loops.cpp, loop_bodies.cpp)
     struct Loop;
     struct LoopState;
     struct LoopSlice;

@@ -92,13 +92,10 @@ private:
             take(variant, f);
             ir_.SetInsertPoint(next);
         }
-        if (entry.counts) {
-            ir_.CreateRet(ir_.getInt64(uint64_t(-1)));
-            return;
-        }
         llvm::Function *require = hook("require_features", ir_.getInt32Ty(), {ir_.getInt64Ty(), ir_.getPtrTy()});
-        ir_.CreateRet(ir_.CreateCall(
-            require, {ir_.getInt64(entry.variants.back().features), ir_.CreateGlobalStringPtr(entry.name)}));
+        llvm::Value *code = ir_.CreateCall(
+            require, {ir_.getInt64(entry.variants.back().features), ir_.CreateGlobalStringPtr(entry.name)});
+        ir_.CreateRet(entry.counts ? ir_.getInt64(uint64_t(-1)) : code);
     }
 
     static std::vector<llvm::Value *> arguments_of(llvm::Function *f) {

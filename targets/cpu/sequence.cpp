@@ -38,7 +38,8 @@ public:
             return_failure(
                 call("match_weights", ir_.getInt32Ty(),
                      {tensors_.at(w->tensor), ir_.getInt64(w->bytes), ir_.getInt64(w->hash), text(w->model)}));
-        if (sequence_.sizes) read_sizes(tensors_.at(sequence_.sizes->tensor), ir_.getInt32(KUMIKO_BAD_SIZE));
+        if (sequence_.sizes)
+            read_sizes(sequence_.name, tensors_.at(sequence_.sizes->tensor), ir_.getInt32(KUMIKO_BAD_SIZE));
         hooked_ = ir_.CreateIsNotNull(function_->getArg(2));
         begin_numbers();
         add(sequence_.steps);
@@ -66,7 +67,7 @@ public:
         made.set_attributes(*function_);
         ir_.SetInsertPoint(block("entry"));
         refuse_null(function_->getArg(0), "the list of sizes", ir_.getInt64(uint64_t(-1)));
-        read_sizes(function_->getArg(0), ir_.getInt64(uint64_t(-1)));
+        read_sizes(sequence_.sizes->arena_bytes, function_->getArg(0), ir_.getInt64(uint64_t(-1)));
         begin_numbers();
         llvm::Value *most = ir_.getInt64(0);
         for (size_t b = 0; b < sequence_.sizes->blocks.size(); b++)
@@ -103,7 +104,7 @@ private:
     }
 
     // Loads the sizes and refuses those that are not legal.
-    void read_sizes(llvm::Value *array, llvm::Value *failure) {
+    void read_sizes(const std::string &function, llvm::Value *array, llvm::Value *failure) {
         variables_.clear();
         for (const SequenceSize &s : sequence_.sizes->all) {
             llvm::Value *size = ir_.CreateAlignedLoad(
@@ -119,8 +120,8 @@ private:
             const std::string steps = s.step == 1 ? "" : fmt::format(" in steps of {}", s.step);
             call("fail", ir_.getInt32Ty(),
                  {ir_.getInt32(KUMIKO_BAD_SIZE),
-                  text(fmt::format("{}: the size {} is out of range; legal are {} to {}{}", sequence_.name, s.name,
-                                   s.least, s.most, steps))});
+                  text(fmt::format("{}: the size {} is out of range; legal are {} to {}{}", function, s.name, s.least,
+                                   s.most, steps))});
             ir_.CreateRet(failure);
             ir_.SetInsertPoint(good);
             variables_.push_back(ir_.CreateUDiv(size, step));

@@ -53,6 +53,14 @@ std::vector<Case> cases() {
              numbers(216, 9)),
          {{"n", 1, 4}, {"h", 8, 48, 8}, {"w", 8, 48, 8}},
          {{1, 8, 8}, {4, 48, 40}, {2, 24, 48}}},
+        {"shrinking", // a value is largest at the least size
+         "(float[64,4] x, int64[s] l) => (float[?,4] y) { n = Shape(l) e = Constant <value = int64[1] {64}> () z = "
+         "Constant "
+         "<value = int64[1] {0}> () t = Slice(x, n, e, z) u = Exp(t) v = Transpose <perm = [1, 0]> (u) w = Softmax(v) "
+         "y = Transpose "
+         "<perm = [1, 0]> (w) }",
+         {{"s", 1, 60}},
+         {{1}, {60}, {30}}},
         {"rows",
          "(float[s,4] x, float[4] start, int64[s,1] at) => (float[4] last, float[s,4] y, float[s,1] z) "
          "{ last, y = Scan <num_scan_inputs = 1, body = l (float[4] p, float[4] u) => (float[4] q, float[4] g) "
@@ -108,7 +116,7 @@ std::string runner(const LibraryModel &m, const Case &c, const std::string &give
         text += fmt::format(
             "    {{\n        {0}_sizes sizes = {{{1}}};\n        {0}_io io = {{.sizes = &sizes}};\n"
             "        const int64_t bytes = {0}_arena_bytes(&sizes);\n        void *arena = "
-            "array((size_t)bytes);\n        if (bytes > {2}_MOST_ARENA_BYTES) puts(\"{0}: a large arena\");\n",
+            "array((size_t)bytes);\n        if (bytes > {2}_ARENA_BYTES_MOST) puts(\"{0}: a large arena\");\n",
             m.name, fmt::join(sizes, ", "), big);
         for (const LibraryTensor &t : m.inputs) {
             text += fmt::format("        io.{} = from_file(in, {});\n", t.name, t.bytes(variables));
@@ -214,7 +222,7 @@ int main(void) {
     const int64_t most = part_arena_bytes(&sizes);
     sizes.s = 16;
     const int64_t few = part_arena_bytes(&sizes);
-    printf("%d %d\n", most <= PART_MOST_ARENA_BYTES, few > 0 && few < most / 16);
+    printf("%d %d\n", most <= PART_ARENA_BYTES_MOST, few > 0 && few < most / 16);
     part_io io = {array(16 * 16), array(16 * 4), &sizes};
     memset((void *)io.x, 0, 16 * 16);
     kumiko_context context = {.dump = dump};
@@ -236,6 +244,6 @@ int main(void) {
              "1 1\ny[16,1]\n0 0.25\n"
              "2 part_run: the size s is out of range; legal are 8 to 1024 in steps of 8\n"
              "2 part_run: the size s is out of range; legal are 8 to 1024 in steps of 8\n"
-             "-1 part_run: the size s is out of range; legal are 8 to 1024 in steps of 8\n"
+             "-1 part_arena_bytes: the size s is out of range; legal are 8 to 1024 in steps of 8\n"
              "1 part_run: sizes is a null pointer\n");
 }

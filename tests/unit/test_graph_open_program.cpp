@@ -71,6 +71,43 @@ TEST_CASE("sizes without names, of several inputs, are different sizes") {
     CHECK_EQ(open.at({{"x:0", 2}, {"x_0", 40}}).outputs.at(0).extents, Extents{42, 3});
 }
 
+TEST_CASE("small sizes that are special are refused") {
+    const auto refused = [](const std::string &begin, const std::string &end, int64_t least) {
+        return refusal([&] {
+            make_open_program(model("(float[s,4] x) => (float[1,4] y) { a = Constant <value = int64[1] {" + begin +
+                                    "}> () e = Constant <value = int64[1] {" + end +
+                                    "}> () z = Constant <value = int64[1] {0}> () t = Slice(x, a, e, z) "
+                                    "y = ReduceSum(t, z) }"),
+                              {}, {{"s", least, 64}});
+        });
+    };
+    CHECK_EQ(refused("0", "3", 3), "no error");
+    CHECK_EQ(refused("0", "3", 2), "m: a number of axis 0 of \"t\" is 2 for s=2, where larger sizes would have 3; "
+                                   "supported are ranges that begin with a larger size");
+    CHECK_EQ(refused("-3", "64", 3), "no error");
+    CHECK_NE(refused("-3", "64", 1).find("is 1 for s=1, where larger sizes would have 3"), std::string::npos);
+}
+
+TEST_CASE("integers of 64 bits that follow from sizes may exceed 32 bits") {
+    const Model m = model("(int64[s] x) => (int64[s] y) { n = Shape(x) q = Mul(n, n) y = Mul(x, q) }");
+    const OpenProgram open = make_open_program(m, {}, {{"s", 1, 65536}});
+    Buffer<> x(i64, {65536});
+    for (int n = 0; n < 65536; n++) static_cast<int64_t *>(x.data())[n] = n;
+    const Buffer<> y = CompiledModel::compile(open.at({{"s", 65536}})).run({x}).at(0);
+    CHECK_EQ(static_cast<const int64_t *>(y.data())[3], int64_t(3) << 32);
+}
+
+TEST_CASE("states of open sizes are refused") {
+    CompileModelOptions options;
+    options.states = {{"h", "hn"}};
+    CHECK_EQ(refusal([&] {
+                 make_open_program(model("(float[s] x, float[s] h) => (float[s] y, float[s] hn) "
+                                         "{ hn = Add(x, h) y = Exp(hn) }"),
+                                   options, {{"s", 1, 16}});
+             }),
+             "m: the state \"h\" depends on a size; supported are states of fixed shapes");
+}
+
 TEST_CASE("means divide by open sizes") {
     check("(float[b,s] x) => (float[b,1] y) { a = Constant <value = int64[1] {1}> () y = ReduceMean(x, a) }",
           {{"b", 1, 9}, {"s", 1, 100}}, {{{"b", 1}, {"s", 1}}, {{"b", 9}, {"s", 100}}, {{"b", 3}, {"s", 7}}});
@@ -111,8 +148,9 @@ TEST_CASE("sizes that make no polynomials, and wrong ranges, are refused") {
     };
     const std::string pool =
         "(float[1,1,h] x) => (float[1,1,k] y) { y = MaxPool <kernel_shape = [2], strides = [2]> (x) }";
-    CHECK_NE(refused(pool, {{"h", 2, 64}}).find("which is no polynomial of them; a step of a size may make it one"),
-             std::string::npos);
+    CHECK_NE(
+        refused(pool, {{"h", 2, 64}}).find("which is no polynomial of the sizes; a step of a size may make it one"),
+        std::string::npos);
     CHECK_EQ(refused(pool, {{"h", 2, 64, 2}}), "no error");
     CHECK_EQ(refused(pool, {{"h", 64, 2}}),
              "size h: 64..2:1 is no range; legal are 0 <= LO <= HI <= 2147483647, and a STEP from 1 on");

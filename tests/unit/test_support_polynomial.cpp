@@ -34,6 +34,7 @@ TEST_CASE("polynomials are added, multiplied, evaluated and printed") {
     CHECK_EQ(Polynomial(7).constant(), 7);
     CHECK_FALSE(p.constant());
     CHECK_EQ(Polynomial().text({}), "0");
+    CHECK_EQ((512 + -1 * x + x * y).bound({1, 1}, {500, 2}), 512 - 1 + 1000);
     CHECK_THROWS_AS((x * x).value({int64_t(1) << 40}), UserError);
 }
 
