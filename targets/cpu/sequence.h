@@ -69,10 +69,10 @@ struct SequenceLoop {
     std::optional<SequencePointer> number;    // i64, receives the number of each iteration
 };
 
-// A call of a function int SYMBOL(void *, …, int64_t, …, void *workspace, const kumiko_context *), a
-// check of the indices in arguments[0], a copy of bytes from arguments[0] to arguments[1], a selection, a
-// branch or a loop. A branch runs lists[0] if the bool in arguments[0] is not 0, else lists[1]. A
-// loop runs lists[0] once, then lists[1] for each iteration.
+// A call of a function int SYMBOL(void *, …, int64_t, …, void *workspace, const kumiko_context *),
+// a check of the indices in arguments[0], a copy of bytes from arguments[0] to arguments[1], a
+// selection, a branch or a loop. A branch runs lists[0] if the bool in arguments[0] is not 0, else
+// lists[1]. A loop runs lists[0] once, then lists[1] for each iteration.
 struct SequenceStep {
     std::string symbol; // of the function; "": another kind of step
     std::vector<SequencePointer> arguments;
